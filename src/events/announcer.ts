@@ -5,7 +5,8 @@
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Clock } from '../net/clock.js'
-import type { Held, NewJob } from '../store/jobs/jobs.js'
+import { createLots } from '../store/database/lots.js'
+import type { Held, JobChange, NewJob } from '../store/jobs/jobs.js'
 import { createTurn } from '../store/jobs/turn.js'
 import { createWorker, type Worker } from '../store/jobs/worker.js'
 import type { StoredSubscription } from '../store/records/subscriptions.js'
@@ -27,6 +28,13 @@ const GIVE_UP_MS = 24 * 3_600_000
 const PLACES = { inAll: 256, aLane: 32 }
 /** After so long a slow subscriber leaves its place to others that wait, and continues when it has a place again. */
 const LONGEST_TURN_MS = 10_000
+/**
+ * Subscribers that are claimed, and whose events are written down, as one: each round trip to the storage wakes the thread that
+ * serves, and each commit waits for the disk.
+ */
+const TOGETHER = 16
+/** What waits for as many subscribers is written at once; what is larger, with fewer others. */
+const BYTES_OF_ONE = 4 * 1_024
 /** Subscribers that are looked at before others have the thread. */
 const LOOKED_AT = 500
 
@@ -49,6 +57,8 @@ type Stream = {
   /** It was not sent what changed before `versions`. */
   hasMissed?: boolean
 }
+
+type StreamChange = JobChange & { data: Stream }
 
 type AnnouncerOptions = {
   store: Pick<Store, 'jobs' | 'subscriptions' | 'write'>
@@ -112,6 +122,10 @@ function withheld({ base, eyes: _, isCoalesced: __, ...rest }: Stream): Stream {
   return { ...rest, ...(versions && { versions }), pending: [], hasMissed: true }
 }
 
+/** How much of a lot of writes the change of a stream takes. */
+const weightOf = ({ data }: StreamChange) =>
+  1 + data.pending.reduce((sum, { body, sealed }) => sum + (body ?? sealed ?? '').length, 0) / BYTES_OF_ONE
+
 /** A subscriber that is up to date: enough to see when it is no longer, and no secrets. */
 type Idle = Pick<StoredSubscription, 'caller' | 'accountId'> & { versions: ToldVersions | undefined }
 
@@ -124,6 +138,14 @@ export function createAnnouncer(options: AnnouncerOptions) {
   let checking: Promise<void> | undefined
   let again = false
   let isLoaded = false
+
+  const subscriptionOf = createLots(store.subscriptions.byJobs, { next: nextTurn })
+  const note = createLots<StreamChange, boolean>(store.jobs.changeAll, { next: nextTurn, weight: weightOf })
+  /** Once the deliveries that wait have begun, what ended meanwhile is written as one. */
+  const release = createLots<StreamChange & { afterMs: number }, boolean>(store.jobs.changeAll, {
+    next: async () => await spareTime?.next(),
+    weight: weightOf,
+  })
 
   function pendingOf({ config, subscriberId, accountId }: StoredSubscription, events: readonly FeedEvent[]) {
     const wanted = new Set(config.event_types as string[])
@@ -194,7 +216,7 @@ export function createAnnouncer(options: AnnouncerOptions) {
     const next = isOutage ? await coalesced(subscription, failed) : failed
     const asked = delivery.kind === 'undelivered' ? (delivery.retryAfterMs ?? 0) : 0
     const pause = Math.max(pauseAfter(next.failures), Math.min(asked, LONGEST_ASKED_MS))
-    await store.jobs.release(held, pause, next)
+    await release({ held, afterMs: pause, data: next })
   }
 
   /** Sends what is pending in its order; the stream after what was taken, and why the rest was not. */
@@ -206,7 +228,7 @@ export function createAnnouncer(options: AnnouncerOptions) {
     const config = subscription.config as unknown as PushConfig
     for (const [index, { type, body, sealed }] of stream.pending.entries()) {
       const left = () => (index === 0 ? stream : taken(stream, index))
-      if (index > 0) await spareTime?.next()
+      await spareTime?.next()
       if (isOver(stream)) return { stream: left(), isCut: true }
       const delivery = await webhook(config, body ?? sealed ?? '', { 'x-adcp-notification-type': type })
       if (delivery.kind === 'delivered') {
@@ -231,13 +253,14 @@ export function createAnnouncer(options: AnnouncerOptions) {
     isKnown: boolean,
   ): Promise<void> {
     const stream = taken(withheld(held.data as Stream), 0)
-    const isReleased = await store.jobs.release(held, isKnown ? LONGEST_PAUSE_MS : IDLE_MS, stream)
+    const afterMs = isKnown ? LONGEST_PAUSE_MS : IDLE_MS
+    const isReleased = await release({ held, afterMs, data: stream })
     if (isReleased && !isKnown) idle.set(held.id, { caller, accountId, versions: undefined })
   }
 
   async function run(held: Held): Promise<void> {
     idle.delete(held.id)
-    const subscription = await store.subscriptions.byJob(held.id)
+    const subscription = await subscriptionOf(held.id)
     if (!subscription || subscription.suspended) return void (await store.jobs.end(held, 'ended'))
     if (hasLostSecret(subscription.config as unknown as PushConfig)) {
       const reason = 'its credentials were not stored: set storage.key, and register it again'
@@ -256,14 +279,14 @@ export function createAnnouncer(options: AnnouncerOptions) {
     for (;;) {
       const { stream: after, failure, isCut } = await sent(subscription, stream, isOver)
       if (failure) return await later(held, subscription, after, failure)
-      if (isCut) return void (await store.jobs.release(held, 0, after))
+      if (isCut) return void (await release({ held, afterMs: 0, data: after }))
       const next = await compared(subscription, after, eyes)
       stream = next
       if (next === after) break
-      if (next.pending.length > 0 && !(await store.jobs.note(held, next))) return
+      if (next.pending.length > 0 && !(await note({ held, data: next }))) return
     }
     const told: Idle = { caller, accountId, versions: stream.versions }
-    if (!(await store.jobs.release(held, IDLE_MS, stream))) return
+    if (!(await release({ held, afterMs: IDLE_MS, data: stream }))) return
     idle.set(held.id, told)
     // What was published between the comparison and now would wait for the next change.
     if (await isBehind(told, standings.current)) published()
@@ -325,7 +348,8 @@ export function createAnnouncer(options: AnnouncerOptions) {
     take() {
       const pace = createSpareTime(threadTime)
       const mine = createWorker({
-        ...{ jobs: store.jobs, clock, owner: newId(), places: PLACES, next: pace.next },
+        ...{ jobs: store.jobs, clock, owner: newId(), places: PLACES },
+        ...{ together: TOGETHER, next: pace.next },
         kinds: { [KIND]: { run, longestPauseMs: LONGEST_PAUSE_MS } },
         onProblem: (problem) => onProblem(`events: ${problem}`),
       })

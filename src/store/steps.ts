@@ -3,8 +3,8 @@
  * anybody hears of it. Each step is stored completely or not at all. Steps that arrive together share statements and
  * one commit, because a commit waits for the disk and a statement is a round trip to the database.
  */
-import pLimit from 'p-limit'
-import { isHeldUp, isUnavailable } from './database/unavailable.js'
+
+import { createLots } from './database/lots.js'
 import type { Added, Hold, JobEnd, NewJob } from './jobs/jobs.js'
 import type { Binding, KeyedAnswer, KeyedRequest } from './records/idempotency.js'
 import type { NewEntry, Settlement } from './records/ledger.js'
@@ -49,9 +49,6 @@ export type Steps = {
   /** False when the job had ended, or another process holds it: then nothing was written. */
   conclude(ending: Ending): Promise<boolean>
 }
-
-const MOST_TOGETHER = 128 // bounds how long one step waits for the others, and how long their statements get
-const MOST_ALONE = 4 // each needs its own connection
 
 function numbered(entries: readonly EntryOfJob[], added: readonly Added[]): NewEntry[] {
   const seqs = new Map(added.map(({ job }) => [job.id, job.seq]))
@@ -106,41 +103,6 @@ async function undertakeAll(
     at += length
     return { kind: 'fresh', jobs: added.slice(at - length, at) }
   })
-}
-
-type Waiting<W, R> = { what: W; resolve(result: R): void; reject(error: unknown): void }
-
-/**
- * Combines steps: those that arrive while one batch is written form the next batch. A step that cannot be written does
- * not fail the others of its batch, and one that waits for another process delays only its own batch.
- */
-function createLots<W, R>(write: (lot: readonly W[]) => Promise<R[]>): (what: W) => Promise<R> {
-  const waiting: Waiting<W, R>[] = []
-  const alone = pLimit(MOST_ALONE)
-  let isWriting = false
-
-  async function writeLot(lot: readonly Waiting<W, R>[]): Promise<void> {
-    try {
-      const results = await write(lot.map(({ what }) => what))
-      for (const [index, { resolve }] of lot.entries()) resolve(results[index] as R)
-    } catch (error) {
-      const isOfAll = lot.length === 1 || (isUnavailable(error) && !isHeldUp(error))
-      if (isOfAll) for (const { reject } of lot) reject(error)
-      else for (const one of lot) void alone(() => writeLot([one]))
-    }
-  }
-
-  async function drain(): Promise<void> {
-    isWriting = true
-    while (waiting.length > 0) await writeLot(waiting.splice(0, MOST_TOGETHER))
-    isWriting = false
-  }
-
-  return (what) =>
-    new Promise((resolve, reject) => {
-      waiting.push({ what, resolve, reject })
-      if (!isWriting) void drain()
-    })
 }
 
 /** `transact`: runs all of the work it is given, or nothing of it. */

@@ -101,7 +101,7 @@ function repositories(db: Db, { now, dialect, seal, answersMs }: Means): Reposit
     ledger: createLedger(db, now, dialect),
     tasks: createTasks(db, now, seal),
     accounts: createAccounts(db, now, seal),
-    subscriptions: createSubscriptionRecords(db, now, seal),
+    subscriptions: createSubscriptionRecords(db, now, dialect, seal),
     found: createFound(db, now, seal),
     audit: createAudit(db, now),
     signalChanges: createSignalChanges(db),

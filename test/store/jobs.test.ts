@@ -172,6 +172,49 @@ onEveryStorage('of thousands of jobs in hand, those that are still held are held
   t.same(await jobs.due(['call'], [], 10), [], 'nobody else may take them up')
 })
 
+onEveryStorage('jobs are claimed together, each once, and only those that may be', async (t, storage) => {
+  const stores = [await storage.open(), ...(storage.isShared ? [await storage.open()] : [])]
+  const { jobs, write } = stores[0] as Store
+  const held = await add({ jobs }, job('held'), one)
+  const waits = [job('a'), job('b'), job('later', { afterMs: 60_000 }), job('aimed', { target: 'it' })]
+  for (const each of waits) await jobs.add(each)
+  const names = ['b', 'nowhere', 'held', 'a', 'later', 'aimed']
+  const claims = await Promise.all(stores.map((store) => store.jobs.claimAll(names, two)))
+  const got = names.map((_, at) => claims.flatMap((lot) => lot[at] ?? []))
+  t.match(got, [[{ id: 'b', epoch: 2, attempts: 1, owner: 'two' }], [], [], [{ id: 'a' }], [], []])
+  t.equal(await jobs.note(held, {}), true, 'who held one holds it still')
+  await due({ db: (stores[0] as Store).db }, 'b')
+  t.match(await write(({ jobs: inUnit }) => inUnit.claimAll(['b'], one)), [{ id: 'b', epoch: 3 }])
+})
+
+onEveryStorage(
+  'what becomes of jobs is written together, for those that are still held',
+  async (t, storage) => {
+    const store = await storage.open()
+    const { jobs } = store
+    const [a, b, c, lost] = [
+      await add(store, job('a'), one),
+      await add(store, job('b'), one),
+      await add(store, job('c'), one),
+      await add(store, job('lost'), one),
+    ]
+    await due(store, 'lost')
+    await jobs.claim('lost', two)
+    const changes = [
+      { held: a, data: { text: 'a "quote", a \\ and \u0001' } },
+      { held: lost, data: {}, afterMs: 0 },
+      { held: b, afterMs: 0 },
+      { held: c, data: { text: 'c' }, afterMs: 1_234.56 },
+    ]
+    t.same(await jobs.changeAll(changes), [true, false, true, true])
+    t.same(await jobs.extend([a, b, c], one), ['a'], 'only the first is held on')
+    t.match(await jobs.get('a'), { data: { text: 'a "quote", a \\ and \u0001' } })
+    t.match(await jobs.get('lost'), { data: { segment: 'segment-1' } })
+    t.match(await jobs.due(['call'], [], 10), [{ id: 'b' }])
+    t.match(await jobs.claim('c', two, { early: true }), { data: { text: 'c' } })
+  },
+)
+
 onEveryStorage('what has ended is forgotten a little at a time, by an index', async (t, storage) => {
   const store = await storage.open()
   for (let index = 0; index < 5; index += 1)

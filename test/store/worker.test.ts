@@ -1,7 +1,9 @@
+import { sql } from 'kysely'
+import { test } from 'tap'
 import { systemClock } from '../../src/net/clock.js'
 import { createWorker } from '../../src/store/jobs/worker.js'
 import { until } from '../support/upstream-world.js'
-import { onEveryStorage } from './support/storages.js'
+import { embedded, onEveryStorage } from './support/storages.js'
 
 onEveryStorage('a lane whose jobs hang keeps no other lane waiting', async (t, storage) => {
   const { jobs, write } = await storage.open({ now: Date.now })
@@ -136,4 +138,84 @@ onEveryStorage('of many in one process that claim a job at once, one gets it', a
   t.same(await end(), [true])
   t.match(await worker.claim('a', true), { epoch: 3 }, 'what it let go of it may take again')
   await worker.close()
+})
+
+onEveryStorage('jobs that begin together take no more places, and no more at once', async (t, storage) => {
+  const { jobs, write } = await storage.open({ now: Date.now })
+  const long = 'x'.repeat(40_000) // two of them are too much to be read at once
+  const running = new Map<string, number>()
+  const done: string[] = []
+  let most = 0
+  const lots: string[][] = []
+  const counted = {
+    ...jobs,
+    claimAll: (ids: readonly string[], hold: { owner: string; ms: number }) => {
+      lots.push([...ids])
+      return jobs.claimAll(ids, hold)
+    },
+  }
+  const worker = createWorker({
+    ...{ jobs: counted, clock: systemClock, owner: 'one', together: 8 },
+    onProblem: (problem: string) => t.comment(problem),
+    places: { inAll: 12, aLane: 5 },
+    kinds: {
+      call: {
+        async run(held) {
+          running.set(held.lane, (running.get(held.lane) ?? 0) + 1)
+          most = Math.max(most, ...running.values())
+          await jobs.end(held, 'answered')
+          running.set(held.lane, (running.get(held.lane) ?? 0) - 1)
+          done.push(held.id)
+        },
+      },
+    },
+  })
+  const job = (id: string, lane: string, text = '') => ({
+    id,
+    lane,
+    kind: 'call',
+    caller: 'acme',
+    data: { text },
+  })
+  await write(async (repositories) => {
+    for (let at = 0; at < 40; at += 1) await repositories.jobs.add(job(`a${at}`, `l${at % 2}`))
+    for (let at = 0; at < 4; at += 1) await repositories.jobs.add(job(`long${at}`, 'l2', long))
+  })
+  worker.start()
+  await until('all are done', () => done.length === 44)
+  await worker.close()
+  t.equal(new Set(done).size, 44, 'each once')
+  t.ok(most <= 5, `${most} at once in a lane`)
+  t.ok(
+    lots.some(({ length }) => length >= 8),
+    'as one',
+  )
+  const both = lots.filter((lot) => lot.filter((id) => id.startsWith('long')).length > 1)
+  t.same(both, [], 'long ones are claimed one by one')
+})
+
+test('a row that cannot be read keeps those that begin with it from nothing', async (t) => {
+  const storage = await embedded(t)
+  const { jobs, db } = await storage.open({ now: Date.now })
+  for (const id of ['a', 'hurt', 'b']) {
+    await jobs.add({ id, lane: 'l', kind: 'call', caller: 'acme', data: { text: 'some text' } })
+  }
+  await sql`update jobs set data = cast(x'7b22ff' as text) where id = 'hurt'`.execute(db)
+  const [done, problems]: [string[], string[]] = [[], []]
+  const worker = createWorker({
+    ...{ jobs, clock: systemClock, owner: 'one', together: 8 },
+    onProblem: (problem: string) => void problems.push(problem),
+    kinds: {
+      call: {
+        async run(held) {
+          await jobs.end(held, 'answered')
+          done.push(held.id)
+        },
+      },
+    },
+  })
+  await worker.round()
+  await worker.close()
+  t.same(done.sort(), ['a', 'b'])
+  t.match(problems, [/hurt could not be taken up: Error: .* is damaged/])
 })

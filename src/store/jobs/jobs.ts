@@ -4,9 +4,9 @@
  * writes of the earlier holder change nothing. Jobs that change one thing in opposite directions are held one at a
  * time.
  */
-import { type ExpressionBuilder, type Selectable, sql } from 'kysely'
+import { type Selectable, sql } from 'kysely'
 import type { SqlDialect } from '../database/dialect.js'
-import type { Db, JobTable, Tables } from '../database/schema.js'
+import type { Db, JobTable } from '../database/schema.js'
 import type { Seal } from '../database/seal.js'
 
 /** Who claims, and for how long unless renewed, ms. */
@@ -55,6 +55,12 @@ export type Held = Job & { owner: string }
 /** A stored job; unless it is held, it waits for a worker. */
 export type Added = { isHeld: true; job: Held } | { isHeld: false; job: Job }
 
+/** A job that can be claimed; `bytes` of its data. */
+export type Due = { id: string; lane: string; bytes: number }
+
+/** What becomes of a job that is held: its data is replaced, or it is given up and can be claimed `afterMs` from now. */
+export type JobChange = { held: Held; data?: unknown; afterMs?: number }
+
 /** How a job ends. */
 export type JobEnd = { held: Held; state: string; answer?: unknown }
 
@@ -71,18 +77,18 @@ export type Jobs = {
    * that the same owner holds. Undefined when it cannot be claimed.
    */
   claim(id: string, hold: Hold, which?: { early?: boolean; ownToo?: boolean }): Promise<Held | undefined>
+  /** The same for many without a target that are due; for each, what was claimed. */
+  claimAll(ids: readonly string[], hold: Hold): Promise<(Held | undefined)[]>
   /** Open jobs that are due, the longest due first, without those of the lanes in `full`. */
-  due(
-    kinds: readonly string[],
-    full: readonly string[],
-    limit: number,
-  ): Promise<{ id: string; lane: string }[]>
+  due(kinds: readonly string[], full: readonly string[], limit: number): Promise<Due[]>
   /** Renews the leases; returns the ids that are still held. */
   extend(held: readonly Pick<Held, 'id' | 'epoch'>[], hold: Hold): Promise<string[]>
   /** Replaces the job's data. False when another process holds it now. */
   note(held: Held, data: unknown): Promise<boolean>
   /** Gives the job up: it can be claimed `afterMs` from now; `data` replaces the job's data. */
   release(held: Held, afterMs: number, data?: unknown): Promise<boolean>
+  /** Either of them for many: for each, whether it was still held. */
+  changeAll(changes: readonly JobChange[]): Promise<boolean[]>
   /** Makes those of the jobs due that wait for their time. */
   hasten(ids: readonly string[]): Promise<void>
   /** False when it had ended, or another process holds it: the whole unit of work must then be rolled back. */
@@ -260,10 +266,26 @@ export function createJobs(db: Db, now: () => number, dialect: SqlDialect, seal:
     return await db.transaction().execute((tx) => claimIn(tx, id, known, hold, which))
   }
 
+  async function claimAll(ids: readonly string[], hold: Hold): Promise<(Held | undefined)[]> {
+    if (!db.isTransaction) {
+      return await db.transaction().execute((tx) => createJobs(tx, now, dialect, seal).claimAll(ids, hold))
+    }
+    const { rows: taken } = await sql<Pick<Held, 'id'>>`update jobs
+      set owner = ${hold.owner}, epoch = epoch + 1, attempts = attempts + 1, due = ${from(hold.ms)}
+      from ${dialect.given(ids.map((id) => ({ id })))}
+      where jobs.id = value->>'id' and jobs.due <= ${dialect.now()} and jobs.target is null
+        ${dialect.inOrder(ids)}
+      returning jobs.id`.execute(db)
+    const { rows } = await sql<Selectable<JobTable>>`select jobs.* from ${dialect.given(taken)}
+      join jobs on jobs.id = value->>'id'`.execute(db)
+    const held = new Map(rows.map((row) => [row.id, { ...fromRow(row), owner: hold.owner }]))
+    return ids.map((id) => held.get(id))
+  }
+
   async function due(kinds: readonly string[], full: readonly string[], limit: number) {
     return await db
       .selectFrom('jobs')
-      .select(['id', 'lane'])
+      .select(['id', 'lane', sql<number>`octet_length(data)`.as('bytes')])
       .where('kind', 'in', kinds)
       .where('due', '<=', dialect.now())
       .$if(full.length > 0, (query) => query.where('lane', 'not in', full))
@@ -271,11 +293,6 @@ export function createJobs(db: Db, now: () => number, dialect: SqlDialect, seal:
       .limit(limit)
       .execute()
   }
-
-  const holds =
-    ({ id, owner, epoch }: Pick<Held, 'id' | 'owner' | 'epoch'>) =>
-    (eb: ExpressionBuilder<Tables, 'jobs'>) =>
-      eb.and([eb('id', '=', id), eb('owner', '=', owner), eb('epoch', '=', epoch), eb('due', 'is not', null)])
 
   async function extend(held: readonly Pick<Held, 'id' | 'epoch'>[], { owner, ms }: Hold): Promise<string[]> {
     if (held.length === 0) return []
@@ -296,16 +313,22 @@ export function createJobs(db: Db, now: () => number, dialect: SqlDialect, seal:
     )
   }
 
-  async function changed(
-    held: Held,
-    set: Partial<Record<'data' | 'owner' | 'due', unknown>>,
-  ): Promise<boolean> {
-    const { numUpdatedRows } = await db
-      .updateTable('jobs')
-      .set(set as never)
-      .where(holds(held))
-      .executeTakeFirst()
-    return numUpdatedRows === 1n
+  async function changeAll(changes: readonly JobChange[]): Promise<boolean[]> {
+    if (changes.length === 0) return []
+    const given = changes.map(({ held: { id, owner, epoch }, data, afterMs }) => ({
+      ...{ id, owner, epoch },
+      ...(data !== undefined && { data: seal.write(data) }),
+      ...(afterMs !== undefined && { afterMs: Math.round(afterMs) }),
+    }))
+    const { rows } = await sql<Pick<Held, 'id' | 'epoch'>>`update jobs
+      set data = coalesce(value->>'data', data), owner = case when value->>'afterMs' is null then owner end,
+        due = coalesce(${dialect.now()} + cast(value->>'afterMs' as bigint), due)
+      from ${dialect.given(given)} where jobs.id = value->>'id' and jobs.owner = value->>'owner'
+        and jobs.epoch = cast(value->>'epoch' as integer) and jobs.due is not null
+        ${dialect.inOrder(given.map(({ id }) => id))}
+      returning jobs.id, jobs.epoch`.execute(db)
+    const done = new Set(rows.map(claimOf))
+    return changes.map(({ held }) => done.has(claimOf(held)))
   }
 
   async function endAll(ends: readonly JobEnd[]): Promise<boolean[]> {
@@ -361,14 +384,11 @@ export function createJobs(db: Db, now: () => number, dialect: SqlDialect, seal:
   }
 
   return {
-    ...{ add, addAll, get, ofKey, claim, due, extend, hasten, endAll, inTurn, later, forgetEnded, backlog },
+    ...{ add, addAll, get, ofKey, claim, claimAll, due, extend, hasten, changeAll, endAll },
+    ...{ inTurn, later, forgetEnded, backlog },
     end: async (held, state, answer) => (await endAll([{ held, state, answer }]))[0] === true,
-    note: (held, data) => changed(held, { data: seal.write(data) }),
-    release: (held, afterMs, data) =>
-      changed(held, {
-        ...{ owner: null, due: from(afterMs) },
-        ...(data !== undefined && { data: seal.write(data) }),
-      }),
+    note: async (held, data) => (await changeAll([{ held, data }]))[0] === true,
+    release: async (held, afterMs, data) => (await changeAll([{ held, data, afterMs }]))[0] === true,
     endLeases: async () =>
       void (await db
         .updateTable('jobs')

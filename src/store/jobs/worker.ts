@@ -3,9 +3,11 @@
  * upstream whose calls hang uses up only its own few places. A job that cannot be done now is tried later, after
  * growing pauses.
  */
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Clock } from '../../net/clock.js'
+import { createLots } from '../database/lots.js'
 import { StorageUnavailable } from '../database/unavailable.js'
-import type { Held, Hold, Jobs } from './jobs.js'
+import type { Due, Held, Hold, Jobs } from './jobs.js'
 
 /** How long after a process ends another one takes over its jobs, ms. */
 const LEASE_MS = 10_000
@@ -13,6 +15,8 @@ const HEARTBEAT_MS = 3_000
 const LOOK_EVERY_MS = 1_000
 const LOOKED_AT = 256
 const FIRST_PAUSE_MS = 500
+/** What jobs know that are claimed together is read in one turn of the thread: large ones with fewer others. */
+const BYTES_OF_ONE = 512
 
 type JobKind = {
   /** Ends the job or releases it; a job that it leaves held is released after a pause. */
@@ -29,7 +33,9 @@ type WorkerOptions = {
   kinds: Readonly<Record<string, JobKind>>
   /** Jobs worked on at once, in all and per lane. */
   places?: { inAll: number; aLane: number }
-  /** Resolves when the next job may begin. Default: at once. */
+  /** Jobs that begin at once and are claimed as one; more than one only where none has a target. Default: 1. */
+  together?: number
+  /** Resolves when the next of them may begin. Default: at once. */
   next?(): Promise<void>
   /** Receives what an operator should know. */
   onProblem: (problem: string) => void
@@ -44,11 +50,21 @@ const PLACES = { inAll: 64, aLane: 8 }
 
 /** The worker of one process. It takes up due jobs from `start` on; `round` does so once. */
 export function createWorker(options: WorkerOptions) {
-  const { jobs, clock, owner, kinds, places: limits = PLACES, next, onProblem } = options
+  const { jobs, clock, owner, kinds, places: limits = PLACES, together = 1, next, onProblem } = options
   const hold: Hold = { owner, ms: LEASE_MS }
   const inHand = new Map<string, { held: Held; done: Promise<void> }>()
   const claimed = new Set<string>() // claimed, or about to be, and not yet worked on
-  const lanes = new Map<string, string>() // of jobs that nobody waits for, by id, from just before they are claimed
+  /** Jobs that nobody waits for, from just before they are claimed; those that are waited for are bounded elsewhere. */
+  const begun = new Map<string, Promise<void>>()
+  const places = new Map<string, number>() // that they take, by lane
+  const claimWithOthers = createLots(
+    (due: readonly Due[]) =>
+      jobs.claimAll(
+        due.map(({ id }) => id),
+        hold,
+      ),
+    { next: nextTurn, weight: ({ bytes }) => 1 + bytes / BYTES_OF_ONE },
+  )
   let closed = false
   let looking: Promise<void> | undefined
   let again = false
@@ -112,24 +128,28 @@ export function createWorker(options: WorkerOptions) {
     }
   }
 
-  /**
-   * Claims an open job and works on it `during` what follows; one that this process itself had given up can be claimed,
-   * too.
-   */
-  async function claim(id: string, early = false): Promise<Held | undefined> {
+  async function claimBy(id: string, taken: () => Promise<Held | undefined>): Promise<Held | undefined> {
     if (inHand.has(id) || claimed.has(id)) return undefined
     claimed.add(id)
     let held: Held | undefined
     try {
-      held = await jobs.claim(id, hold, { early, ownToo: true })
+      held = await taken()
     } finally {
       if (!held) claimed.delete(id)
     }
     return held
   }
 
-  async function run(id: string): Promise<void> {
-    const held = await claim(id)
+  /**
+   * Claims an open job and works on it `during` what follows; one that this process itself had given up can be claimed,
+   * too.
+   */
+  const claim = (id: string, early = false) =>
+    claimBy(id, () => jobs.claim(id, hold, { early, ownToo: true }))
+
+  async function run(one: Due): Promise<void> {
+    const { id } = one
+    const held = await (together > 1 ? claimBy(id, () => claimWithOthers(one)) : claim(id))
     if (!held) return
     const kind = kinds[held.kind] as JobKind
     await during(held, async () => {
@@ -142,40 +162,54 @@ export function createWorker(options: WorkerOptions) {
     })
   }
 
-  /** Jobs that somebody waits for take no place: their requests are bounded elsewhere. */
-  function takenPlaces(): Map<string, number> {
-    const taken = new Map<string, number>()
-    for (const lane of lanes.values()) taken.set(lane, (taken.get(lane) ?? 0) + 1)
-    return taken
+  function leavePlace({ id, lane }: Due): void {
+    begun.delete(id)
+    const left = (places.get(lane) ?? 0) - 1
+    if (left > 0) places.set(lane, left)
+    else places.delete(lane)
   }
 
-  function begin(id: string, lane: string): Promise<void> {
-    lanes.set(id, lane)
-    return run(id)
-      .then(
-        () => true,
-        (error: unknown) => tell(`${id} could not be taken up`, error),
-      )
-      .then((wasRun) => {
-        lanes.delete(id)
-        if (wasRun) wake() // after a failed claim, another look at once would find the same job
-      })
+  async function begin(one: Due): Promise<void> {
+    try {
+      await run(one)
+      leavePlace(one)
+      wake()
+    } catch (error) {
+      tell(`${one.id} could not be taken up`, error)
+      leavePlace(one) // another look at once would find the same job
+    }
+  }
+
+  const isFull = (lane: string) => (places.get(lane) ?? 0) >= limits.aLane
+
+  const mayBegin = ({ id, lane }: Due) =>
+    begun.size < limits.inAll && !isFull(lane) && !begun.has(id) && !inHand.has(id)
+
+  /** Takes the next from those that are due, and begins what may begin. */
+  function beginLot(due: Due[]): Promise<void>[] {
+    const lot: Promise<void>[] = []
+    while (lot.length < together) {
+      const one = due.shift()
+      if (!one) break
+      if (!mayBegin(one)) continue
+      places.set(one.lane, (places.get(one.lane) ?? 0) + 1)
+      const running = begin(one)
+      begun.set(one.id, running)
+      lot.push(running)
+    }
+    return lot
   }
 
   /** Starts jobs that are due and have a place; true when there may be more. */
   async function startDue(started: Promise<void>[]): Promise<boolean> {
-    const taken = takenPlaces()
-    const full = [...taken].filter(([, count]) => count >= limits.aLane).map(([lane]) => lane)
-    if (lanes.size >= limits.inAll) return false
-    const due = await jobs.due(Object.keys(kinds), full, LOOKED_AT)
+    if (begun.size >= limits.inAll) return false
+    const due = await jobs.due(Object.keys(kinds), [...places.keys()].filter(isFull), LOOKED_AT)
     const before = started.length
-    for (const { id, lane } of due) {
-      const there = taken.get(lane) ?? 0
-      if (there >= limits.aLane || lanes.size >= limits.inAll || lanes.has(id) || inHand.has(id)) continue
+    const left = due.filter(mayBegin)
+    while (left.length > 0) {
       if (next) await next()
       if (closed) return false
-      taken.set(lane, there + 1)
-      started.push(begin(id, lane))
+      started.push(...beginLot(left))
     }
     return due.length === LOOKED_AT && started.length > before
   }
@@ -230,7 +264,7 @@ export function createWorker(options: WorkerOptions) {
       closed = true
       cancelLook()
       await looking
-      await Promise.all([...inHand.values()].map(({ done }) => done))
+      await Promise.all([...begun.values(), ...[...inHand.values()].map(({ done }) => done)])
       cancelBeat()
     },
   }

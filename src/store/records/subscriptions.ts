@@ -2,7 +2,8 @@
  * Who is told of changes of the feed: each subscription that its caller has proved to control, with the job that
  * delivers to it (schema core/notification-config). Paused subscriptions are stored only with their account.
  */
-import type { Selectable } from 'kysely'
+import { type Selectable, sql } from 'kysely'
+import type { SqlDialect } from '../database/dialect.js'
 import type { Db, SubscriptionTable } from '../database/schema.js'
 import type { Seal } from '../database/seal.js'
 
@@ -23,6 +24,8 @@ export type Subscriptions = {
   /** In the order of their creation. */
   ofCaller(caller: string): Promise<StoredSubscription[]>
   byJob(job: string): Promise<StoredSubscription | undefined>
+  /** The same for many, in the order of the jobs. */
+  byJobs(jobs: readonly string[]): Promise<(StoredSubscription | undefined)[]>
   /** The jobs of all subscriptions that are not suspended. */
   jobs(): Promise<string[]>
   add(subscription: Omit<StoredSubscription, 'suspended'>): Promise<void>
@@ -30,7 +33,12 @@ export type Subscriptions = {
   suspend(job: string, suspension: Suspension): Promise<void>
 }
 
-export function createSubscriptionRecords(db: Db, now: () => number, seal: Seal): Subscriptions {
+export function createSubscriptionRecords(
+  db: Db,
+  now: () => number,
+  dialect: SqlDialect,
+  seal: Seal,
+): Subscriptions {
   function fromRow(row: Selectable<SubscriptionTable>): StoredSubscription {
     return {
       ...{ caller: row.caller, accountId: row.account_id, subscriberId: row.subscriber_id, job: row.job },
@@ -41,12 +49,19 @@ export function createSubscriptionRecords(db: Db, now: () => number, seal: Seal)
 
   const rows = () => db.selectFrom('subscriptions').selectAll().orderBy('created_at').orderBy('job')
 
+  async function byJobs(jobs: readonly string[]): Promise<(StoredSubscription | undefined)[]> {
+    const { rows: found } = await sql<Selectable<SubscriptionTable>>`select subscriptions.*
+      from ${dialect.given(jobs.map((job) => ({ job })))} join subscriptions on subscriptions.job = value->>'job'`.execute(
+      db,
+    )
+    const known = new Map(found.map((row) => [row.job, fromRow(row)]))
+    return jobs.map((job) => known.get(job))
+  }
+
   return {
     ofCaller: async (caller) => (await rows().where('caller', '=', caller).execute()).map(fromRow),
-    async byJob(job) {
-      const row = await rows().where('job', '=', job).executeTakeFirst()
-      return row && fromRow(row)
-    },
+    byJob: async (job) => (await byJobs([job]))[0],
+    byJobs,
     async jobs() {
       const found = await db
         .selectFrom('subscriptions')
