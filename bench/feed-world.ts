@@ -1,6 +1,6 @@
 /** A synthetic world of about 1.2 KB a listing, for the benches of the feed. */
-import { hash } from 'node:crypto'
 import type { Judge } from '../src/merge/judge.js'
+import { readRows } from '../src/upstreams/rows/read-rows.js'
 import { createSlabWriter } from '../src/upstreams/rows/slab.js'
 import type { Listing, Slice } from '../src/upstreams/rows/slice.js'
 
@@ -40,7 +40,9 @@ export function benchListing(n: number, price = n % 40): Listing {
   }
 }
 
-/** One slice of listings `from` to `to`. */
+const PAGE = 100
+
+/** One slice of the listings with these numbers, as a first walk leaves it; with other prices as a later one does. */
 export function benchSlice(
   upstream: number,
   numbers: Iterable<number>,
@@ -48,10 +50,12 @@ export function benchSlice(
 ): Slice {
   const writer = createSlabWriter()
   const digests: bigint[] = []
-  for (const n of numbers) {
-    const bytes = Buffer.from(JSON.stringify(benchListing(n, price?.(n))))
-    writer.append(bytes)
-    digests.push(hash('sha256', bytes, 'buffer').readBigUInt64LE(0))
+  const all = [...numbers]
+  for (let at = 0; at < all.length; at += PAGE) {
+    const listings = all.slice(at, at + PAGE).map((n) => JSON.stringify(benchListing(n, price?.(n))))
+    const read = readRows(listings.map((listing) => Buffer.from(listing)))
+    writer.appendRun(read.bytes, read.ends, 0, listings.length, price ? undefined : read.places)
+    digests.push(...read.digests)
   }
   return {
     upstream: `upstream-${upstream}`,

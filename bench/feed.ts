@@ -10,8 +10,9 @@ import { buildSnapshot } from '../src/snapshot/builder.js'
 import { buffersOf, rowBytes, type Snapshot } from '../src/snapshot/snapshot.js'
 import { wholeParts, wholeSnapshot } from '../src/snapshot/snapshot-parts.js'
 import { readPlain } from '../src/upstreams/rows/plain.js'
-import { slabBytes, slabRow } from '../src/upstreams/rows/slab.js'
+import { slabBuffers, slabRow } from '../src/upstreams/rows/slab.js'
 import type { Slice } from '../src/upstreams/rows/slice.js'
+import { placesRoom } from '../src/upstreams/rows/written.js'
 import { benchSlice, everyoneMay, range } from './feed-world.js'
 import { mergeLimit } from './merge-limit.js'
 import { report } from './report.js'
@@ -62,10 +63,11 @@ async function merging(slices: readonly Slice[]): Promise<Snapshot> {
   buildSnapshot({ slices: warm, judge: everyoneMay })
   const { value, wallMs, cpuMs } = timed(() => buildSnapshot({ slices, judge: everyoneMay }))
   const [sample] = warm as [Slice]
-  for (let row = 0; row < sample.rows.count; row += 1) readPlain(slabRow(sample.rows, row)) // warm
+  const places = placesRoom()
+  for (let row = 0; row < sample.rows.count; row += 1) readPlain(slabRow(sample.rows, row), places) // warm
   const validation = timed(() => {
     for (let row = 0; row < sample.rows.count; row += 1) {
-      if (!readPlain(slabRow(sample.rows, row))) throw new Error('a bench listing is not valid')
+      if (!readPlain(slabRow(sample.rows, row), places)) throw new Error('a bench listing is not valid')
     }
   })
   const validating = validation.cpuMs / sample.rows.count
@@ -87,7 +89,11 @@ async function merging(slices: readonly Slice[]): Promise<Snapshot> {
 
 function memory(snapshot: Snapshot, slices: readonly Slice[]): void {
   const payload = payloadBytes(snapshot)
-  const mirror = slices.reduce((sum, { rows }) => sum + slabBytes(rows) + rows.count * 18, 0)
+  const sizes = slices.flatMap(({ rows }) => [
+    ...slabBuffers(rows).map(({ byteLength }) => byteLength),
+    rows.count * 18,
+  ])
+  const mirror = sizes.reduce((sum, bytes) => sum + bytes, 0)
   report({ what: 'bytes a signal, published row', measured: payload / SIGNALS })
   report({
     what: `memory of the snapshot at ${SIGNALS} signals against payload`,

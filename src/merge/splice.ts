@@ -7,7 +7,7 @@
 import { legacyFromRef, type SignalRef } from '../adcp/reference.js'
 import type { SignalType, ValueType } from '../adcp/signal.js'
 import { type Policy, publishable } from '../authz/rules/verdict.js'
-import { MEMBER, membersOf } from '../upstreams/rows/written.js'
+import { MEMBER, type Members } from '../upstreams/rows/written.js'
 import { mergeCoverage } from './coverage.js'
 import { countriesOf, type Definition, FIRST_WINS, mergeDefinition } from './definition.js'
 import { type Identity, identityKey, offerHandle, signalHandle } from './identity.js'
@@ -15,8 +15,6 @@ import { listsNone, type Offer, type Seller, sellerOf } from './offer.js'
 import { countryList, finePrint, placed, priced, quotedName, shownField } from './parts.js'
 import { endOf } from './row.js'
 import { type MergedSignal, publishedRef } from './signal.js'
-
-type Members = readonly (string | undefined)[]
 
 type Told = { field: string; place: number; name: string; text(json: string): string }
 
@@ -121,10 +119,23 @@ function references(identity: Identity, ref: SignalRef): string {
   return `"signal_ref":{"scope":"data_provider","data_provider_domain":"${domain}","signal_id":"${id}"},"signal_id":{"source":"catalog","data_provider_domain":"${domain}","id":"${id}"}`
 }
 
+/** What only some sellers say, in published order. */
+const CLAIMS = [
+  'reason',
+  'mode',
+  'claimed_source',
+  'destinations_not_listed',
+] as const satisfies readonly (keyof Seller)[]
+
 /** The seller as JSON, without the closing brace: its first members are the same in all rows of an upstream. */
-function sellerText({ upstream, agent_url, handle, ...others }: Seller): string {
-  const more = JSON.stringify(others).slice(1, -1)
-  return `{"upstream":${quotedName(upstream)},"agent_url":${quotedName(agent_url)},"handle":"${handle}",${more}`
+function sellerText(seller: Seller): string {
+  const { upstream, agent_url, handle, verdict } = seller
+  let more = ''
+  for (const claim of CLAIMS) {
+    const said = seller[claim]
+    if (said !== undefined) more += `,"${claim}":${JSON.stringify(said)}`
+  }
+  return `{"upstream":${quotedName(upstream)},"agent_url":${quotedName(agent_url)},"handle":"${handle}","verdict":"${verdict}"${more}`
 }
 
 const ALONE = [true]
@@ -136,13 +147,12 @@ const NO_PRICES = {
   cpmCurrency: 0,
 }
 
-/** An offer whose listing has not been parsed. `ref`: the reference that the listing gives. */
-type Selling = Omit<Offer, 'listing'> & { readonly text: string; readonly ref: SignalRef }
+/** An offer whose listing has not been parsed, by its members. `ref`: the reference that it gives. */
+type Selling = Omit<Offer, 'listing'> & { readonly members: Members; readonly ref: SignalRef }
 
 /**
  * The signal whose only offer this is. `definition` is the provider's, if it publishes one. Undefined when the listing has
- * to be parsed for it: it is not published, its seller is denied, it may differ from the definition, or its text is not
- * plain (upstreams/rows/written.ts).
+ * to be parsed for it: it is not published, its seller is denied, or it may differ from the definition.
  */
 export function spliceSignal(
   identity: Identity,
@@ -150,10 +160,9 @@ export function spliceSignal(
   policy: Policy,
   definition?: Definition,
 ): MergedSignal | undefined {
-  const { verdict, agentUrl, ref: claimed } = selling
+  const { verdict, agentUrl, members, ref: claimed } = selling
   if (verdict.outcome === 'unauthorized' || !publishable(verdict, policy)) return undefined
-  const members = membersOf(selling.text)
-  const said = members && (definition ? defined(members, definition) : described(members))
+  const said = definition ? defined(members, definition) : described(members)
   if (!said) return undefined
   const bounds = boundsOf(members, selling, definition)
   const { countries } = bounds

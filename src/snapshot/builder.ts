@@ -13,7 +13,7 @@ import { spliceSignal } from '../merge/splice.js'
 import { createMeter, drained, type InPortions, rowUnits } from '../threads/portions.js'
 import { slabRow } from '../upstreams/rows/slab.js'
 import { type Slice, sliceListing, sliceText } from '../upstreams/rows/slice.js'
-import { providersRef, writtenRef } from '../upstreams/rows/written.js'
+import { membersOf, providersRef, writtenRef } from '../upstreams/rows/written.js'
 import { createColumn, u32 } from './columns.js'
 import { createDraft } from './draft.js'
 import { bucketOf, hashTree } from './hash-tree.js'
@@ -63,15 +63,19 @@ function sayingOf(identity: Identity, view: (domain: string) => ProviderView) {
   return { domain, policy, definition: definition(id), verdictOn: (agentUrl: string) => decide(id, agentUrl) }
 }
 
-/** The only offer of a signal, from its text alone; undefined when its listing has to be parsed. */
+/**
+ * The only offer of a signal, from its text alone; undefined when its listing has to be parsed, as one whose text is not
+ * plain (upstreams/rows/written.ts).
+ */
 function spliced({ slice }: IndexedSlice, row: number, view: (domain: string) => ProviderView) {
   const text = sliceText(slice, row)
   const ref = providersRef(text) ?? writtenRef(slabRow(slice.rows, row))
-  if (!ref) return undefined
+  const members = ref && membersOf(text, row, slice.rows.places)
+  if (!members) return undefined
   const { upstream, agentUrl, mode } = slice
   const identity = identityOf({ signal_ref: ref } as Offer['listing'], agentUrl) as Identity
   const { domain, policy, definition, verdictOn } = sayingOf(identity, view)
-  const offer = { upstream, agentUrl, mode, verdict: verdictOn(agentUrl), text, ref }
+  const offer = { upstream, agentUrl, mode, verdict: verdictOn(agentUrl), members, ref }
   const signal = spliceSignal(identity, offer, policy, definition)
   return signal && { domain, signal }
 }
@@ -213,11 +217,10 @@ export function* buildingSnapshot({ previous, slices: given, judge }: BuildInput
   }
 
   for (let row = 0; row < fresh.row.length; ) {
-    const key = keyAt(fresh.keys, row)
-    const entry = previous ? countBelow(previous.keys, before, key) : 0
+    const entry = previous ? countBelow(previous.keys, before, keyAt(fresh.keys, row)) : 0
     if (nextTouched(entry) >= 0) yield* mergeTouched(entry)
     keepUntil(entry)
-    const isThere = previous && entry < before && compareKeys(previous.keys, entry, key, 0) === 0
+    const isThere = previous && entry < before && compareKeys(previous.keys, entry, fresh.keys, row) === 0
     const offers = freshOffers(row)
     row += offers.length
     put(fresh.keys, row - offers.length, isThere && carried ? [...carried.of(entry), ...offers] : offers)

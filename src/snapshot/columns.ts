@@ -38,6 +38,8 @@ export function mapped<T extends Numbers>(
 
 export type Column<T extends Numbers> = {
   push(value: number): void
+  /** Adds `count` values of `from`, from its place `at` on. */
+  pushAll(from: ArrayLike<number>, at: number, count: number): void
   /** The number of values so far. */
   length(): number
   /** Removes all values and keeps the memory. */
@@ -62,6 +64,11 @@ export function createColumn<T extends Numbers>(make: (length: number) => T, cap
       if (length === values.length) values = sized(Math.ceil(length * GROWTH))
       values[length] = value
       length += 1
+    },
+    pushAll(from, at, count) {
+      if (length + count > values.length) values = sized(Math.ceil((length + count) * GROWTH))
+      for (let next = 0; next < count; next += 1) values[length + next] = from[at + next] as number
+      length += count
     },
     length: () => length,
     clear() {

@@ -36,11 +36,14 @@ export type RowWords = {
   pricing: Words
 }
 
+/** Memory for the digests behind `structure`: to hash fresh memory of a few bytes costs more than the hash. */
+const USUAL = Array.from({ length: 16 }, (_, deployments) => new Uint32Array(WORDS * (deployments + 1)))
+
 /** The hashes of one row as it is written. */
 export function rowWords(row: Row): RowWords {
   const core = digestWords(row.core)
   const deployments = row.states.map(stateWords)
-  const parts = new Uint32Array(WORDS * (deployments.length + 1))
+  const parts = USUAL[deployments.length] ?? new Uint32Array(WORDS * (deployments.length + 1))
   parts.set(core)
   deployments.forEach((words, at) => {
     parts.set(words, WORDS * (at + 1))
@@ -50,5 +53,5 @@ export function rowWords(row: Row): RowWords {
 }
 
 export function pushWords(column: Column<Uint32Array>, from: ArrayLike<number>, at = 0): void {
-  for (let word = 0; word < WORDS; word += 1) column.push(from[at * WORDS + word] as number)
+  column.pushAll(from, at * WORDS, WORDS)
 }

@@ -13,6 +13,7 @@ import { mergeSignal } from '../../src/merge/signal.js'
 import { spliceSignal } from '../../src/merge/splice.js'
 import { readRow } from '../../src/upstreams/rows/listing.js'
 import type { Listing } from '../../src/upstreams/rows/slice.js'
+import { membersOf } from '../../src/upstreams/rows/written.js'
 import { AUTHORIZED, agentUrl, listing } from '../feed/world.js'
 import { hostileText } from '../support/hostile-text.js'
 import { proven } from '../support/proven.js'
@@ -199,7 +200,9 @@ test('a signal from the text of its only listing is what the parsed listing give
       const offer = { upstream: 'a "name"', agentUrl: agentUrl('one'), mode, verdict }
       const identity = identityOf(ref, offer.agentUrl)
       const definition = said && definitionFrom(said.more, said.agreed, rest)
-      const selling = { ...offer, text, ref: ref as NonNullable<typeof ref> }
+      const members = membersOf(text)
+      if (!members) return
+      const selling = { ...offer, members, ref: ref as NonNullable<typeof ref> }
       const signal = spliceSignal(identity, selling, policy, definition)
       if (!signal) return
       if (definition) defined += 1
@@ -222,10 +225,9 @@ test('an ordinary listing, in whatever language, is not parsed', (t) => {
     verdict: AUTHORIZED,
   }
   for (const name of ['Auto', '車の購入者 — {早い}, "']) {
-    const text = JSON.stringify(listing('s', { name: name.replace('"', '') }))
-    t.ok(spliceSignal(identityOf(ref, ''), { ...offer, text, ref }, 'strict'))
+    const members = membersOf(JSON.stringify(listing('s', { name: name.replace('"', '') })))
+    t.ok(members && spliceSignal(identityOf(ref, ''), { ...offer, members, ref }, 'strict'))
   }
-  const escaped = JSON.stringify(listing('s', { name: 'a "name"' }))
-  t.equal(spliceSignal(identityOf(ref, ''), { ...offer, text: escaped, ref }, 'strict'), undefined)
+  t.equal(membersOf(JSON.stringify(listing('s', { name: 'a "name"' }))), undefined)
   t.end()
 })

@@ -4,15 +4,16 @@ import { test } from 'tap'
 import { createCollector } from '../../src/upstreams/rows/collect.js'
 import { digestOf } from '../../src/upstreams/rows/digest.js'
 import { NO_ROWS, type ReadRows } from '../../src/upstreams/rows/read-rows.js'
-import { slabRow } from '../../src/upstreams/rows/slab.js'
+import { type Places, slabRow } from '../../src/upstreams/rows/slab.js'
 import { proven } from '../support/proven.js'
 
-type Row = { segment: number; text: string }
+type Row = { segment: number; text: string; members: number }
 
 const FIRST_CHUNK = 256 * 1024
 
 const row = fc.record({
   segment: fc.nat(40),
+  members: fc.nat(3),
   // Some fill a chunk of memory, and some more than one.
   text: fc.oneof(
     { weight: 6, arbitrary: fc.nat(5).map((length) => 'x'.repeat(length)) },
@@ -21,11 +22,16 @@ const row = fc.record({
   ),
 })
 
+/** What stands for the places of its members. */
+const placesOf = ({ segment, members }: Row) => Array.from({ length: members }, (_, at) => segment * 10 + at)
+
 const written = ({ segment, text }: Row) => Buffer.from(JSON.stringify({ segment, text }))
 
 function answerOf(rows: readonly Row[]): ReadRows {
   const texts = rows.map(written)
+  const words = rows.map(placesOf)
   let end = 0
+  let wordsEnd = 0
   return {
     ...NO_ROWS,
     elements: rows.length,
@@ -33,8 +39,15 @@ function answerOf(rows: readonly Row[]): ReadRows {
     ends: Uint32Array.from(texts, ({ byteLength }) => (end += byteLength)),
     digests: BigUint64Array.from(texts, digestOf),
     segments: BigUint64Array.from(rows, ({ segment }) => digestOf(`segment ${segment}`)),
+    places: {
+      words: Uint32Array.from(words.flat()),
+      ends: Uint32Array.from(words, ({ length }) => (wordsEnd += length)),
+    },
   }
 }
+
+const wordsAt = (places: Places | undefined, row: number) =>
+  places?.words.subarray(places.ends[row - 1] ?? 0, places.ends[row]) ?? []
 
 for (const overlapping of [false, true]) {
   test(`each segment once, in the order of the answers${overlapping ? ', which may overlap' : ''}`, async (t) => {
@@ -44,6 +57,7 @@ for (const overlapping of [false, true]) {
       fc.asyncProperty(fc.array(fc.array(row, { maxLength: 30 }), { maxLength: 4 }), async (answers) => {
         const collector = createCollector({ overlapping })
         const kept: Buffer[] = []
+        const places: number[][] = []
         const segments = new Set<number>()
         const whole = new Set<string>()
         let refused = 0
@@ -53,8 +67,10 @@ for (const overlapping of [false, true]) {
             const bytes = written(one)
             const isAlike = whole.has(String(bytes))
             whole.add(String(bytes))
-            if (!segments.has(one.segment)) kept.push(bytes)
-            else {
+            if (!segments.has(one.segment)) {
+              kept.push(bytes)
+              places.push(placesOf(one))
+            } else {
               repeated += 1
               if (!overlapping || !isAlike) refused += 1
             }
@@ -63,13 +79,14 @@ for (const overlapping of [false, true]) {
           const taken = await collector.take(answerOf(rows))
           if (taken.repeated !== repeated || taken.fresh !== rows.length - repeated) return false
         }
-        const bytes = kept.reduce((sum, { byteLength }) => sum + byteLength, 0)
+        const bytes = kept.reduce((sum, { byteLength }) => sum + byteLength, places.flat().length * 4)
         if (collector.rows() !== kept.length || collector.bytes() !== bytes) return false
         const { rows, digests, dropped, refused: named } = collector.finish()
         return (
           rows.count === kept.length &&
           digests.length === kept.length &&
           kept.every((one, at) => one.equals(slabRow(rows, at)) && digests[at] === digestOf(one)) &&
+          places.every((words, at) => words.join() === wordsAt(rows.places, at).join()) &&
           (dropped.repeated ?? 0) === refused &&
           named.length === refused
         )
@@ -80,7 +97,11 @@ for (const overlapping of [false, true]) {
 }
 
 test('a long answer lets others have their turn, also where all its rows are refused', async (t) => {
-  const rows = Array.from({ length: 5_000 }, (_, at) => ({ segment: at < 2_500 ? at : 0, text: '' }))
+  const rows = Array.from({ length: 5_000 }, (_, at) => ({
+    segment: at < 2_500 ? at : 0,
+    text: '',
+    members: 0,
+  }))
   const collector = createCollector()
   let isDone = false
   const taking = collector.take(answerOf(rows)).finally(() => {

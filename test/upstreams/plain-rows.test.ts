@@ -7,6 +7,7 @@ import fc from 'fast-check'
 import { test } from 'tap'
 import { readRow } from '../../src/upstreams/rows/listing.js'
 import { readPlain } from '../../src/upstreams/rows/plain.js'
+import { MEMBER, membersAt, placesRoom } from '../../src/upstreams/rows/written.js'
 import { proven } from '../support/proven.js'
 
 const REF = '{"scope":"data_provider","data_provider_domain":"provider.example","signal_id":"s"}'
@@ -115,12 +116,15 @@ const scene = fc.record({
   broken: fc.constantFrom(-1, -1, -1, 300, 120),
 })
 
+const places = placesRoom()
+
 const row = (members: readonly (readonly [string, string])[]) =>
   Buffer.from(`{${members.map(([name, json]) => `"${name}":${json}`).join()}}`)
 
 test('a name that a stranger made to have the number of a known one is not taken for it', (t) => {
-  t.ok(readPlain(row(ORDINARY)))
-  t.equal(readPlain(row(ORDINARY.map(([name, json]) => [name === 'name' ? 'nbNe' : name, json]))), undefined)
+  t.ok(readPlain(row(ORDINARY), places))
+  const other = row(ORDINARY.map(([name, json]) => [name === 'name' ? 'nbNe' : name, json]))
+  t.equal(readPlain(other, places), undefined)
   t.end()
 })
 
@@ -134,7 +138,7 @@ test('what is kept without being parsed is what parsing keeps', (t) => {
     const text = `${open}${members.map(([name, json]) => `"${name}":${space}${json}`).join()}${close}`
     const raw = Buffer.from(text)
     if (broken >= 0 && broken < raw.length) raw[broken] = 0xff // no UTF-8
-    const read = readPlain(raw)
+    const read = readPlain(raw, places)
     if (!read) return
     plain += 1
     const row = readRow(raw)
@@ -146,6 +150,10 @@ test('what is kept without being parsed is what parsing keeps', (t) => {
       row.listing.signal_ref?.scope === 'data_provider' && row.listing.signal_ref.data_provider_domain,
       read.domain,
     )
+    const found = membersAt(raw.toString(), places, 0, read.members)
+    const named = Object.entries(MEMBER).filter(([, at]) => found[at] !== undefined)
+    const said = named.map(([name, at]) => [name, JSON.parse(found[at] as string)])
+    assert.deepEqual(Object.fromEntries(said), row.listing)
   })
   t.doesNotThrow(() => proven(t, 5_000, property))
   t.ok(plain > 200, `${plain} were plain`)

@@ -15,8 +15,8 @@ port.on('message', (job: ReaderJob) => {
   const reading = readMessages(job)
   const rows =
     reading.kind === 'answer' && reading.outcome.kind === 'answer' ? reading.outcome.rows : undefined
-  const { bytes, ends, digests, segments } = rows ?? {}
-  const columns = rows?.elements ? [bytes, ends, digests, segments] : []
+  const { bytes, ends, digests, segments, places } = rows ?? {}
+  const columns = rows?.elements ? [bytes, ends, digests, segments, places?.words, places?.ends] : []
   port.postMessage(
     reading,
     columns.map((column) => column?.buffer as ArrayBuffer),

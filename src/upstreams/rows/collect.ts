@@ -56,11 +56,11 @@ export function createCollector({ overlapping = false }: CollectorOptions = {}) 
   }
 
   /** Keeps the rows `first` to `last` (excluded) of an answer. */
-  function keep({ bytes: from, ends, digests: given }: ReadRows, first: number, last: number): void {
+  function keep({ bytes: from, ends, digests: given, places }: ReadRows, first: number, last: number): void {
     const rows = last - first
     if (count + rows > digests.length) digests = grownDigests(digests, (count + rows) * 2)
     digests.set(given.subarray(first, last), count)
-    writer.appendRun(from, ends, first, last)
+    writer.appendRun(from, ends, first, last, places)
     bytes += (ends[last - 1] as number) - (ends[first - 1] ?? 0)
     count += rows
   }
@@ -98,7 +98,8 @@ export function createCollector({ overlapping = false }: CollectorOptions = {}) 
   return {
     take,
     rows: () => count,
-    bytes: () => bytes,
+    /** What is held of them: their text and the places of its members. */
+    bytes: () => bytes + writer.placesBytes(),
     finish(): Collected {
       return {
         rows: writer.finish(),

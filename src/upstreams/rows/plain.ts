@@ -5,17 +5,18 @@
  */
 import { isUtf8 } from 'node:buffer'
 import { bufferOf, countMembers, measure } from '../../adcp/json.js'
-import { legacyFromRef, type SignalRef } from '../../adcp/reference.js'
+import type { SignalRef } from '../../adcp/reference.js'
 import { SignalRow } from '../../adcp/signal.js'
 import { type TSchema, Type } from '../../adcp/type.js'
 import { createChecks } from '../../adcp/validation.js'
 import { createPruner } from './prune.js'
 import { remembered } from './remembered.js'
-import { MEMBER, membersOf, providersRef } from './written.js'
+import { findMembers, MEMBER, membersAt, providersRef } from './written.js'
 
 const MAX_DEPTH = 8 // of one member; a row may be deeper, and is parsed then
 
 type Keeps = (json: string) => boolean
+type ProvidersRef = Extract<SignalRef, { scope: 'data_provider' }>
 
 const check = createChecks({ strictNumbers: true, unicode: false, logger: false })
 
@@ -57,9 +58,12 @@ const TEXTS: ReadonlySet<string> = new Set(['signal_agent_segment_id', 'name', '
 
 const keepsId = keepsValue('signal_id', Id)
 
-/** Whether a legacy id can stand beside a reference that is kept: nearly always it says the same in its own words. */
-function isIdBeside(ref: SignalRef, json: string): boolean {
-  return json === JSON.stringify(legacyFromRef(ref)) || keepsId(json)
+/**
+ * Whether a legacy id can stand beside a reference that is kept: nearly always it says the same in its own words. The
+ * domain and the id are of a reference that was checked, so nothing in them is escaped.
+ */
+function isIdBeside({ data_provider_domain: domain, signal_id: id }: ProvidersRef, json: string): boolean {
+  return json === `{"source":"catalog","data_provider_domain":"${domain}","id":"${id}"}` || keepsId(json)
 }
 
 /** The members besides the references. */
@@ -69,16 +73,20 @@ const MEMBERS = Object.entries(others).map(([name, schema]) => ({
   isKept: TEXTS.has(name) ? keepsText(schema) : remembered(keepsValue(name, schema)),
 }))
 
-/** A row that is kept as it came: its segment, and the domain of the provider whose signal it is. */
-type PlainRow = { segment: string; domain: string }
+/**
+ * A row that is kept as it came: its segment, the domain of the provider whose signal it is, and how many members it has.
+ */
+type PlainRow = { segment: string; domain: string; members: number }
 
-/** Undefined for every other row. */
-export function readPlain(raw: Uint8Array): PlainRow | undefined {
+/** Undefined for every other row. The places of its members are written into `places` (upstreams/rows/written.ts). */
+export function readPlain(raw: Uint8Array, places: Uint32Array): PlainRow | undefined {
   if (!isUtf8(raw)) return undefined
   const text = bufferOf(raw).toString()
   const ref = providersRef(text)
-  const members = ref && membersOf(text)
-  if (!members || ref.scope !== 'data_provider' || !isRef(ref)) return undefined
+  if (ref?.scope !== 'data_provider' || !isRef(ref)) return undefined
+  const count = findMembers(text, places)
+  if (count === 0) return undefined
+  const members = membersAt(text, places, 0, count)
   const id = members[MEMBER.signal_id]
   if (id !== undefined && !isIdBeside(ref, id)) return undefined
   for (const { place, isRequired, isKept } of MEMBERS) {
@@ -86,5 +94,5 @@ export function readPlain(raw: Uint8Array): PlainRow | undefined {
     if (json === undefined ? isRequired : !isKept(json)) return undefined
   }
   const segment = members[MEMBER.signal_agent_segment_id] as string
-  return { segment: segment.slice(1, -1), domain: ref.data_provider_domain }
+  return { segment: segment.slice(1, -1), domain: ref.data_provider_domain, members: count }
 }

@@ -7,11 +7,14 @@ import { spellings } from '../../adcp/redaction.js'
 import { digestNumbers, putDigest } from './digest.js'
 import { type Dropped, ROW_BYTES, readRow } from './listing.js'
 import { readPlain } from './plain.js'
+import type { Places } from './slab.js'
 import type { Listing, RefusedRow } from './slice.js'
+import { placesRoom } from './written.js'
 
 /** Refused rows that are named; the others are counted. */
 export const MAX_REFUSED = 1_000
 const MAX_NAME = 300
+const USUAL_MEMBERS = 16
 
 /** The listings of one answer in its own order, and the rows that were not kept. */
 export type ReadRows = {
@@ -25,6 +28,8 @@ export type ReadRows = {
   digests: BigUint64Array
   /** The same over each listing's `signal_agent_segment_id`. */
   segments: BigUint64Array
+  /** Where the members of each listing stand in its text. */
+  places: Places
   /** Some listing came with the oldest name of its segment: who writes so takes it so. */
   isPlural: boolean
   /** Provider domains that the listings name. */
@@ -74,14 +79,20 @@ export function listingsOf(rows: ReadRows): Listing[] {
 }
 
 /** One row: as it came where that can be, else by the rules for whole rows. */
-function readOne(raw: Uint8Array, maxBytes: number) {
-  const plain = raw.byteLength <= maxBytes ? readPlain(raw) : undefined
+function readOne(raw: Uint8Array, maxBytes: number, places: Uint32Array) {
+  const plain = raw.byteLength <= maxBytes ? readPlain(raw, places) : undefined
   if (plain) return { kind: 'listing' as const, ...plain, bytes: raw, isPlural: false }
   const row = readRow(raw, maxBytes)
   if (row.kind === 'dropped') return row
   const { signal_ref: ref, signal_agent_segment_id: segment } = row.listing
   const domain = ref?.scope === 'data_provider' ? ref.data_provider_domain : undefined
-  return { ...row, segment, domain }
+  return { ...row, segment, domain, members: 0 }
+}
+
+function larger(from: Uint32Array<ArrayBuffer>, length: number): Uint32Array<ArrayBuffer> {
+  const to = new Uint32Array(length)
+  to.set(from)
+  return to
 }
 
 export function readRows(
@@ -93,11 +104,15 @@ export function readRows(
   const digests = new BigUint64Array(elements.length)
   const segments = new BigUint64Array(elements.length)
   const [digestWords, segmentWords] = [digestNumbers(digests), digestNumbers(segments)]
+  const placed = placesRoom()
+  const placeEnds = new Uint32Array(elements.length)
+  let places = new Uint32Array(elements.length * USUAL_MEMBERS)
   const domains = new Set<string>()
   const dropped: Record<string, number> = {}
   const refused: RefusedRow[] = []
   const hidden = secrets.flatMap(spellings).map((spelling) => Buffer.from(spelling))
   let end = 0
+  let placesEnd = 0
   let isPlural = false
 
   function drop(reason: Dropped, row?: Readonly<Record<string, unknown>>): void {
@@ -105,8 +120,14 @@ export function readRows(
     if (refused.length < MAX_REFUSED) refused.push(refusedRow(reason, row))
   }
 
+  function keepPlaces(count: number): void {
+    if (placesEnd + count > places.length) places = larger(places, (placesEnd + count) * 2)
+    for (let at = 0; at < count; at += 1) places[placesEnd + at] = placed[at] as number
+    placesEnd += count
+  }
+
   for (const element of elements) {
-    const row = readOne(element, rowBytes)
+    const row = readOne(element, rowBytes, placed)
     if (row.kind === 'dropped') {
       drop(row.reason, row.row)
       continue
@@ -120,6 +141,8 @@ export function readRows(
     const at = texts.push(bytes) - 1
     end += bytes.byteLength
     ends[at] = end
+    keepPlaces(row.members)
+    placeEnds[at] = placesEnd
     putDigest(digestWords, at, bytes)
     putDigest(segmentWords, at, segment)
     if (domain !== undefined) domains.add(domain)
@@ -136,6 +159,7 @@ export function readRows(
     ends: ends.subarray(0, count),
     digests: digests.subarray(0, count),
     segments: segments.subarray(0, count),
+    places: { words: places.subarray(0, placesEnd), ends: placeEnds.subarray(0, count) },
     isPlural,
     domains: [...domains],
     dropped,

@@ -26,6 +26,12 @@ const FIRST_CHUNK_BYTES = 256 * 1024
 const CHUNK_BYTES = 8 * 1024 * 1024
 const FIRST_ROWS = 1024
 
+/**
+ * Where the members of each row stand in its text (upstreams/rows/written.ts, `findMembers`): the words up to one of `ends`.
+ * A row that has no words was not read for them.
+ */
+export type Places = { readonly words: Uint32Array; readonly ends: Uint32Array }
+
 /** Immutable once made. Rows keep the order in which they were appended. */
 export type Slab = {
   readonly count: number
@@ -33,6 +39,8 @@ export type Slab = {
   readonly chunkOf: Uint16Array
   readonly start: Uint32Array
   readonly length: Uint32Array
+  /** Absent when they are known of no row. */
+  readonly places?: Places
 }
 
 function shared(bytes: number): SharedArrayBuffer {
@@ -62,17 +70,55 @@ export function slabBytes(slab: Slab): number {
   return slab.chunks.reduce((sum, chunk) => sum + chunk.byteLength, 0)
 }
 
-/** The memory that the slab's rows lie in; slabs may share it. */
-export function slabBuffers({ chunks }: Slab): ArrayBufferLike[] {
-  return chunks.map(({ buffer }) => buffer)
+/** The memory that the slab's rows and their places lie in; slabs may share it. */
+export function slabBuffers({ chunks, places }: Slab): ArrayBufferLike[] {
+  const views = places ? [...chunks, places.words, places.ends] : chunks
+  return views.map(({ buffer }) => buffer)
 }
 
-/** Collects rows; `finish` trims what is unused and gives the slab. A row longer than a chunk gets its own. */
+/** Gathers places, in shared memory as the rows. */
+function createPlacesWriter() {
+  let words = u32(0)
+  let ends = u32(0)
+  let used = 0
+  let rows = 0
+
+  /** Rows up to `count` have none. */
+  function skip(count: number): void {
+    if (count > ends.length) ends = grown(ends, count * 2, u32)
+    ends.fill(used, rows, count)
+    rows = count
+  }
+
+  /** The places of the rows `first` to `last` (excluded) of an answer, which become the rows from `count` on. */
+  function appendRun(given: Places, first: number, last: number, count: number): void {
+    const from = given.ends[first - 1] ?? 0
+    const more = (given.ends[last - 1] as number) - from
+    const shift = used - from
+    if (used + more > words.length) words = grown(words, (used + more) * 2, u32)
+    words.set(given.words.subarray(from, from + more), used)
+    skip(count + last - first)
+    for (let row = first; row < last; row += 1)
+      ends[count + row - first] = (given.ends[row] as number) + shift
+    used += more
+  }
+
+  function finish(count: number): { places?: Places } {
+    if (used === 0) return {}
+    skip(count)
+    return { places: { words: grown(words, used, u32), ends: grown(ends, count, u32) } }
+  }
+
+  return { appendRun, bytes: () => used * words.BYTES_PER_ELEMENT, finish }
+}
+
+/** Collects rows, with the places of their members or without; `finish` trims what is unused and gives the slab. A row longer than a chunk gets its own. */
 export function createSlabWriter() {
   const chunks: Uint8Array[] = []
   let chunkOf = u16(FIRST_ROWS)
   let start = u32(FIRST_ROWS)
   let length = u32(FIRST_ROWS)
+  const placed = createPlacesWriter()
   let count = 0
   let used = 0
 
@@ -96,8 +142,15 @@ export function createSlabWriter() {
   }
 
   /** The rows `first` to `last` (excluded) of those that stand one after another in `bytes`, each up to one of `ends`. */
-  function appendRun(bytes: Uint8Array, ends: ArrayLike<number>, first: number, last: number): void {
+  function appendRun(
+    bytes: Uint8Array,
+    ends: ArrayLike<number>,
+    first: number,
+    last: number,
+    places?: Places,
+  ): void {
     makeRoom(count + last - first)
+    if (places) placed.appendRun(places, first, last, count)
     for (let row = first; row < last; ) {
       const from = row === 0 ? 0 : (ends[row - 1] as number)
       const chunk = room((ends[row] as number) - from)
@@ -130,10 +183,11 @@ export function createSlabWriter() {
       chunkOf: grown(chunkOf, count, u16),
       start: grown(start, count, u32),
       length: grown(length, count, u32),
+      ...placed.finish(count),
     }
   }
 
-  return { append, appendRun, finish }
+  return { append, appendRun, placesBytes: placed.bytes, finish }
 }
 
 /** A few rows as a slab of exactly their size. */

@@ -8,6 +8,7 @@ import { isUtf8 } from 'node:buffer'
 import { bufferOf } from '../../adcp/json.js'
 import type { SignalRef } from '../../adcp/reference.js'
 import { SignalRow } from '../../adcp/signal.js'
+import type { Places } from './slab.js'
 import type { Listing } from './slice.js'
 
 const REF = Buffer.from('{"signal_ref":{')
@@ -79,7 +80,6 @@ export function nameHash(name: string): number {
 
 const NAMES = Object.keys(SignalRow.properties) as (keyof SignalRow)[]
 const NUMBERS = new Map(NAMES.map((name, at) => [nameHash(name), at]))
-const NONE: readonly (string | undefined)[] = NAMES.map(() => undefined)
 
 /** The place of each member among `membersOf`. */
 export const MEMBER = Object.fromEntries(NAMES.map((name, at) => [name, at])) as Readonly<
@@ -110,15 +110,31 @@ function afterValue(text: string, at: number): number {
   return next
 }
 
+/** The values of a listing's members as JSON, by their places in `MEMBER`. */
+export type Members = readonly (string | undefined)[]
+
+const NONE: Members = NAMES.map(() => undefined)
+/** From the comma or brace before a member to its value. */
+const BEFORE_VALUE = NAMES.map((name) => name.length + 4)
+/** The place of a member in one number: the end of its value, then which member it is in the last bits. */
+const NAME_BITS = 32 - Math.clz32(NAMES.length)
+const NAME_MASK = 2 ** NAME_BITS - 1
+
+const LONGEST = 2 ** (32 - NAME_BITS) // of a text whose ends fit beside the number of a member
+const seen = new Uint8Array(NAMES.length)
+
+/** Room for the places of any listing's members. */
+export const placesRoom = () => new Uint32Array(NAMES.length)
+
 /**
- * The value of each member, by its place in `MEMBER`. Undefined for a listing with escapes or with space between its
- * members, or with a member that is unknown or comes twice: it is parsed instead. Strings of the others stand in the text
- * exactly as they are written. The values themselves may be anything that begins and ends like JSON.
+ * Writes the place of each member into `places`, for `membersAt`, and gives how many there are. None for a listing with
+ * escapes or with space between its members, or with a member that is unknown or comes twice: it is parsed instead.
  */
-export function membersOf(text: string): readonly (string | undefined)[] | undefined {
-  if (text.includes('\\')) return undefined
-  const found = NONE.slice()
+export function findMembers(text: string, places: Uint32Array): number {
+  if (text.length >= LONGEST || text.includes('\\')) return 0
   const last = text.length - 1
+  seen.fill(0)
+  let count = 0
   let at = 0 // of the brace or comma before a member
   do {
     let hash = 0
@@ -126,11 +142,41 @@ export function membersOf(text: string): readonly (string | undefined)[] | undef
     for (; end < last && text.charCodeAt(end) !== QUOTE; end += 1) hash = step(hash, text.charCodeAt(end))
     const member = NUMBERS.get(hash)
     const isPlain = text.charCodeAt(at + 1) === QUOTE && text.charCodeAt(end + 1) === COLON
-    if (member === undefined || found[member] !== undefined || !isPlain) return undefined
+    if (member === undefined || seen[member] === 1 || !isPlain) return 0
+    seen[member] = 1
     const name = NAMES[member] as string // strangers can make a name of any number
-    if (end - at - 2 !== name.length || !text.startsWith(name, at + 2)) return undefined
+    if (end - at - 2 !== name.length || !text.startsWith(name, at + 2)) return 0
     at = afterValue(text, end + 2)
-    found[member] = text.slice(end + 2, at)
+    places[count] = ((at << NAME_BITS) | member) >>> 0
+    count += 1
   } while (text.charCodeAt(at) === COMMA)
-  return at === last && text.charCodeAt(last) === CLOSE_BRACE ? found : undefined
+  return at === last && text.charCodeAt(last) === CLOSE_BRACE ? count : 0
+}
+
+/**
+ * The members at the places `from` to `end` (excluded) that `findMembers` gave for the text. Strings stand in the text exactly
+ * as they are written. The values may be anything that begins and ends like JSON.
+ */
+export function membersAt(text: string, places: Uint32Array, from: number, end: number): Members {
+  const members = NONE.slice()
+  let before = 0
+  for (let at = from; at < end; at += 1) {
+    const place = places[at] as number
+    const member = place & NAME_MASK
+    const valueEnd = place >>> NAME_BITS
+    members[member] = text.slice(before + (BEFORE_VALUE[member] as number), valueEnd)
+    before = valueEnd
+  }
+  return members
+}
+
+const found = placesRoom()
+
+/** The members of a row from its text. `places`: of the rows of its slab; without the row's own they are found anew. */
+export function membersOf(text: string, row = 0, places?: Places): Members | undefined {
+  const from = places?.ends[row - 1] ?? 0
+  const end = places?.ends[row] ?? 0
+  if (places && end > from) return membersAt(text, places.words, from, end)
+  const count = findMembers(text, found)
+  return count === 0 ? undefined : membersAt(text, found, 0, count)
 }
