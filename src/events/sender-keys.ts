@@ -5,11 +5,13 @@
 import { getDomain } from 'tldts'
 import { isRecord } from '../adcp/json.js'
 import { canonicalUrl } from '../adcp/url.js'
+import { createRecent } from '../memory/recent.js'
 import type { Send } from '../net/send.js'
 import { createKeySets, type KeyAnswer } from '../signing/key.js'
 
 const TIMEOUT_MS = 10_000
 const MAX_BRAND_BYTES = 256 * 1_024
+const MOST_SENDERS = 10_000
 const BRAND_AGE_MS = 10 * 60_000
 const COOLDOWN_MS = 30_000 // a sender whose brand.json cannot be read is not asked for it with each of its signatures
 const DEFAULT_KEYS = '/.well-known/jwks.json'
@@ -38,8 +40,9 @@ function keysNamedIn(body: Uint8Array, agentUrl: string): string | undefined {
   }
 }
 
+/** Gives the look-up of a key by its id; what was read of a sender is remembered for a while. */
 export function createSenderKeys({ send, now }: { send: Send; now(): number }) {
-  const senders = new Map<string, Known>()
+  const senders = createRecent<Known>(MOST_SENDERS) // by canonical url
 
   async function follow({ agentUrl, brandJsonUrl }: Sender, known: Known): Promise<void> {
     known.triedAt = now()
