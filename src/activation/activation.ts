@@ -38,6 +38,7 @@ export type ActivationOptions = {
   reached?: Reached
 }
 
+/** For one running server. Stored work goes on from `start` on. */
 export function createActivation(options: ActivationOptions) {
   const { store, clock, newId, resolve, upstreamAt, hasOwnCredential, call, refreshSoon, onProblem } = options
   const { retention = DEFAULT_RETENTION, reached = () => {} } = options
@@ -81,9 +82,9 @@ export function createActivation(options: ActivationOptions) {
     ...{ store, newId, resolve, upstreamAt, hasOwnCredential },
     once,
     progress,
-    /** How each kind of job is ended undone. */
+    /** By kind of job: ends one without doing its work, for an operator. */
     givingUp: { call: delivery.giveUp, upstream_task: progress.giveUp },
-    /** Works once on all that is due now. */
+    /** Does all the work that is due now, once. */
     round: worker.round,
     /** Continues what an earlier process left open, until `close`. */
     start(): void {

@@ -112,6 +112,7 @@ const GIVEN_UP = adcpError('SERVICE_UNAVAILABLE', 'The operator of this agent en
 /** Attempts so far that certainly did not reach the agent. */
 const unsentOf = ({ held }: Working) => (held.data as { unsent?: number }).unsent ?? 0
 
+/** Gives a function of the worker that holds the calls: the two are made of each other. */
 export function createDelivery(options: DeliveryOptions) {
   const { store, clock, upstreamAt, kinds, onChanged, reached } = options
   const places = createRecent<LimitFunction>(MAX_UPSTREAMS) // by upstream

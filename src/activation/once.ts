@@ -49,6 +49,7 @@ function isSame(one: KeyedRequest, other: KeyedRequest): boolean {
   return one.task === other.task && one.fingerprint === other.fingerprint
 }
 
+/** For one process; what it promises holds for all that share its storage. */
 export function createOnce({ store, clock, delivery, reached }: OnceOptions) {
   const flights = new Map<string, Flight>() // requests that this process is answering
 

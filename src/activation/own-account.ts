@@ -9,7 +9,7 @@ import { canonical } from './request-identity.js'
 
 /** An account that belongs to the caller. */
 export type OwnAccount = {
-  /** Ours. */
+  /** The id that we gave it. */
   id: string
   /** Equal for equal references: canonical JSON. */
   key: string

@@ -136,6 +136,7 @@ function settlement({ status, result, error }: TaskProgress, call: Call | undefi
   return { outcome: UNKNOWN_ENDS.has(error) ? 'unknown' : 'failed', error }
 }
 
+/** Gives a function of the worker that holds the jobs. */
 export function createTaskProgress({ store, clock, call, upstreamAt, onChanged }: TaskProgressOptions) {
   const asked = createRecent<number>(MOST_ASKED) // when, by task
 

@@ -43,6 +43,7 @@ function keyed(payload: Payload, destinations: readonly Destination[]): Deployme
   return only && !another && activation_key ? [{ ...only, is_live: true, activation_key }] : []
 }
 
+/** The deployments that an answer states, and which of the requested destinations it leaves open. */
 export function readTold(payload: Payload, destinations: readonly Destination[]): Told {
   let deployments: Deployment[] = []
   for (const part of inside(payload)) {
@@ -80,8 +81,6 @@ export function readStatus(payload: Payload): string | undefined {
 export function toldFields({ deployments, unknown }: Told): Record<string, unknown> {
   return { deployments, ...(unknown.length > 0 && { ext: { tributary: { unknown } } }) }
 }
-
-// the newest entries for one segment, of all callers: what is on is among them
 
 /**
  * What is kept of an activation's answer. Its deployments hold their keys; each answer decides anew who may see them.
