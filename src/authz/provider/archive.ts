@@ -44,6 +44,7 @@ type ArchiveOptions = {
   now: () => number
 }
 
+/** Loads, saves and sweeps records. `examine` reads documents that were saved without tables of this release. */
 export function createArchive({ blobs, sharing, examine, now }: ArchiveOptions) {
   /** Digests known to be on disk, with tables of this release. */
   const stored = new Set<string>()

@@ -45,6 +45,7 @@ function answerOf<Reply>(worker: Worker, job: InspectorJob): Promise<Reply> {
   })
 }
 
+/** Its worker starts with the first file that is too large to be read in place. */
 export function createInspector() {
   const oneAtATime = pLimit(1)
   let worker: Worker | undefined

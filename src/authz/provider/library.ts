@@ -23,6 +23,7 @@ type SharedFile = {
 
 export type Library = ReturnType<typeof createLibrary>
 
+/** Empty; `restore` gives it the documents of an earlier run. */
 export function createLibrary(options: LibraryOptions) {
   const files = new Map<string, SharedFile>()
 

@@ -21,6 +21,7 @@ export function recordBytes({ bytes, tables }: HeldDocument): number {
   return bytes.byteLength + tableBytes(tables)
 }
 
+/** Calls `onEvicted` whenever the bound is passed. */
 export function createRoom({ bytes, ownersOf, onEvicted }: RoomOptions) {
   const budget = createFairBudget(bytes)
   const usersOf = new Map<string, Set<string>>()

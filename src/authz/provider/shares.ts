@@ -16,6 +16,7 @@ function shareOf(domain: string): string {
   return `providers/${(hash >>> 0) % SHARES}`
 }
 
+/** `sharing`: undefined when this process is alone, and then every turn is its own. */
 export function createShares(turns: Turns, sharing: Sharing | undefined) {
   const all = Array.from({ length: SHARES }, (_, share) => `providers/${share}`)
   const silent = new Set<string>()

@@ -65,6 +65,7 @@ function choose(shares: readonly (readonly string[])[]): Set<string> {
   return chosen
 }
 
+/** Remembers how names were read, and nothing of earlier choices. */
 export function createWanted() {
   const read = new Map<string, string | undefined>()
 

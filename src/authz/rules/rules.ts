@@ -57,6 +57,7 @@ function listOf({ starts, items }: Lists, number: number): Uint32Array {
   return items.subarray(starts[number], starts[number + 1])
 }
 
+/** The questions that can be asked of a document. Nothing is copied: `tables` are read where they are. */
 export function openRules({ bytes, tables }: Pick<HeldDocument, 'bytes' | 'tables'>) {
   const { names, signals, agents, granted, behind, grants, hosts, neighbours, boundaries } = tables
   /** One per upstream at most. */

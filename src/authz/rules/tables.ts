@@ -69,6 +69,7 @@ function packedCountry(country: string): number {
   return country.charCodeAt(0) * 256 + country.charCodeAt(1)
 }
 
+/** The country code of a number that the tables hold. */
 export function unpackedCountry(packed: number): string {
   return String.fromCharCode(packed >> 8, packed & 255)
 }

@@ -26,6 +26,7 @@ const DECIDED = ['no_file', 'bad_domain'] as const
 /** Why a withheld signal is still undecided. */
 export type Undecided = Exclude<Unverifiable, (typeof DECIDED)[number]>
 
+/** Whether with this reason nobody has decided about the signals. */
 export function isUndecided(reason: Unverifiable): reason is Undecided {
   return !DECIDED.some((one) => one === reason)
 }
