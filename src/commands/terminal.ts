@@ -17,6 +17,7 @@ export type Progress = { show(text: string): void; done(): void }
 
 const REDRAW_MS = 100
 
+/** Draws at most every 100 ms. */
 export function createProgress(stream: NodeJS.WriteStream, now: () => number): Progress {
   if (!stream.isTTY) return { show: () => {}, done: () => {} }
   let drawnAt = Number.NEGATIVE_INFINITY
