@@ -96,6 +96,7 @@ export function bulkEvent(
 /** What is sent to one receiver. Its key is the same however often it is sent. */
 export type Told = { key: string; type: FeedEventType; body: string }
 
+/** The webhook for one receiver, under a new idempotency key. `at`: when the notification is made, ms since the epoch. */
 export function told(event: FeedEvent, to: { subscriber: string; account: string }, at: number): Told {
   const key = `whk_${randomBytes(24).toString('base64url')}`
   const { id, type, scope, json, previous, version } = event
