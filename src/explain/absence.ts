@@ -104,6 +104,7 @@ function published(input: AbsenceInput): Absence | undefined {
   return causes[0] ?? { why: 'not_offered', agentUrls: entitled }
 }
 
+/** The strongest reason that has evidence; `unknown` when none has. */
 export function explainAbsence(input: AbsenceInput): Absence {
   return refusedRow(input) ?? departed(input) ?? published(input) ?? { why: 'unknown', agentUrls: [] }
 }

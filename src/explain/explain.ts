@@ -95,6 +95,7 @@ function formerly(
   }
 }
 
+/** Reads its sources at each question; nothing is kept between two. */
 export function createExplainer(sources: ExplainSources) {
   const { feed, departures, now } = sources
 
