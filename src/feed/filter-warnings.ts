@@ -179,6 +179,7 @@ function conversionWarnings(
   ]
 }
 
+/** All of them, for any answer to this query; empty when every filter was applied as it was asked. */
 export function filterWarnings(
   query: Selection,
   criteria: Criteria,

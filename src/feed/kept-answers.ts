@@ -20,6 +20,7 @@ export type ViewCache = {
   set(snapshot: string, key: string, view: View): void
 }
 
+/** Bounded in bytes; the view that was used longest ago goes first. */
 export function createViewCache(): ViewCache {
   const views = new LRUCache<string, View>({
     maxSize: VIEW_BYTES,
@@ -62,6 +63,7 @@ function ownBytes(answer: Given): number {
   return bytes
 }
 
+/** Bounded in bytes; the answer that was used longest ago goes first. */
 export function createKeptAnswers() {
   const numberOf = createNumbers()
   const kept = new LRUCache<string, Kept>({

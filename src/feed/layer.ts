@@ -41,6 +41,7 @@ function slicesBeyond(before: Snapshot, after: Snapshot | undefined): number {
   return bytes
 }
 
+/** Shared by all layers: `ms` is how long a replaced snapshot is kept, and `bytes` what all of them may take together. */
 export function createReplaced<T extends Kept>({ ms, bytes: most }: SnapshotRetention) {
   /** Oldest first. */
   let entries: Entry<T>[] = []
@@ -184,6 +185,7 @@ type LayerOptions = {
   isBuiltOn: boolean
 }
 
+/** Without a snapshot at first. */
 export function createLayer({ name, replaced, filtered, isBuiltOn }: LayerOptions) {
   let current: Layer | undefined
 

@@ -56,6 +56,7 @@ export function answeringAt({ open, own, isOther }: Moment, criteria: Criteria, 
   return same ? { shown: everybodys, scope: 'public' } : { shown: overlay, scope: 'account' }
 }
 
+/** Without snapshots at first. */
 export function createLayers(replaced: ReplacedSnapshots<Layer>) {
   const filtered = createViewCache()
   const publicLayer = createLayer({ name: EVERYBODY, replaced, filtered, isBuiltOn: true })
