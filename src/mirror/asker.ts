@@ -98,6 +98,7 @@ function replyOf(result: Readonly<Record<string, unknown>>): FeedReply {
   return isRecord(answer.adcp_error) ? refusalOf(answer.adcp_error) : { kind: 'answer', answer }
 }
 
+/** Connects with the first question. */
 export function createFeedAsker({ url, token, hosts }: AskerOptions): FeedAsker {
   const requestInit = { headers: { ...(token && { authorization: `Bearer ${token}` }) } }
   let client: Client | undefined

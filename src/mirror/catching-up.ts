@@ -31,6 +31,7 @@ type CatchingUpOptions = {
   canApply(held: CopyState): boolean
 }
 
+/** What became of the copy: the events were applied, or the feed was read. Rejects when the copy cannot be written. */
 export async function catchUp(options: CatchingUpOptions): Promise<FeedReading> {
   const { asker, question, copy, inbox, clock, signal, read, canApply } = options
 

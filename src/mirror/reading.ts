@@ -67,6 +67,7 @@ export function confirms(
   return unchanged === true && isSame(held, { ...held, ...versionsOf(answer) })
 }
 
+/** The arguments that let an agent answer "unchanged" for a copy of these versions. */
 export function conditionOf({ version, pricing }: Versions): Record<string, string> {
   if (version === undefined) return {}
   return { if_wholesale_feed_version: version, ...(pricing && { if_pricing_version: pricing }) }
