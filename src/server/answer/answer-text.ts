@@ -10,7 +10,7 @@ import { firstRows } from './first-rows.js'
 
 const ROWS = 10
 const WHOLESALE_ROWS = 5 // a client that walks the feed reads the data; its text must not cost the parsing of a page
-const MOST_KNOWN = 2_000 // texts of pages that stand in one chunk of a snapshot
+const MOST_KNOWN = 2_000 // pages of one chunk of a snapshot whose text is remembered
 const FEW = 3 // prices and destinations of one row
 const NAME = 80
 const FIELDS = 2_000

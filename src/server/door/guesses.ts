@@ -21,6 +21,7 @@ export type Guesses = {
   hasSeen(who: string, address: string): boolean
 }
 
+/** `now`: ms. */
 export function createGuesses(now: () => number): Guesses {
   const buckets = createBuckets(MOST_ADDRESSES)
   const seen = createRecent<true>(MOST_SEEN)
