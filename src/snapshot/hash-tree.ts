@@ -14,6 +14,7 @@ const BUCKETS = 2 ** BUCKET_BITS
 const DIGEST_BYTES = 32
 const NOTHING = new Uint8Array(DIGEST_BYTES)
 
+/** The bucket of an entry. */
 export const bucketOf = (keys: Uint32Array, entry: number) =>
   (keys[entry * WORDS] as number) >>> (32 - BUCKET_BITS)
 

@@ -51,6 +51,7 @@ function markLosses({ offers, count }: Snapshot, moves: SliceIndex['moves'], tou
   }
 }
 
+/** The offers of the previous snapshot in the numbering of the new slices. Marks in `touched` the entries that lost one. */
 export function carryOffers(previous: Snapshot, moves: SliceIndex['moves'], touched: Uint8Array): Carried {
   markLosses(previous, moves, touched)
 

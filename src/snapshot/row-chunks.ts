@@ -16,6 +16,7 @@ const LAST_CHUNK = 8 * 1024 * 1024
 
 type Place = { readonly chunk: number; readonly start: number }
 
+/** Chunks for new rows, in shared memory. `room` gives a place for at most so many bytes, `take` keeps what was written of it. */
 export function createChunks() {
   const chunks: Uint8Array[] = []
   let current: Buffer | undefined

@@ -52,6 +52,7 @@ export function rowWords(row: Row): RowWords {
   return { structure: digestWords(parts), core, deployments, pricing }
 }
 
+/** Appends one hash to a column: the one at place `at` of `from`. */
 export function pushWords(column: Column<Uint32Array>, from: ArrayLike<number>, at = 0): void {
   column.pushAll(from, at * WORDS, WORDS)
 }

@@ -161,6 +161,7 @@ function bytesBeyond(buffers: ReadonlySet<ArrayBufferLike>, others: ReadonlySet<
   return bytes
 }
 
+/** `previous`: the snapshot that it was built on. */
 export function memoryOf(snapshot: Held, previous: Held | undefined): Memory {
   const own = buffersOf(snapshot)
   const before = previous ? buffersOf(previous) : new Set<ArrayBufferLike>()
