@@ -11,6 +11,7 @@ export type Nonces = {
   take(key: string, nonce: string, until: number): Promise<boolean>
 }
 
+/** `now`: ms since the epoch. */
 export function createNonces(db: Db, now: () => number): Nonces {
   let forgottenAt = 0
 

@@ -26,6 +26,7 @@ type BlobRowsOptions = {
   onDamage: (name: string, reason: string) => void
 }
 
+/** `onDamage` is told of a blob that cannot be read as it was written; it then counts as missing. */
 export function createBlobRows({ db, onDamage }: BlobRowsOptions): BlobRows {
   const pieces = createPieces(db)
 

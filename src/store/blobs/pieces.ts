@@ -28,6 +28,7 @@ async function nameOf(piece: Uint8Array): Promise<string> {
   return Buffer.from(await webcrypto.subtle.digest('SHA-256', new Uint8Array(piece))).toString('base64url')
 }
 
+/** Remembers pieces for as long as somebody holds their memory. */
 export function createPieces(db: Kysely<Tables>) {
   const named = new WeakMap<SharedArrayBuffer, PartsOf>()
   const wholes = new Map<string, Home>() // by the names of all their pieces

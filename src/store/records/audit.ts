@@ -19,6 +19,7 @@ export type Audit = {
   last(limit: number): Promise<(AuditEntry & { at: number })[]>
 }
 
+/** `now`: ms since the epoch. */
 export function createAudit(db: Db, now: () => number): Audit {
   let noted = 0
   /** In the order of their entries, which may be of one millisecond. */

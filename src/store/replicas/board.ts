@@ -20,6 +20,7 @@ type BoardOptions = {
 /** The age of a note is by the database's clock. */
 type Hear = (name: string, value: unknown, ageMs: number) => void
 
+/** It hears nothing before `start`, and repeats nothing for listeners that come later. */
 export function createBoard({ notes, listen, clock, onProblem }: BoardOptions) {
   const listeners: { prefix: string; listener: Hear }[] = []
   let last = 0

@@ -29,6 +29,7 @@ function next(dialect: SqlDialect) {
   return sql`case when leases.epoch < ${dialect.now()} then ${dialect.now()} else leases.epoch + 1 end`
 }
 
+/** Rejects while the database cannot serve. */
 export function createLeases(db: Db, dialect: SqlDialect): Leases {
   async function take(owner: string, names: readonly string[], ms: number): Promise<Lease[]> {
     if (names.length === 0) return []

@@ -22,6 +22,7 @@ type PassedOptions = {
   onPassed(): Promise<void>
 }
 
+/** Hears at once what others leave. */
 export function createPassed({ sharing, clock, self, members, onPassed }: PassedOptions) {
   const passed = new Map<string, Map<string, number>>() // by work, when each member may have it again, in the order of leaving
 

@@ -47,6 +47,7 @@ function compare(one: Runs, other: Runs): number {
   return one.revision < other.revision ? -1 : 1
 }
 
+/** Hears at once what others run, and tells what this process runs from `start` on. */
 export function createRevisions(options: RevisionsOptions) {
   const { sharing, clock, self, members, revision, form, onChange } = options
   const told = new Map<string, Runs & { heardAt: number }>()
