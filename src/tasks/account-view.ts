@@ -20,6 +20,7 @@ type Brand = { domain: string; brand_id?: string }
  */
 export const NO_DOMAIN = 'unknown.invalid'
 
+/** A name for people: the brand, and who operates it where that is another. */
 export function accountName({ id, stored }: HeldAccount): string {
   const { brand, operator } = (stored?.settings ?? {}) as { brand?: Brand; operator?: string }
   if (!brand) return id

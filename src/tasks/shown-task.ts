@@ -9,6 +9,7 @@ import type { StoredTask } from '../store/records/tasks.js'
 
 const iso = (ms: number) => new Date(ms).toISOString()
 
+/** Without its result and its history, which only some answers have. */
 export function shownTask(task: StoredTask) {
   return {
     task_id: task.id,

@@ -21,6 +21,7 @@ type ControllerError =
   | 'INVALID_PARAMS'
   | 'FORBIDDEN'
 
+/** The controller's answer that it did what was asked. */
 export function succeeded(message: string, fields: Readonly<Record<string, unknown>> = {}): Answer {
   return { kind: 'answer', message, fields: { success: true, ...fields } }
 }
