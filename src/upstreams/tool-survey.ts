@@ -35,6 +35,7 @@ function readTools(list: unknown): Tool[] | undefined {
     })
 }
 
+/** Asks nobody before its first `update`. */
 export function createToolSurvey({ send, now }: { send: Send; now(): number }) {
   const known = createRecent<{ tools: readonly Tool[] | undefined; at: number }>(MAX_AGENTS)
   const asking = new Map<string, Promise<void>>()

@@ -86,6 +86,7 @@ export function authHeaders(auth: Auth): Record<string, string> {
   return {}
 }
 
+/** A call that brought no answer. `retryAfterMs`: when the agent said to come back. */
 export function callFailed(reason: UpstreamFailure, message: string, retryAfterMs?: number): CallFailure {
   return { kind: 'failed', reason, message, ...(retryAfterMs !== undefined && { retryAfterMs }) }
 }

@@ -34,6 +34,7 @@ function unwrapped(payload: Record<string, unknown>): Record<string, unknown> {
   return inner[0] === 'result' || inner[0] === 'response' ? unwrapped(inner[1]) : payload
 }
 
+/** An agent's error, its texts cut to a bound. */
 export function agentError(code: string, message: string): AgentError {
   return { code: code.slice(0, MAX_CODE), message: message.slice(0, MAX_MESSAGE) }
 }

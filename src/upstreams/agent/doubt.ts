@@ -22,6 +22,7 @@ function isLoss(before: number, rows: number): boolean {
   return rows === 0 ? before > 0 : before >= FEW && rows * 2 < before
 }
 
+/** Of one listing. */
 export function createDoubt({ of = 'rows', laterMs, now }: DoubtOptions) {
   let first: { rows: number; at: number } | undefined
 

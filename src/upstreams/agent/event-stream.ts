@@ -32,6 +32,7 @@ export type EventStream = {
   bytes(): number
 }
 
+/** Whether an answer with these headers is a stream of events. */
 export function isEventStream(headers: Record<string, string>): boolean {
   return headers['content-type']?.includes('text/event-stream') ?? false
 }

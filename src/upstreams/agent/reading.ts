@@ -68,6 +68,7 @@ export function holdsResponse(message: Uint8Array, id: number): boolean {
   }
 }
 
+/** The answer in the first message that is the response. Never throws for what an agent sent. */
 export function readMessages(job: ReadingJob): ReadAnswer {
   for (const message of job.messages) {
     try {

@@ -12,6 +12,7 @@ const MAX_WAITING = 200 // waiting calls of one upstream; more than this would n
 /** Runs a call when there is a place, with the rest of its budget; resolves by the end of the budget in any case. */
 export type Slots = (budget: Budget, run: (budget: Budget) => Promise<AgentOutcome>) => Promise<AgentOutcome>
 
+/** For one upstream: `concurrency` calls at once, within `total` for all upstreams. */
 export function createSlots(total: LimitFunction, concurrency: number): Slots {
   const own = pLimit(concurrency)
 

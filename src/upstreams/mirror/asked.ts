@@ -6,6 +6,7 @@
 const MOST = 20
 const LONGEST = 500 // characters; a longer question is a brief, and nobody asks it again
 
+/** Of one agent; empty. */
 export function createAsked() {
   const questions = new Map<string, { isUseful: boolean }>()
 

@@ -28,6 +28,7 @@ type FollowingOptions = {
   hurry: Readonly<Record<Hurry, () => void>>
 }
 
+/** Listens from now on, and loads rows when another process has saved some. */
 export function createFollowing(options: FollowingOptions) {
   const { key, store, readings, isReader, load, held } = options
   let mark: string | undefined // names what another process saved and this one holds or is loading

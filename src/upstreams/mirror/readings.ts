@@ -39,12 +39,14 @@ const isOutOfReach = ({ failures, problem }: Reading) =>
 
 const placeOf = ({ agentUrl, scope }: Key) => `${encodeURIComponent(scope)}/${agentUrl}`
 
+/** The name of the right to read an agent (canonical url), which one process has at a time. */
 export const turnOf = (agentUrl: string) => `mirror/${agentUrl}`
 
 type ReadingsOptions = { sharing: Sharing | undefined; clock: Clock }
 
 export type Readings = ReturnType<typeof createReadings>
 
+/** `sharing`: undefined when this process is alone; then nothing is told. */
 export function createReadings({ sharing, clock }: ReadingsOptions) {
   const heard = new Map<string, Reading>()
   const listeners = new Map<string, { read(reading: Reading): void; hurry(how: Hurry): void }>()

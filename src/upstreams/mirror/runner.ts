@@ -63,6 +63,7 @@ function contactName({ entry: { url, agentUrl, protocol, auth, accountPrices } }
 
 const EVERYBODY: Scope = { name: PUBLIC }
 
+/** Calls can be made at once; scopes are read from `start` on. */
 export function createRunner(options: RunnerOptions) {
   const { send, sign, slotsFor, learnt, clock, random, governor, turns, onChange } = options
   let setting = options.setting

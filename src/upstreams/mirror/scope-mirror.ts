@@ -56,6 +56,7 @@ type Means = Pick<MirrorOptions, 'referencesFor' | 'namesFor' | 'asked' | 'rando
   open: MirrorOptions['alike']
 }
 
+/** A new mirror for the scope. */
 export function mirrorOf(
   { scope, entry, pace, contact }: ScopeSetting,
   { referencesFor, namesFor, asked, clock, random, open, share }: Means,

@@ -63,6 +63,7 @@ export type ScopeSetting = {
 
 const credentialOf = ({ scope, entry }: ScopeSetting): Auth => scope.auth ?? entry.auth
 
+/** Whose slice it is: a slice of another credential or account is not used. */
 export function ownerOf(setting: ScopeSetting): Owner {
   const { account } = setting.scope
   const credential = credentialName(credentialOf(setting))
@@ -95,10 +96,12 @@ export function takenOver(
   return isOther(before, next) ? untokened(held) : held
 }
 
+/** Whether an account is told the same prices as everybody. */
 export function isRateCard(held: HeldSlice | undefined, { scope }: ScopeSetting): boolean {
   return scope.name !== PUBLIC && held?.cacheScope === 'public'
 }
 
+/** The members of a pace and no others, so that two can be compared. */
 export const paceOf = ({ pageSize, refreshMs, walkMs, dropAfterMs }: Pace) => ({
   ...{ pageSize, refreshMs, walkMs, dropAfterMs },
 })

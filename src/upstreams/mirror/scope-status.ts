@@ -28,6 +28,7 @@ export type ScopeStatus = UpstreamStatus & {
 /** What is not in the setting and not in what is held. */
 type Doing = Pick<UpstreamStatus, 'state' | 'problem' | 'nextAttemptAt' | 'awaited'> & { now: number }
 
+/** `held`: what is served of the scope now, if anything. */
 export function statusOf(
   setting: ScopeSetting,
   held: HeldSlice | undefined,

@@ -54,6 +54,7 @@ export type ScopeOptions = {
   onTrouble(message: string): void
 }
 
+/** Does nothing before `start`. */
 export function createScope(options: ScopeOptions) {
   const { store, turns, readings, governor, clock, random, onChange, onTransition, onTrouble } = options
   let setting = options.setting

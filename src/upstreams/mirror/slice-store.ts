@@ -96,6 +96,7 @@ async function decode(parts: readonly Uint8Array[], owner: Owner, key: Key): Pro
   }
 }
 
+/** What cannot be read counts as missing; what cannot be written is told to `onTrouble`. */
 export function createSliceStore({ blobs, clock, shared, onTrouble }: SliceStoreOptions) {
   const confirmations = new Map<string, number>()
   const distrusted = new Set<string>()

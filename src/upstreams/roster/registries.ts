@@ -79,6 +79,7 @@ function sameRecords(before: RegistryListing | undefined, after: RegistryListing
   return before !== undefined && JSON.stringify(before.records) === JSON.stringify(after.records)
 }
 
+/** Asks nobody before it is configured. */
 export function createRegistries(options: RegistriesOptions) {
   const { send, blobs, clock, random, grace, onChange, onTransition, onTrouble } = options
   const members = new Map<string, Member>()

@@ -24,6 +24,7 @@ type RegistryOptions = {
   now(): number
 }
 
+/** Of one registry; it keeps nothing between two requests. */
 export function createRegistry({ send, url, headers, now }: RegistryOptions) {
   const address = `${url.replace(/\/+$/, '')}/api/registry/agents?type=signals&health=true&compliance=true`
   const secrets = secretsShown(Object.values(headers), url)

@@ -39,6 +39,7 @@ type CollectorOptions = {
   overlapping?: boolean
 }
 
+/** `overlapping`: answers may have rows in common, and a row that comes again unchanged is not refused. */
 export function createCollector({ overlapping = false }: CollectorOptions = {}) {
   const writer = createSlabWriter()
   const seen = createDigestSet()

@@ -36,6 +36,7 @@ export function digestOf(of: Uint8Array | string): bigint {
  */
 const FIRST_SLOTS = 1_024
 
+/** An empty set of digests, 8 bytes for each. */
 export function createDigestSet() {
   let slots = new Uint32Array(FIRST_SLOTS * 2) // low and high word of each; a low word of 0 is an empty slot
   let count = 0

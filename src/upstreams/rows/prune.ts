@@ -91,6 +91,7 @@ function unionPruner(branches: readonly TObject[]): Pruner {
   return (value) => (isRecord(value) ? (byTag.get(value[tag]) ?? same)(value) : value)
 }
 
+/** For values of this schema. */
 export function createPruner(schema: TSchema): Pruner {
   if (isObject(schema)) return objectPruner([schema])
   if (schema.type === 'array') {

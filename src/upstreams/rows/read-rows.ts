@@ -30,7 +30,7 @@ export type ReadRows = {
   segments: BigUint64Array
   /** Where the members of each listing stand in its text. */
   places: Places
-  /** Some listing came with the oldest name of its segment: who writes so takes it so. */
+  /** Whether the segment of some listing came under its oldest name, `signals_agent_segment_id`. */
   isPlural: boolean
   /** Provider domains that the listings name. */
   domains: readonly string[]
@@ -95,6 +95,7 @@ function larger(from: Uint32Array<ArrayBuffer>, length: number): Uint32Array<Arr
   return to
 }
 
+/** `elements`: the JSON of each row as it came. */
 export function readRows(
   elements: readonly Uint8Array[],
   { rowBytes = ROW_BYTES, secrets = [] }: RowBounds = {},

@@ -34,6 +34,7 @@ export type Skimmed = {
 
 type Cut = { from: number; to: number; rows: Uint8Array[] }
 
+/** Whether a value stands for rows that were cut out. */
 export function isCut(value: unknown): boolean {
   return Array.isArray(value) && value[0] === CUT
 }

@@ -73,6 +73,7 @@ function messageOf(outcome: AgentOutcome): string {
   return outcome.kind === 'failed' ? outcome.message : `${outcome.error.code}: ${outcome.error.message}`
 }
 
+/** Calls nobody before it is asked to. */
 export function createContact(options: ContactOptions) {
   const { entry, send, sign, timeoutMs, clock, learnt, onDialect, isReader, nextReadingAt } = options
   const credential = credentialName(entry.auth)

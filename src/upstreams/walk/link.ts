@@ -63,6 +63,7 @@ export function credentialName(auth: Auth): string {
   return auth.type === 'none' ? 'none' : hash('sha256', JSON.stringify(auth)).slice(0, 16)
 }
 
+/** Connects with its first call. */
 export function createLink(options: LinkOptions) {
   const {
     entry,

@@ -49,11 +49,12 @@ async function holdsAll({ digests }: Slice, page: ReadRows): Promise<boolean> {
   return missing.size === 0
 }
 
-/** Its rows changed under an unchanged token not long ago: its tokens are not believed. */
+/** Whether an agent's tokens are not believed, because its rows changed under an unchanged token in the last seven days. */
 export function isDistrusted({ caughtAt }: { readonly caughtAt?: number }, now: number): boolean {
   return caughtAt !== undefined && now - caughtAt < DISTRUSTED_MS
 }
 
+/** For one feed; it begins with the pages of the first walk that it hears of. */
 export function createSpotCheck({ now, random }: SpotCheckOptions) {
   let dueAt = 0 // the first `unchanged` of a process is looked at: what was saved may be old
   let cursors: string[] = []

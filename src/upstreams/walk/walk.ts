@@ -223,6 +223,7 @@ async function passOnce(
   }
 }
 
+/** All rows of the feed under one version, or why there are none. Begins again when the feed moves meanwhile. */
 export async function walkUpstream(options: WalkOptions): Promise<WalkOutcome> {
   const until = options.now() + options.walkMs
   for (let restarts = 0; restarts <= MAX_RESTARTS; restarts++) {

@@ -113,6 +113,7 @@ function factsOf(dialect: Dialect): string[] {
   ]
 }
 
+/** What the dialect does with each argument of get_signals, and what it is known from. */
 export function describeAgent(dialect: Dialect): AgentDescription {
   const { release, protocol } = dialect
   return {

@@ -162,6 +162,7 @@ export function isTransient({ code }: AgentError): boolean {
   )
 }
 
+/** Whether the agent refuses the credential, or asks for one. */
 export function isCredentialError({ code }: AgentError): boolean {
   return (
     code === 'AUTH_REQUIRED' ||

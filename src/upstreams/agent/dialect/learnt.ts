@@ -50,6 +50,7 @@ type LearntStoreOptions = {
   onTrouble(message: string): void
 }
 
+/** Writes in the background; what cannot be written is told to `onTrouble`. */
 export function createLearntStore({ blobs, onTrouble }: LearntStoreOptions) {
   let last: Promise<void> = Promise.resolve() // one write at a time: they are small and seldom
 

@@ -94,6 +94,7 @@ function onlyPlatform({ destinations }: Arguments): Record<string, unknown> | un
   return isRecord(only) && only.type === 'platform' ? only : undefined
 }
 
+/** References as legacy ids, without those that have none. */
 export function legacyIds(refs: unknown): unknown[] {
   return (Array.isArray(refs) ? (refs as SignalRef[]) : []).flatMap((ref) => legacyFromRef(ref) ?? [])
 }

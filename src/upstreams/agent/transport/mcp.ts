@@ -79,6 +79,7 @@ function notOpen(end: End): CallFailure {
     : callFailed('aborted', 'the caller gave up')
 }
 
+/** Opens its session with the first call, and again when the agent has lost it. */
 export function createMcpAgent({ send, url, auth, bounds }: AgentOptions): McpAgent {
   const rpc = createRpc(send)
   const credentials = authHeaders(auth)

@@ -126,6 +126,7 @@ const FROM_NETWORK = {
   aborted: 'aborted',
 } as const
 
+/** A request without an HTTP answer, in the words for upstreams. */
 export function networkFailure({ reason, message }: SendFailed): CallFailure {
   return callFailed(FROM_NETWORK[reason], message)
 }
@@ -173,6 +174,7 @@ function outcomeOf(reading: ReadAnswer, { status, headers }: Pick<Reply, 'status
   return reading.kind === 'value' ? { ...reading, headers } : reading
 }
 
+/** Gives the function that sends one request; ids are unique among its requests. */
 export function createRpc(send: Send) {
   let lastId = 0
 
