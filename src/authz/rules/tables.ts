@@ -5,8 +5,8 @@
  */
 import { isRecord } from '../../adcp/json.js'
 import { createDiagnostics, type Diagnostic, type Diagnostics } from './diagnostic.js'
-import { elementSpans } from './elements.js'
 import { type GrantLimits, readEntry } from './entry.js'
+import { elementSpans } from './json-spans.js'
 import { createNames, type NameTable, sharedNumbers } from './name-table.js'
 
 const SIGNAL_ID = /^[a-zA-Z0-9_-]{1,256}$/

@@ -6,7 +6,7 @@ import { availableParallelism } from 'node:os'
 import { createPool } from '../../threads/pool.js'
 import { readListingBytes } from '../rows/registry-listing.js'
 import type { MessageKind } from './event-stream.js'
-import { holdsResponse, type ReadAnswer, type ReadingJob, readMessages } from './reading.js'
+import { holdsResponse, type ReadAnswer, type ReadingJob, readMessages } from './read-messages.js'
 
 const SMALL_BYTES = 16 * 1024 // takes well under a millisecond, whatever it holds
 const FIELD_BYTES = 16 // `data: ` before a message of an event stream, and its mark

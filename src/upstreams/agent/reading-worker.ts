@@ -1,8 +1,8 @@
 /** The thread that reads large answers. The rows that it has read are transferred, not copied. */
 import { parentPort } from 'node:worker_threads'
 import { readListingBytes } from '../rows/registry-listing.js'
+import { readMessages } from './read-messages.js'
 import type { ReaderJob } from './reader.js'
-import { readMessages } from './reading.js'
 
 if (!parentPort) throw new Error('started outside of a thread')
 const port = parentPort

@@ -16,8 +16,8 @@ import {
 } from '../agent.js'
 import { agentError } from '../answer.js'
 import { createEventStream, type EventStream, isEventStream } from '../event-stream.js'
+import type { AnswerForm, ReadAnswer } from '../read-messages.js'
 import { messageKind, readReply } from '../reader.js'
-import type { AnswerForm, ReadAnswer } from '../reading.js'
 
 const RETRY_MS = 500 // when the server does not say how long to wait
 const MAX_STREAMS = 100 // at half a second each they outlast the usual deadline; without a wait they are a loop
