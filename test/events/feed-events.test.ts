@@ -138,15 +138,27 @@ test('a subscriber proves its url, is told what changes, and holds the feed by t
 })
 
 test('many changes are told as one, and a change that the subscriber did not ask for shows by the versions', async (t) => {
-  const { subscriber, sync, publish, wholesale } = await start(t)
+  const { subscriber, sync, publish, wholesale, over } = await start(t)
   const [all, prices] = [await subscriber(), await subscriber()]
+  const { work } = await over.stored()
+  /** The versions that the subscribers hold, each once. */
+  async function held(): Promise<Set<string>> {
+    const streams = (await work.deliveries(2)).map(({ stream }) => stream as { versions: object })
+    return new Set(streams.map(({ versions }) => JSON.stringify(versions)))
+  }
   await sync([
     configFor(all.url),
     configFor(prices.url, { subscriber_id: 'prices', event_types: ['signal.priced'] }),
   ])
   const before = await wholesale()
+  const [first] = await held()
   await publish(Array.from({ length: 40 }, (_, at) => row(at + 10)))
   await until('the bulk change', () => all.events.length === 1)
+  // Who is slower would be told of this change and the next as one.
+  await until('who asked for prices passed it over', async () => {
+    const now = await held()
+    return now.size === 1 && !now.has(first as string)
+  })
   t.match(all.events[0]?.body, {
     notification_type: 'wholesale_feed.bulk_change',
     event: {

@@ -5,6 +5,7 @@ import type { Test } from 'tap'
 import { startFederation } from '../../src/composition/federation.js'
 import { parseConfig } from '../../src/config/load.js'
 import { systemClock } from '../../src/net/clock.js'
+import { openStore, type Store } from '../../src/store/store.js'
 import { callTool } from './call-tool.js'
 import { temporaryFolder } from './temporary-folder.js'
 
@@ -18,6 +19,7 @@ export type Said = Record<string, any>
 /** `upstreams` as in a configuration. */
 export async function startOver(t: Pick<Test, 'teardown'>, upstreams: readonly object[], more: object = {}) {
   const folder = await temporaryFolder(t)
+  const storage = { url: `file:${folder}`, key: 'a storage key of the tests, long enough' }
   const config = {
     listen: { port: 0 },
     upstreams,
@@ -30,7 +32,7 @@ export async function startOver(t: Pick<Test, 'teardown'>, upstreams: readonly o
         { id: 'operator', token_sha256: hash('sha256', OPERATOR, 'hex'), role: 'operator' },
       ],
     },
-    storage: { url: `file:${folder}`, key: 'a storage key of the tests, long enough' },
+    storage,
     ...more,
   }
   const parsed = (other: object = {}) => parseConfig('test', JSON.stringify({ ...config, ...other }), {})
@@ -55,6 +57,18 @@ export async function startOver(t: Pick<Test, 'teardown'>, upstreams: readonly o
 
   return {
     call,
+    /** Its storage, as another process reads it meanwhile. */
+    async stored(): Promise<Store> {
+      const { url, key } = storage
+      const store = await openStore({
+        ...{ url, keys: [key], whileInUse: true, now: Date.now },
+        onProblem: (problem) => {
+          throw new Error(problem)
+        },
+      })
+      t.teardown(() => store.close())
+      return store
+    },
     /** What GET /explain says to the operator. */
     async explain(ref: string): Promise<Said> {
       const headers = { authorization: `Bearer ${OPERATOR}` }
