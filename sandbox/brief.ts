@@ -12,19 +12,42 @@ const SMALL_WORDS = new Set(
 )
 
 /** Lower-case words without the small ones; a plural counts as its singular. */
-export function wordsOf(text: string): Set<string> {
+function wordsOf(text: string): Set<string> {
   const words = text.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? []
   return new Set(
     words.filter((word) => !SMALL_WORDS.has(word)).map((word) => word.replace(/(?<=\w{3})s$/, '')),
   )
 }
 
-/** Zero when no word of the question occurs. */
-export function relevance(question: ReadonlySet<string>, { name, description }: MarketSignal): number {
-  const inName = wordsOf(name)
-  const inDescription = wordsOf(description)
-  let score = 0
-  for (const word of question)
-    score += (inName.has(word) ? NAME_WEIGHT : 0) + (inDescription.has(word) ? 1 : 0)
-  return score
+/** What a brief's words are looked up in: by word, the positions of the signals that it occurs in, and its weight there. */
+type Occurrences = Map<string, Map<number, number>>
+
+/** Finds signals by the words of briefs; each signal is read once. */
+export function createRanking(signalAt: (position: number) => MarketSignal) {
+  const occurrences: Occurrences = new Map()
+  let read = 0
+
+  function note(word: string, position: number, weight: number): void {
+    const places = occurrences.get(word) ?? new Map<number, number>()
+    occurrences.set(word, places.set(position, (places.get(position) ?? 0) + weight))
+  }
+
+  function readNext(): void {
+    const { name, description } = signalAt(read)
+    for (const word of wordsOf(name)) note(word, read, NAME_WEIGHT)
+    for (const word of wordsOf(description)) note(word, read, 1)
+    read += 1
+  }
+
+  /** The positions below `end` where a word of the brief occurs, those with most first, and otherwise in order. */
+  return (brief: string, end: number): number[] => {
+    while (read < end) readNext()
+    const scores = new Map<number, number>()
+    for (const word of wordsOf(brief)) {
+      for (const [position, weight] of occurrences.get(word) ?? []) {
+        if (position < end) scores.set(position, (scores.get(position) ?? 0) + weight)
+      }
+    }
+    return [...scores].sort(([a, one], [b, other]) => other - one || a - b).map(([position]) => position)
+  }
 }

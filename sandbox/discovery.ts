@@ -7,8 +7,8 @@
 import { isRecord } from '../src/adcp/json.js'
 import { refFromLegacy, SignalId, SignalRef } from '../src/adcp/reference.js'
 import { createChecks } from '../src/adcp/validation.js'
-import { relevance, wordsOf } from './brief.js'
-import type { Market, MarketSignal } from './market.js'
+import { createRanking } from './brief.js'
+import type { Market } from './market.js'
 import { type Args, done, invalid, type Outcome } from './outcome.js'
 import type { AgentId } from './parties.js'
 import type { Profile } from './profiles.js'
@@ -63,6 +63,7 @@ function fieldsIn({ fields }: Args): string[] {
 }
 
 export function createDiscovery({ market, id, profile, stock, tasks, now }: DiscoveryOptions): Discovery {
+  const ranked = createRanking((position) => market.signal(stock.at(position)))
   let briefDelay = 0
 
   function cardOf(args: Args): Card {
@@ -120,21 +121,12 @@ export function createDiscovery({ market, id, profile, stock, tasks, now }: Disc
     })
   }
 
-  function ranked(spec: string): MarketSignal[] {
-    const question = wordsOf(spec)
-    const considered = Math.min(stock.count(), MAX_CONSIDERED)
-    return Array.from({ length: considered }, (_, position) => market.signal(stock.at(position)))
-      .map((signal) => ({ signal, score: relevance(question, signal) }))
-      .filter(({ score }) => score > 0)
-      .sort((a, b) => b.score - a.score || a.signal.index - b.signal.index)
-      .map(({ signal }) => signal)
-  }
-
   function briefResult(args: Args, size: number, refs: SignalRef[] | undefined) {
     const card = cardOf(args)
-    const named = (refs ?? []).flatMap((ref) => stock.byRef(ref) ?? [])
-    const found = typeof args.signal_spec === 'string' ? ranked(args.signal_spec) : []
-    const indices = [...new Set([...named, ...found].map(({ index }) => index))].slice(0, size)
+    const named = (refs ?? []).flatMap((ref) => stock.byRef(ref)?.index ?? [])
+    const considered = Math.min(stock.count(), MAX_CONSIDERED)
+    const found = typeof args.signal_spec === 'string' ? ranked(args.signal_spec, considered) : []
+    const indices = [...new Set([...named, ...found.map(stock.at)])].slice(0, size)
     const signals = indices.map((index) => stock.row(index, card, fieldsIn(args)))
     const best = signals[0] ? ` Best match: ${signals[0].name}.` : ''
     return { signals, ...layer(card), message: `Found ${signals.length} signals.${best}` }

@@ -20,11 +20,10 @@ import { postgresBinaries, startPostgres } from './store/support/postgres.js'
 const LONGEST_S = 300
 
 /**
- * A process costs more than a second, for what its files import and until that is fast: files that follow each other share
- * it. The first processes take an eighth of all files, each later one as much of what is left, so that the last ones end
- * together. The same files share a process on every machine.
+ * A process costs two seconds of a processor, for what its files import and until that is fast: files that follow each
+ * other share it. The same files share a process on every machine.
  */
-const SHARE = 1 / 8
+const PARTS = 8
 const FEWEST = 20
 
 const HERE = dirname(fileURLToPath(import.meta.url))
@@ -38,11 +37,12 @@ function testFiles(folder: string, slow: boolean): string[] {
     .map((file) => relative('.', join(HERE, folder, file.replace(/ts$/, 'js'))))
 }
 
-/** Files in parts that become smaller. */
+/** Files in a few parts of one size. */
 function inParts(files: readonly string[]): string[][] {
-  if (files.length === 0) return []
-  const size = Math.max(FEWEST, Math.round(files.length * SHARE))
-  return [files.slice(0, size), ...inParts(files.slice(size))]
+  const size = Math.max(FEWEST, Math.ceil(files.length / PARTS))
+  return Array.from({ length: Math.ceil(files.length / size) }, (_, at) =>
+    files.slice(at * size, (at + 1) * size),
+  )
 }
 
 /** The folders of files. */
@@ -63,8 +63,8 @@ const { positionals, values } = parseArgs({
   options: { slow: { type: 'boolean', default: false } },
 })
 
-// Four more than there are cores: half of their time tests wait, for sockets, files and intervals of a second.
-t.jobs = availableParallelism() + 4
+// Three more than there are cores: much of their time tests wait, for sockets, files and intervals of a second.
+t.jobs = availableParallelism() + 3
 t.setTimeout(0)
 
 // One for all files: each of them makes databases of its own in it.

@@ -4,6 +4,7 @@ import type { Destination } from '../../src/adcp/signal.js'
 import { createFeed } from '../../src/feed/feed.js'
 import type { Judge } from '../../src/merge/judge.js'
 import { buildSnapshot } from '../../src/snapshot/builder.js'
+import type { Snapshot } from '../../src/snapshot/snapshot.js'
 import { createSlabWriter } from '../../src/upstreams/rows/slab.js'
 import type { Listing, Slice } from '../../src/upstreams/rows/slice.js'
 
@@ -67,12 +68,21 @@ export type FeedContent = {
   overlays?: Readonly<Record<string, readonly Listing[]>>
 }
 
+/** Building is most of what a feed costs, and nobody changes a snapshot: the same array of listings is built once. */
+const built = new WeakMap<readonly Listing[], Snapshot>()
+
+function snapshotOf(listings: readonly Listing[]): Snapshot {
+  const snapshot = built.get(listings) ?? buildSnapshot({ slices: [sliceOf('northwind', listings)], judge })
+  built.set(listings, snapshot)
+  return snapshot
+}
+
 /** A feed with its layers published; `publish` moves it on. */
 export function feedOf(content: FeedContent) {
   const feed = createFeed({ cursorSecret: 'a secret of the tests', retain: { ms: 60_000, bytes: 2 ** 30 } })
 
   function publish({ listings, overlays = {} }: FeedContent, now: number): void {
-    const open = buildSnapshot({ slices: [sliceOf('northwind', listings)], judge })
+    const open = snapshotOf(listings)
     const accounts = Object.entries(overlays).map(([layer, own]) => {
       const slices = [sliceOf('northwind', own, layer)]
       return [layer, { snapshot: buildSnapshot({ previous: open, slices, judge }), gaps: [] }] as const
@@ -84,7 +94,11 @@ export function feedOf(content: FeedContent) {
   return { ...feed, publishContent: publish }
 }
 
+const plain = new Map<number, readonly Listing[]>()
+
 /** `count` plain signals, `s0` and on. */
 export function plainFeed(count: number) {
-  return feedOf({ listings: Array.from({ length: count }, (_, n) => listing(`s${n}`)) })
+  const listings = plain.get(count) ?? Array.from({ length: count }, (_, n) => listing(`s${n}`))
+  plain.set(count, listings)
+  return feedOf({ listings })
 }

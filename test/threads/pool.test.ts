@@ -13,10 +13,11 @@ type Test = { teardown(task: () => unknown): void }
 async function sleepers(t: Test, { waitingBytes = 1_000, jobMs = 60_000 } = {}) {
   const file = join(await temporaryFolder(t), 'sleeper.mjs')
   const code = `import { parentPort } from 'node:worker_threads'
+    const never = new Int32Array(new SharedArrayBuffer(4))
     parentPort.on('message', (job) => {
       if (job === 'die') throw new Error('died')
       if (job === 'fill') for (const all = []; ; ) all.push(new Array(1e6).fill(all.length))
-      if (job === 'hang') for (;;);
+      if (job === 'hang') for (;;) Atomics.wait(never, 0, 0, 10) // it never ends, and leaves the processor to others
       setTimeout(() => parentPort.postMessage(job), job)
     })`
   await writeFile(file, code)
