@@ -19,6 +19,7 @@ import type { Webhook, WebhookOutcome } from './webhook.js'
 
 const KIND = 'feed_events'
 const IDLE_MS = 3_600_000 // a subscriber is woken when something changes; this is in case that fails
+const LOOK_AGAIN_MS = 5_000 // while subscribers cannot be looked for
 const FIRST_PAUSE_MS = 1_000
 const LONGEST_PAUSE_MS = 5 * 60_000
 const LONGEST_ASKED_MS = 3_600_000
@@ -336,6 +337,7 @@ export function createAnnouncer(options: AnnouncerOptions) {
     })()
       .catch((error: unknown) => {
         isLoaded = false // what could not be woken is looked for as after a start
+        clock.after(LOOK_AGAIN_MS, published)
         onProblem(`subscribers could not be looked for: ${error instanceof Error ? error.message : error}`)
       })
       .finally(() => {

@@ -10,6 +10,7 @@ import { createEgress } from '../../src/net/egress.js'
 import type { Send } from '../../src/net/send.js'
 import { WEBHOOKS } from '../../src/signing/profile.js'
 import { createSigner } from '../../src/signing/sign.js'
+import { StorageUnavailable } from '../../src/store/database/unavailable.js'
 import type { Store } from '../../src/store/store.js'
 import type { ThreadTime } from '../../src/threads/spare-time.js'
 import { emptyFeed, publish } from '../feed/feed-of.js'
@@ -159,6 +160,30 @@ onEmbeddedStorage(
     t.equal(new Set(keysOf(slow)).size, 2)
     const last = slow.events.map(({ body }) => body)
     t.equal(last.at(-1)?.previous_wholesale_feed_version, last[0]?.wholesale_feed_version, 'in order')
+  },
+)
+
+onEmbeddedStorage(
+  'a change that came while the storage could not be written is told soon, without another change',
+  async (t, storage) => {
+    const { publishNext, process, subscribe, receiver, pass, manual } = await stage(t, storage)
+    const one = await process()
+    const well = await receiver()
+    await subscribe(one.store, 'well', well.url)
+    await pass(1, one)
+    const { hasten } = one.store.jobs
+    let failures = 0
+    one.store.jobs.hasten = async () => {
+      failures += 1
+      throw new StorageUnavailable('away')
+    }
+    publishNext()
+    one.announcer.published()
+    await until('it has failed', () => failures === 1)
+    one.store.jobs.hasten = hasten
+    await nextTurn()
+    manual.advance(5_000)
+    await until('it is told', () => well.events.length === 1)
   },
 )
 
