@@ -168,7 +168,9 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
     stack,
   )
   await replica?.listen()
-  await Promise.all([publishing.restore(), upstreams.start()])
+  await upstreams.open()
+  await publishing.restore()
+  await upstreams.start()
   await replica?.join()
   void questions.open(upstreams)
   activation.start()

@@ -115,7 +115,7 @@ export async function openServer(options: ServingOptions, stack: Stack) {
       ...(generations && { recall: generations.recall }),
       ...(sharedTasks && { sharedTasks }),
       facts: () => factsOf(config(), first.events, feed),
-      ...{ revisions: publisher.revisions, storageProblem: store.problem },
+      ...{ revisions: publisher.revisions, storageProblem: store.problem, rest: publishing.rest },
       refresh: async (id, who) => (await actions.run('refresh-upstream', id, who)).kind === 'done',
       ...(feedEvents.listener && { feedEvents: feedEvents.listener.receive }),
       ...{ admission, trustedProxies: first.listen.trustedProxies, isStopping: draining.hasBegun },

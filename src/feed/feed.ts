@@ -7,7 +7,7 @@
 import { type AdcpWarning, adcpError, type Refused } from '../adcp/error.js'
 import { BAD_CURSOR } from '../adcp/requests/get-signals.js'
 import { createRecent } from '../memory/recent.js'
-import { digestText, keyAt } from '../snapshot/keys.js'
+import { keyAt } from '../snapshot/keys.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import { type InPortions, inTurns } from '../threads/portions.js'
 import { type Criteria, criteriaOf } from './canonical.js'
@@ -24,6 +24,7 @@ import {
   type Moment,
   OTHER_ACCOUNT,
   type Publication,
+  versions,
 } from './layers.js'
 import { entryOfRef, type Resolved, resolveHandle } from './lookup.js'
 import { createPages, isSmallPage } from './page.js'
@@ -39,7 +40,7 @@ import type {
   WholesaleQuery,
 } from './query.js'
 import type { Rates } from './rates.js'
-import { firstBeyond, stands, type View } from './view.js'
+import { firstBeyond, stands } from './view.js'
 
 type FeedOptions = {
   /** The same for all replicas and after restarts. */
@@ -85,35 +86,6 @@ const NOT_READY: Refused = {
   }),
 }
 
-/** A view belongs to one tuple and visibility; the key holds everything else that a version depends on. */
-const told = new WeakMap<View, Map<string, Versions>>()
-
-/** Versions over exactly what a caller of this tuple sees, bound to the scope of the answer. */
-function versions(
-  mode: string,
-  { shown: tuple, scope }: Answering,
-  criteria: Criteria,
-  reader: Reader,
-): Versions {
-  const { view, secret } = tuple
-  const account = scope === 'account' ? reader.account : ''
-  const known = told.get(view) ?? new Map<string, Versions>()
-  told.set(view, known)
-  const key = `${mode} ${scope} ${account} ${secret}`
-  const given = known.get(key)
-  if (given) return given
-  const token = (...content: string[]) =>
-    digestText(JSON.stringify([mode, scope, account, reader.visibility, criteria.tuple, ...content]))
-  const feedVersion = token('feed', view.structure, secret)
-  // A reader who sees no prices gets no version of them: it would reveal that they changed.
-  const made: Versions =
-    reader.visibility === 'full'
-      ? { feedVersion, pricingVersion: token('pricing', view.pricing), cacheScope: scope }
-      : { feedVersion, cacheScope: scope }
-  known.set(key, made)
-  return made
-}
-
 /**
  * Feed first, prices second: every version that the request sends must match (specification, Wholesale
  * conditional-fetch rules 1).
@@ -142,12 +114,23 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
   const pageBodies = createKeptPages()
   const replaced = createReplaced<Layer>(retain)
   const layers = createLayers(replaced)
+  let isResumed = false
 
   /** Makes a generation the current one in one step: the public snapshot and those of all accounts. `now` in ms. */
   function publish(snapshot: Snapshot, now: number, publication: Publication = {}): void {
     answers.clear()
     pageBodies.clear()
+    isResumed = false
     layers.publish(snapshot, now, publication)
+  }
+
+  /**
+   * Shows what an earlier process published last, until the first generation of this one: in pages that need its
+   * columns and rows alone. The listings that it was merged from are not there, so whoever looks for them finds no snapshot.
+   */
+  function resume(snapshot: Snapshot, now: number, gaps: readonly Gap[]): void {
+    publish(snapshot, now, { gaps })
+    isResumed = true
   }
 
   /** Where a walk is and in which scope it began; undefined when this query and caller were given no such cursor. */
@@ -367,6 +350,7 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
 
   /** The upstream and names behind a handle of ours, for activation; an account's own layer comes first. */
   function resolve(handle: string, account?: string): Resolved | undefined {
+    if (isResumed) return undefined
     for (const held of [account === undefined ? undefined : layers.current(account), layers.current()]) {
       const resolved = held && resolveHandle(held.snapshot, handle)
       if (resolved) return resolved
@@ -376,6 +360,9 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
 
   return {
     publish,
+    resume,
+    /** Whether pages are answered: of a published snapshot, or of a resumed one. */
+    isServing: () => layers.current() !== undefined,
     lacking,
     /** Called whenever a cursor into a snapshot is given, with the snapshot's id. */
     onWalk: (listener: (snapshot: string) => void): void => void walkListeners.push(listener),
@@ -392,7 +379,8 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
     moment: layers.moment,
     resolve,
     /** The current snapshot of an account that has one, else the public one; undefined until the first is published. */
-    current: (account?: string) => (layers.current(account) ?? layers.current())?.snapshot,
+    current: (account?: string) =>
+      isResumed ? undefined : (layers.current(account) ?? layers.current())?.snapshot,
     /** Replaced snapshots that walks still use, and the memory that only they hold. */
     retained: replaced.state,
   }

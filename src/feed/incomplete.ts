@@ -96,11 +96,13 @@ function listOf(names: readonly string[]): string {
 
 const whyOf = ({ problem }: UpstreamStatus) => (problem ? `: ${FAILURE_WORDS[problem.reason]}` : '')
 
-function upstreamText(status: UpstreamStatus, isMissing: boolean): string | undefined {
+/** `isCarried`: whether the answer's snapshot has its rows, which it may have before this process has read it. */
+function upstreamText(status: UpstreamStatus, isCarried: boolean | undefined): string | undefined {
   const { id, state } = status
-  if (state === 'starting') return `${id} has not been read yet; its signals are missing.`
+  if (state === 'starting')
+    return isCarried ? undefined : `${id} has not been read yet; its signals are missing.`
   if (state === 'absent') return `${id} is absent${whyOf(status)}; its signals are missing.`
-  if (isMissing) return `${id} was read after this was put together; its signals are missing.`
+  if (isCarried === false) return `${id} was read after this was put together; its signals are missing.`
   return state === 'stale'
     ? `${id} is stale${whyOf(status)}; its signals are as they were last read.`
     : undefined
@@ -201,7 +203,7 @@ export function incompleteOf({ gaps, health, account, scope, now }: Lack): Incom
     for (const [of, outage] of outageTexts(status, lost)) add(of ?? scope, outage)
   }
   for (const status of everybody) {
-    const text = upstreamText(status, others?.carried.has(status.agentUrl) === false)
+    const text = upstreamText(status, others?.carried.has(status.agentUrl))
     if (text) add(scope, text, status.nextAttemptAt)
   }
   for (const gap of gaps) {

@@ -2,11 +2,13 @@
  * The layers of the feed: the public one, and one for each account that gets prices of its own. They are published
  * together, and a reader is answered from both as they were at one moment.
  */
+import { digestText } from '../snapshot/keys.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import type { Criteria } from './canonical.js'
 import { createViewCache } from './kept-answers.js'
 import { createLayer, hold, type Layer, type ReplacedSnapshots, type TupleView } from './layer.js'
-import { type CacheScope, type Gap, isUnconfirmed, type Reader } from './query.js'
+import { type CacheScope, type Gap, isUnconfirmed, type Reader, type Versions } from './query.js'
+import type { View } from './view.js'
 
 /** What is published together with a public snapshot. */
 export type Publication = {
@@ -54,6 +56,35 @@ export function answeringAt({ open, own, isOther }: Moment, criteria: Criteria, 
     everybodys.secret === overlay.secret &&
     !isUnconfirmed(overlay.gaps)
   return same ? { shown: everybodys, scope: 'public' } : { shown: overlay, scope: 'account' }
+}
+
+/** A view belongs to one tuple and visibility; the key holds everything else that a version depends on. */
+const told = new WeakMap<View, Map<string, Versions>>()
+
+/** Versions over exactly what a caller of this tuple sees, bound to the scope of the answer. */
+export function versions(
+  mode: string,
+  { shown: tuple, scope }: Answering,
+  criteria: Criteria,
+  reader: Reader,
+): Versions {
+  const { view, secret } = tuple
+  const account = scope === 'account' ? reader.account : ''
+  const known = told.get(view) ?? new Map<string, Versions>()
+  told.set(view, known)
+  const key = `${mode} ${scope} ${account} ${secret}`
+  const given = known.get(key)
+  if (given) return given
+  const token = (...content: string[]) =>
+    digestText(JSON.stringify([mode, scope, account, reader.visibility, criteria.tuple, ...content]))
+  const feedVersion = token('feed', view.structure, secret)
+  // A reader who sees no prices gets no version of them: it would reveal that they changed.
+  const made: Versions =
+    reader.visibility === 'full'
+      ? { feedVersion, pricingVersion: token('pricing', view.pricing), cacheScope: scope }
+      : { feedVersion, cacheScope: scope }
+  known.set(key, made)
+  return made
 }
 
 /** Without snapshots at first. */

@@ -6,7 +6,7 @@ import type { IncomingMessage } from 'node:http'
 import Fastify, { type FastifyError, type FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
-import { discoveryMode } from '../adcp/requests/get-signals.js'
+import { discoveryMode, isPlainPage } from '../adcp/requests/get-signals.js'
 import type { Preview, Release } from '../adcp/version.js'
 import type { SigningKey } from '../signing/sign.js'
 import { type AgentFacts, getAdcpCapabilities } from '../tasks/get-adcp-capabilities.js'
@@ -67,6 +67,8 @@ export type ServerOptions = GetSignalsOptions & {
   isStopping?: () => boolean
   /** Which configuration runs, and why the file as it stands is not it. */
   configuration?: () => RunningConfiguration
+  /** What a question waits for that needs more than the rows of a saved feed; undefined once it is there. */
+  rest?: () => Promise<unknown> | undefined
   /** How far the published feed is behind what it is made from. */
   revisions?: () => { built: number; wanted: number; behindMs: number }
   storageProblem?: () => string | undefined
@@ -171,7 +173,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
       ...(replayTtlSeconds !== undefined && { replayTtlSeconds }),
       changing: (options.tasks ?? []).flatMap(({ name, mutating }) => (mutating ? [name] : [])),
     }),
-    { ...getSignals(options), modeOf: discoveryMode },
+    { ...getSignals(options), modeOf: discoveryMode, isPlain: isPlainPage },
     ...(options.tasks ?? []),
   ]
   const changing = new Set(
@@ -192,6 +194,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
     now,
     observe,
     contextIdOf: createContextIds(),
+    ...(options.rest && { rest: options.rest }),
     onBug: (err, { task, requestId }) => log.error({ err, task, requestId }, 'a task failed'),
   })
 
@@ -247,7 +250,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
   )
   addA2a(app, { cold: a2aCold, tasks: a2aTasks, card, ...shared })
   addOperations(app, {
-    isReady: () => feed.current() !== undefined,
+    isReady: feed.isServing,
     ...(options.isStopping && { isStopping: options.isStopping }),
     ...(options.revisions && { revisions: options.revisions }),
     ...(options.storageProblem && { storageProblem: options.storageProblem }),

@@ -89,6 +89,7 @@ export function getAdcpCapabilities(options: CapabilitiesOptions): Task<typeof C
     request: CapabilitiesRequest,
     response: CapabilitiesResponse,
     mutating: false,
+    isPlain: () => true,
     handle(_, { release }) {
       const { providerDomains, servesOwned, accountOverlays, signing, feedWebhooks } = facts()
       return {

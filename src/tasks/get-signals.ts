@@ -35,8 +35,8 @@ const NO_TOKENS = 'Leave it out, or send discovery_mode "wholesale".'
 const TOKENS = ['if_wholesale_feed_version', 'if_pricing_version'] as const
 
 export type SignalsFeed = {
-  /** Undefined until the first snapshot is published; until then the other refuses. */
-  current(): unknown
+  /** Whether there is a snapshot; until then the others refuse. */
+  isServing(): boolean
   wholesale(query: WholesaleQuery, reader: Reader, now: number, at?: Moment): WholesaleAnswer
   /** The same for a query and a reader that are the same objects when the same is asked again. */
   wholesaleAgain(query: WholesaleQuery, reader: Reader, now: number, at?: Moment): WholesaleAnswer

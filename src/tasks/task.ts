@@ -45,6 +45,11 @@ export type Task<S extends TSchema = TSchema> = {
   readonly mutating: boolean
   /** Which of its questions was asked, in a closed word: they take different times. The input was not checked. */
   modeOf?(input: unknown): string
+  /**
+   * Whether a question needs no more than the rows of a feed, as at a start that goes on with a saved one. Absent: each
+   * needs more.
+   */
+  isPlain?(input: Static<S>, caller: Caller): boolean
   /** Never throws for a caller's mistake. What it throws is a bug: logged, answered as SERVICE_UNAVAILABLE. */
   handle(input: Static<S>, context: CallContext): Answer | Promise<Answer>
 }

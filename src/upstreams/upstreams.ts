@@ -88,6 +88,8 @@ export type CallOutcome =
   { kind: 'answer'; payload: Payload; rows?: ReadRows } | { kind: 'error'; error: AgentError } | CallFailure
 
 export type Upstreams = {
+  /** Loads who is in the roster, before anything is read. `start` does it otherwise. */
+  open(): Promise<void>
   /** Loads saved state and starts reading. Resolves when everything saved is in `slices`. */
   start(): Promise<void>
   roster(): Roster
@@ -184,6 +186,8 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
   let config = options.config
   let roster: Roster = makeRoster({ registries: [], statics: config.statics, policy: config.policy })
   let loaded: Promise<unknown> = Promise.resolve()
+  let opened: Promise<void> | undefined
+  let isAsked = false // to start
   let started = false
   let swept = false
   let slices: readonly Slice[] | undefined
@@ -238,6 +242,15 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     }, turn)
   }
 
+  /** One that cannot be read must not delay the wait for the others. */
+  function awaitAll(work: readonly Promise<void>[]): void {
+    loaded = Promise.all(
+      work.map((one) =>
+        one.catch((error: Error) => onTrouble(`what was saved could not be read: ${error.message}`)),
+      ),
+    )
+  }
+
   /** Brings the runners in line with registries and configuration, in one synchronous step. */
   function follow(): void {
     const { statics, policy } = config
@@ -263,12 +276,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
       if (started) work.push(loading(() => runner.start()))
     }
     work.push(sweep())
-    loaded = Promise.all(
-      // One that cannot be read must not delay the wait for the others.
-      work.map((one) =>
-        one.catch((error: Error) => onTrouble(`what was saved could not be read: ${error.message}`)),
-      ),
-    )
+    awaitAll(work)
     changed()
   }
 
@@ -277,13 +285,22 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     void sweep().catch((error: Error) => onTrouble(`saved slices could not be swept: ${error.message}`))
   })
 
-  return {
-    async start() {
-      if (started) throw new Error('upstreams: started twice')
-      started = true
-      await Promise.all([store.restore(), registered.restore()])
+  function open(): Promise<void> {
+    opened ??= Promise.all([store.restore(), registered.restore()]).then(() => {
       registered.configure(config.registries)
       follow()
+    })
+    return opened
+  }
+
+  return {
+    open,
+    async start() {
+      if (isAsked) throw new Error('upstreams: started twice')
+      isAsked = true
+      await open()
+      started = true
+      awaitAll([...[...runners.values()].map((runner) => loading(() => runner.start())), sweep()])
       await loaded
     },
     roster: () => roster,

@@ -49,7 +49,7 @@ function leaking(feed: FixtureFeed): FixtureFeed {
     return last ?? reader
   }
   return {
-    current: feed.current,
+    isServing: feed.isServing,
     wholesale: (query, reader, ...more) => feed.wholesale(query, anybody(reader), ...more),
     wholesaleAgain: (query, reader, ...more) => feed.wholesaleAgain(query, anybody(reader), ...more),
     known: (query, reader, now) => feed.known(query, anybody(reader), now),

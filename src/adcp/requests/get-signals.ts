@@ -1,5 +1,5 @@
 /** The request of get_signals (specification, "Operation `get_signals`"; schema signals/get-signals-request). */
-import { AccountReference } from '../caller.js'
+import { AccountReference, type Caller } from '../caller.js'
 import { Duration } from '../duration.js'
 import { type AdcpError, adcpError } from '../error.js'
 import { isRecord } from '../json.js'
@@ -185,4 +185,13 @@ export function discoveryMode(input: unknown): 'wholesale' | 'lookup' | 'brief' 
   if (!isRecord(input)) return 'brief'
   if (input.discovery_mode === 'wholesale') return 'wholesale'
   return input.signal_refs !== undefined && input.signal_spec === undefined ? 'lookup' : 'brief'
+}
+
+/**
+ * Whether rows of the feed are all that the answer needs: activation keys, and what is merged again for countries, come from listings; what an account gets is
+ * its own.
+ */
+export function isPlainPage(input: GetSignalsRequest, { destinations: keys }: Caller): boolean {
+  const { discovery_mode: mode, account, countries, destinations } = input
+  return mode === 'wholesale' && !account && !countries && !destinations && keys.length === 0
 }

@@ -13,6 +13,7 @@ import type { BuilderHost, Built } from '../../snapshot/builder-host.js'
 import type { Snapshot } from '../../snapshot/snapshot.js'
 import type { World, Worlds } from '../sources/world.js'
 import type { Generations } from './generations.js'
+import type { Served } from './saved-feed.js'
 
 const RETRY_WITHIN_MS = 1_000 // a build that failed is tried again after so long at first, and within a minute always
 
@@ -51,6 +52,7 @@ export function createPublisher(options: PublisherOptions) {
     hasFirst = resolve
   })
   let state: 'waiting' | 'open' | 'closed' = 'waiting'
+  let served: Served | undefined // of the generation in service
 
   async function generationOf({ open, accounts, providers, policy, now }: World): Promise<Generation> {
     const common = { providers, policy, now }
@@ -89,6 +91,7 @@ export function createPublisher(options: PublisherOptions) {
     const before = feed.current()
     feed.publish(open.snapshot, clock.now(), { gaps: world.open.gaps, accounts, isCurrent: world.isCurrent })
     published = world.revision
+    served = accounts.size === 0 ? { snapshot: open.snapshot, gaps: world.open.gaps, rebuildAt } : undefined
     behindSince = undefined
     onPublished(before, open.snapshot, (clock.now() - startedAt) / 1_000)
     hasFirst()
@@ -138,6 +141,10 @@ export function createPublisher(options: PublisherOptions) {
       worlds.moved()
       return first
     },
+    /** Resolves when the first generation is published. */
+    first: () => first,
+    /** What is published, or was at the end: if it shows all that is known then, and no account gets anything else. */
+    served: () => (state === 'closed' || published === worlds.revision() ? served : undefined),
     revisions(): Revisions {
       // What another process builds is as new as what was told last.
       if (!isBuilder()) {
@@ -150,6 +157,7 @@ export function createPublisher(options: PublisherOptions) {
       return { built: published, wanted, behindMs }
     },
     async close(): Promise<void> {
+      if (published !== worlds.revision()) served = undefined
       state = 'closed'
       cancelRetry?.()
       cancelRebuild()

@@ -33,12 +33,23 @@ type PublishingOptions = {
 /** Publishes nothing before `publisher.open`. */
 export async function createPublishing(options: PublishingOptions, stack: Stack) {
   const { foundation, sources, operations, feed, smallFeedBytes, onPublished } = options
-  const { config, store, clock, random, log, replica, secret, warning } = foundation
+  const { inForce, config, store, clock, random, log, replica, secret, warning } = foundation
   const { blobs } = store
   const { upstreams, verdicts, worlds } = sources
   const { signingKey } = config().events
   const builder = stack.add(createBuilderHost(smallFeedBytes))
-  const savedFeed = stack.add(createSavedFeed({ blobs, clock, onTrouble: warning('feed') }))
+  const savedFeed = stack.add(
+    createSavedFeed({
+      ...{ blobs, clock, onTrouble: warning('feed') },
+      revision() {
+        const { excluded, suspended } = inForce.overrides()
+        return excluded.size + suspended.size === 0 ? config().revision : undefined
+      },
+      served: () => publisher.served(),
+    }),
+  )
+  const loading = replica ? undefined : savedFeed.load(config().revision) // while everything else is made
+  let rest: Promise<void> | undefined
   const briefs = stack.add(
     createBriefs({
       ...{ feed, upstreams, store, clock },
@@ -95,11 +106,21 @@ export async function createPublishing(options: PublishingOptions, stack: Stack)
 
   return {
     ...{ briefs, publisher, generations },
-    /** Takes up the merged feed of an earlier process that was alone on its storage. */
+    /**
+     * Takes up the merged feed of an earlier process that was alone on its storage, and shows it if it was what that
+     * served last.
+     */
     async restore(): Promise<void> {
-      const lastFeed = generations ? undefined : await savedFeed.load()
-      if (lastFeed) builder.restore(lastFeed)
+      const last = await loading
+      if (last) builder.restore(last.snapshot)
+      if (!last?.gaps) return
+      feed.resume(last.snapshot, clock.now(), last.gaps)
+      rest = publisher.first().then(() => {
+        rest = undefined
+      })
     },
+    /** As long as only what was restored is shown: what any question waits for that needs more. */
+    rest: () => rest,
   }
 }
 

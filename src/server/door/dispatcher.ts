@@ -112,6 +112,8 @@ type DispatcherOptions = {
    */
   contextIdOf: (bucket: string) => string
   observe: (observed: Observed) => void
+  /** As long as only the rows of a saved feed are there: what any but a plain question waits for (tasks/task.ts). */
+  rest?: () => Promise<unknown> | undefined
   /** Told of every exception a task threw. */
   onBug: (error: unknown, call: TaskCall) => void
 }
@@ -217,6 +219,14 @@ export function createDispatcher(options: DispatcherOptions) {
     }
   }
 
+  /** The task's answer, once there is all that it may need. */
+  function handled({ task }: Entry, input: unknown, context: CallContext, call: TaskCall) {
+    const rest = options.rest?.()
+    if (!rest || task.isPlain?.(input, context.caller))
+      return guarded(() => task.handle(input, context), call)
+    return guarded(() => rest.then(() => task.handle(input, context)), call)
+  }
+
   function answer(
     entry: Entry,
     call: TaskCall,
@@ -244,13 +254,13 @@ export function createDispatcher(options: DispatcherOptions) {
         suggestion: 'Sign the request as RFC 9421 and the request-signing profile of the protocol say.',
       })
     }
-    if (known) return guarded(() => task.handle(input, context), call)
+    if (known) return handled(entry, input, context, call)
     const checked = check(input)
     if (!checked.ok) return { kind: 'refused', error: invalidRequest(checked.issues) }
     if (call.comesAgain && checked.value === input && isRecord(input)) {
       settled.set(input, { entry, release, holdsSecret: holdsSecret() })
     }
-    return guarded(() => task.handle(checked.value, context), call)
+    return handled(entry, checked.value, context, call)
   }
 
   /** The payload of one call; synchronous when the task is. Throws when there is no such task. */

@@ -156,7 +156,8 @@ export async function startScripted(t: Test, counts: Counts = {}) {
   })
 
   return {
-    ...{ agents, registry, registries, providers, lines, start, stop, call, page, walk, explain, refresh },
+    ...{ agents, registry, registries, providers, folder, lines },
+    ...{ start, stop, call, page, walk, explain, refresh },
     apply: (settings: Settings) => federation?.apply(configOf(settings)),
     ready: async () => (await fetch(`${federation?.url}/readyz`)).json() as Promise<Ready>,
     federation: () => federation as Federation,

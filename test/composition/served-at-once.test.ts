@@ -1,0 +1,114 @@
+import { randomUUID } from 'node:crypto'
+import { unlink } from 'node:fs/promises'
+import { join } from 'node:path'
+import { type Test, test } from 'tap'
+import { createSavedFeed, type Served } from '../../src/composition/publishing/saved-feed.js'
+import { buildSnapshot } from '../../src/snapshot/builder.js'
+import { createPassingBlobs } from '../../src/upstreams/rows/blobs.js'
+import { judgeThat, listing, sliceOf } from '../feed/world.js'
+import { createManualClock } from '../support/upstream-clock.js'
+import { lacks, startScripted, total, until } from './support/scripted.js'
+import { type Agent, ownRow, providerRow } from './support/scripted-agents.js'
+
+/** A world that was stopped, and whose next start waits for a provider: its record is gone, and its server hangs. */
+async function stopped(t: Test) {
+  const world = await startScripted(t, { agents: 2 })
+  const [agent, other] = world.agents as [Agent, Agent]
+  const own = Array.from({ length: 12 }, (_, at) => ownRow(agent.url, at, 2))
+  agent.offer([...own, ...Array.from({ length: 13 }, (_, at) => providerRow('alpha.example', at, 2))])
+  const settings = { statics: [{ id: 'one', agent }] }
+  await world.start(settings)
+  const before = await until(world.page, (answer) => total(answer) === 25 && lacks(answer) === '')
+  await world.stop()
+  world.providers.behave('alpha.example', 'hangs')
+  await unlink(join(world.folder, 'blobs', 'provider%2Falpha.example.blob'))
+  return { world, before, settings, others: { statics: [...settings.statics, { id: 'two', agent: other }] } }
+}
+
+test('a restart serves what was served last, and reads meanwhile what that was merged from', async (t) => {
+  const { world, before, settings } = await stopped(t)
+  await world.start(settings, false)
+  const early = await world.page()
+  t.same(early.signals, before.signals)
+  t.equal(early.wholesale_feed_version, before.wholesale_feed_version)
+  t.equal(lacks(early), '')
+  t.match(await world.ready(), { status: 'ready', revision: { built: 0 } })
+  const version = { if_wholesale_feed_version: early.wholesale_feed_version }
+  t.match(await world.page(version), { unchanged: true })
+
+  let answers = 0
+  const [signal_ref] = (early.signals ?? []).map((row) => row.signal_ref)
+  const later = [
+    world.call('get_signals', { signal_refs: [signal_ref] }),
+    world.page({ countries: ['US'] }),
+    world.page({ destinations: [{ type: 'platform', platform: 'the-trade-desk' }] }),
+    world.call('activate_signal', {
+      signal_agent_segment_id: String(early.signals?.[0]?.signal_agent_segment_id),
+      destinations: [{ type: 'platform', platform: 'the-trade-desk' }],
+      idempotency_key: randomUUID(),
+    }),
+  ].map((asked) => asked.finally(() => (answers += 1)))
+  for (let page = 0; page < 20; page += 1) t.equal(total(await world.page()), 25)
+  t.equal(answers, 0, 'what needs listings waits for them')
+
+  world.providers.behave('alpha.example', 'serves')
+  const [found] = await Promise.all(later)
+  t.same(
+    found?.signals?.map((row) => row.signal_ref),
+    [signal_ref],
+  )
+  t.equal(total(await until(world.page, (answer) => total(answer) === 25)), 25)
+})
+
+test('a restart under another configuration serves nothing before it has read all', async (t) => {
+  const { world, others } = await stopped(t)
+  await world.start(others, false)
+  t.match(await world.page(), { adcp_error: { code: 'SERVICE_UNAVAILABLE' } })
+  t.match(await world.ready(), { status: 'starting' })
+  world.providers.behave('alpha.example', 'serves')
+  await until(world.page, (answer) => total(answer) === 25)
+})
+
+test('what was served last is served once, soon, and before time changes a verdict', async (t) => {
+  const { clock, advance } = createManualClock()
+  const blobs = createPassingBlobs()
+  let served: Served | undefined
+  let revision: string | undefined = 'r1'
+  const made = () =>
+    createSavedFeed({
+      ...{ blobs, clock, revision: () => revision, served: () => served },
+      onTrouble: (message) => t.fail(message),
+    })
+  const end = async (shown: Served) => {
+    const saved = made()
+    saved.keep(shown.snapshot)
+    await saved.close()
+  }
+  const gapsAt = async (under = 'r1') => (await made().load(under))?.gaps
+  const snapshot = buildSnapshot({ slices: [sliceOf('north', [listing('s1')])], judge: judgeThat() })
+  const gaps: Served['gaps'] = [{ kind: 'others', carried: new Set(['https://north.example/mcp']) }]
+  served = { snapshot, gaps, rebuildAt: clock.now() + 60_000 }
+
+  await end(served)
+  t.same(await gapsAt(), gaps)
+  t.equal(await gapsAt(), undefined, 'a process that ended without order leaves no note')
+  await end(served)
+  t.equal(await gapsAt('r2'), undefined, 'another configuration')
+  await end(served)
+  advance(60_000)
+  t.equal(await gapsAt(), undefined, 'a verdict has changed')
+  served = { snapshot, gaps, rebuildAt: undefined }
+  await end(served)
+  advance(15 * 60_000)
+  t.equal(await gapsAt(), undefined, 'it was stopped for long')
+  revision = undefined
+  await end(served)
+  t.equal(await gapsAt(), undefined, 'an operator had changed what is in force')
+  revision = 'r1'
+  const shown = served
+  served = undefined
+  await end(shown)
+  t.equal(await gapsAt(), undefined, 'more was known than was served')
+  const { snapshot: kept } = (await made().load('r1')) ?? {}
+  t.equal(kept?.id, snapshot.id, 'what was merged is there all the same')
+})
