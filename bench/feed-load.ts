@@ -29,6 +29,6 @@ const timer = setInterval(() => {
   agent.destroy()
   latencies.sort((a, b) => a - b)
   const at = (share: number) => latencies[Math.floor(latencies.length * share)] as number
-  process.send?.({ p50: at(0.5), p99: at(0.99), requests: latencies.length })
+  process.send?.({ p50: at(0.5), p99: at(0.99), requests: latencies.length, latencies })
   process.disconnect?.()
 }, EVERY_MS)

@@ -100,7 +100,7 @@ function repositories(db: Db, { now, dialect, seal, answersMs }: Means): Reposit
     openJobs: createOpenJobs(db, dialect),
     ledger: createLedger(db, now, dialect),
     tasks: createTasks(db, now, seal),
-    accounts: createAccounts(db, now, seal),
+    accounts: createAccounts(db, now, dialect, seal),
     subscriptions: createSubscriptionRecords(db, now, dialect, seal),
     found: createFound(db, now, seal),
     audit: createAudit(db, now),

@@ -3,6 +3,7 @@ import type { AccountReference } from '../../adcp/caller.js'
 import { type CallerKey, overlayName } from '../../config/callers.js'
 import type { Config } from '../../config/values.js'
 import type { Reader } from '../../feed/query.js'
+import { createLots } from '../../store/database/lots.js'
 import type { Store } from '../../store/store.js'
 import type { DeclaredAccounts } from '../../tasks/read-account.js'
 import type { Auth } from '../../upstreams/agent/agent.js'
@@ -75,11 +76,12 @@ export function credentialOf({ callers }: Config, caller: string, agentUrl: stri
 
 /**
  * Accounts that callers declared themselves. What a caller told us about a configured account is not a declaration:
- * once the account is removed from the configuration, no caller has it.
+ * once the account is removed from the configuration, no caller has it. Those that are asked for meanwhile are read as one.
  */
 export function declaredAccountsOf({ accounts }: Pick<Store, 'accounts'>): DeclaredAccounts {
-  return async (caller, account) => {
-    const stored = await accounts.get(caller, account)
+  const read = createLots(accounts.getAll)
+  return async (caller, accountId) => {
+    const stored = await read({ caller, accountId })
     return stored?.naturalKey !== undefined && stored.status === 'active'
   }
 }

@@ -2,7 +2,8 @@
  * What callers told us about their accounts: the ones that they declared (brand and operator), and settings of those
  * that the operator configured (schemas account/sync-accounts, account/list-accounts). Keyed by caller.
  */
-import type { Selectable } from 'kysely'
+import { type Selectable, sql } from 'kysely'
+import type { SqlDialect } from '../database/dialect.js'
 import type { AccountTable, Db } from '../database/schema.js'
 import type { Seal } from '../database/seal.js'
 
@@ -31,13 +32,17 @@ export type StoredAccount = {
 
 export type Accounts = {
   get(caller: string, accountId: string): Promise<StoredAccount | undefined>
+  /** The same for many, in their order. */
+  getAll(
+    wanted: readonly Pick<StoredAccount, 'caller' | 'accountId'>[],
+  ): Promise<(StoredAccount | undefined)[]>
   byNaturalKey(caller: string, naturalKey: string): Promise<StoredAccount | undefined>
   /** All accounts of the caller, oldest first. */
   list(caller: string): Promise<StoredAccount[]>
   put(account: StoredAccount): Promise<void>
 }
 
-export function createAccounts(db: Db, now: () => number, seal: Seal): Accounts {
+export function createAccounts(db: Db, now: () => number, dialect: SqlDialect, seal: Seal): Accounts {
   function fromRow(row: Selectable<AccountTable>): StoredAccount {
     return {
       caller: row.caller,
@@ -49,14 +54,14 @@ export function createAccounts(db: Db, now: () => number, seal: Seal): Accounts 
     }
   }
 
-  async function get(caller: string, accountId: string): Promise<StoredAccount | undefined> {
-    const row = await db
-      .selectFrom('accounts')
-      .selectAll()
-      .where('caller', '=', caller)
-      .where('account_id', '=', accountId)
-      .executeTakeFirst()
-    return row && fromRow(row)
+  async function getAll(wanted: readonly Pick<StoredAccount, 'caller' | 'accountId'>[]) {
+    const given = wanted.map(({ caller, accountId }, place) => ({ caller, accountId, place }))
+    const { rows } = await sql<Selectable<AccountTable> & { place: number }>`select accounts.*,
+        cast(value->>'place' as integer) as place
+      from ${dialect.given(given)} join accounts
+        on accounts.caller = value->>'caller' and accounts.account_id = value->>'accountId'`.execute(db)
+    const found = new Map(rows.map((row) => [row.place, fromRow(row)]))
+    return wanted.map((_, place) => found.get(place))
   }
 
   async function byNaturalKey(caller: string, naturalKey: string): Promise<StoredAccount | undefined> {
@@ -101,5 +106,11 @@ export function createAccounts(db: Db, now: () => number, seal: Seal): Accounts 
       .execute()
   }
 
-  return { get, byNaturalKey, list, put }
+  return {
+    get: async (caller, accountId) => (await getAll([{ caller, accountId }]))[0],
+    getAll,
+    byNaturalKey,
+    list,
+    put,
+  }
 }
