@@ -4,7 +4,7 @@
  * `node dist/bench/forged-events.js`
  */
 import { fork } from 'node:child_process'
-import { generateKeyPairSync, randomBytes } from 'node:crypto'
+import { generateKeyPairSync, randomBytes, sign, verify } from 'node:crypto'
 import { once } from 'node:events'
 import { request } from 'node:http'
 import { createReceiver } from '../src/events/receiver.js'
@@ -22,19 +22,22 @@ const REQUESTS = 1_000
 const WARM = 500
 const ROUNDS = 5 // the cheapest counts: other work on the machine only adds
 const AGENT = 'https://far.example/mcp'
-/** Stands for the address that a delivery comes from; `each`: another one for each. */
-const [FROM, EACH] = ['x-from', 'each']
+/** Stand for the address that a delivery comes from, and for the place that it goes to; `each`: another one for each. */
+const [FROM, PLACE, EACH] = ['x-from', 'x-place', 'each']
 const BUYER = {
   ...{ authorization: `Bearer ${TOKENS.bench}`, accept: 'application/json, text/event-stream' },
   'mcp-protocol-version': '2025-06-18',
 }
-const PAGE = JSON.stringify({
-  ...{ jsonrpc: '2.0', id: 1, method: 'tools/call' },
-  params: {
-    name: 'get_signals',
-    arguments: { discovery_mode: 'wholesale', pagination: { max_results: 50 } },
-  },
-})
+/** Stands for another number in each request. */
+const NUMBER = '"NUMBER"'
+const pageOf = (more: object) =>
+  JSON.stringify({
+    ...{ jsonrpc: '2.0', id: 1, method: 'tools/call' },
+    params: {
+      name: 'get_signals',
+      arguments: { discovery_mode: 'wholesale', pagination: { max_results: 50 }, ...more },
+    },
+  })
 const judge = () => ({
   stamp: 'all',
   policy: 'observe' as const,
@@ -44,11 +47,18 @@ const judge = () => ({
 
 type Job = { port: number; path: string; headers: Record<string, string>; body: string; count: number }
 
+let number = 1_000
+
 /** Sends one request so many times, one after the other. */
 async function send({ port, path, headers, body, count }: Job): Promise<void> {
   for (let sent = 0; sent < count; sent += 1) {
-    const from = headers[FROM] === EACH ? { [FROM]: String(sent) } : {}
-    const asked = request({ port, path, method: 'POST', headers: { ...headers, ...from } }).end(body)
+    number += 1
+    const own = Object.entries(headers).map(([name, value]) => [
+      name,
+      value === EACH ? String(number) : value,
+    ])
+    const asked = request({ port, path, method: 'POST', headers: Object.fromEntries(own) })
+    asked.end(body.replace(NUMBER, String(number)))
     const [reply] = (await once(asked, 'response')) as [NodeJS.ReadableStream]
     await once(reply.resume(), 'end')
   }
@@ -74,7 +84,8 @@ async function bench(): Promise<void> {
     ...servingOptions(feed, { perSecond: 1e9, burst: 1e9 }),
     feedEvents: async ({ headers, body }) => {
       const from = headers[FROM]?.toString() ?? ''
-      return (await receive(place, { headers, body, from })).reply
+      const url = headers[PLACE] === undefined ? place.url : `${place.url}/${headers[PLACE]}`
+      return (await receive({ ...place, url }, { headers, body, from })).reply
     },
   })
   const { port } = new URL(await app.listen({ host: '127.0.0.1', port: 0 }))
@@ -100,34 +111,64 @@ async function bench(): Promise<void> {
     return cheapest
   }
 
-  const sign = (text: string, by = key) =>
+  const signed = (text: string, by = key) =>
     createSigner(by, WEBHOOKS)(place.url, text, Date.now(), randomBytes(16).toString('base64url'))
   const event = JSON.stringify({
     ...{ idempotency_key: 'whk_1234567890123456', notification_type: 'signal.removed' },
     ...{ subscriber_id: 'tributary', account_id: 'acc_other', ext: { padding: 'x'.repeat(2_000) } },
   })
   const stranger = { keyId: 'far', privateKey: generateKeyPairSync('ed25519').privateKey }
-  const page = await cost('/mcp', BUYER, PAGE)
-  console.log(`a page of 50 signals over MCP: ${page.toFixed(0)} us of CPU`)
+  const page = await cost('/mcp', BUYER, pageOf({}))
+  const newPage = await cost('/mcp', BUYER, pageOf({ filters: { max_cpm: 'NUMBER' } }))
+  console.log(
+    `a page of 50 signals over MCP: ${page.toFixed(0)} us of CPU, ${newPage.toFixed(0)} for the first time`,
+  )
   const kinds = {
     'not signed': {},
-    'signed by a forger': sign(event, stranger),
-    'signed, and sent again': sign(event),
+    'signed by a forger': signed(event, stranger),
+    'signed, and sent again': signed(event),
   }
   for (const [how, more] of [
     ['one sender', {}],
     ['a sender each', { [FROM]: EACH }],
   ] as const) {
-    for (const [what, signed] of Object.entries(kinds)) {
-      const measured = (await cost('/events/told', { ...signed, ...more }, event)) / page
+    for (const [what, signature] of Object.entries(kinds)) {
+      const measured = (await cost('/events/told', { ...signature, ...more }, event)) / page
       report({
         what: `an event ${what}, ${how}, against a page`,
         ...{ measured, unit: 'x', bar: { atMost: 1 } },
       })
     }
   }
+  // Few come to be looked at, because of the limits of a place: here each has a place, and room, of its own.
+  const looked = await cost(
+    '/events/told',
+    { ...kinds['signed by a forger'], [FROM]: EACH, [PLACE]: EACH },
+    event,
+  )
+  for (const [ruler, of] of [
+    ['a page', page],
+    ['a page asked for the first time', newPage],
+  ] as const) {
+    report({
+      what: `one forged event that is looked at, against ${ruler}`,
+      ...{ measured: looked / of, unit: 'x', bar: { atMost: 1 } },
+      limit: { is: verifying() / of, of: 'verifying its signature, and nothing else' },
+    })
+  }
   child.disconnect()
   await app.close()
+}
+
+/** Microseconds of CPU that the verification of one signature takes. */
+function verifying(): number {
+  const { privateKey, publicKey } = generateKeyPairSync('ed25519')
+  const base = randomBytes(400)
+  const signature = sign(null, base, privateKey)
+  const before = process.cpuUsage()
+  for (let done = 0; done < REQUESTS; done += 1) verify(null, base, publicKey, signature)
+  const { user, system } = process.cpuUsage(before)
+  return (user + system) / REQUESTS
 }
 
 if (process.argv[2] === 'send') {
