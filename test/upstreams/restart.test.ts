@@ -74,6 +74,35 @@ test('an upstream that is down after a restart keeps its rows, as stale', async 
   t.match(upstreams.statuses(), [{ state: 'stale', listings: 250, problem: { reason: 'unreachable' } }])
 })
 
+test('rows that could not be saved are saved with the next confirmation', async (t) => {
+  const { feed, agent, folder, reopen } = await mirrored(t)
+  const files = await openBlobFiles({ folder, onDamage: (name) => t.comment(name) })
+  let isFull = true
+  const write = async (name: string, parts: readonly Uint8Array[]) => {
+    if (isFull && name.startsWith('slice/')) throw new Error('ENOSPC: no space left on device')
+    await files.write(name, parts)
+  }
+  const config = configOf([{ id: 'a', url: agent.url }])
+  const first = await openUpstreams(t, config, { blobs: { ...files, write } })
+  feed.publish(rows(251), 'v2')
+  await first.upstreams.start()
+  const status = () => first.upstreams.statuses()[0]
+  await until('the new rows', () => status()?.listings === 251)
+  await until('that they are not saved', () => first.trouble.length > 0)
+  isFull = false
+  const confirmedAt = status()?.confirmedAt ?? 0
+  await until('a confirmation', () => {
+    first.upstreams.refreshSoon('a')
+    return (status()?.confirmedAt ?? 0) > confirmedAt
+  })
+  await first.close()
+  await agent.close()
+
+  const { upstreams } = await reopen()
+  await upstreams.start()
+  t.equal(upstreams.slices()[0]?.rows.count, 251)
+})
+
 test('a damaged slice is ignored, named, and read again', async (t) => {
   const { folder, reopen } = await mirrored(t)
   const name = (await readdir(folder)).find((file) => file.startsWith('slice')) as string

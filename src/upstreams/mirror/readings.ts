@@ -2,6 +2,7 @@
  * What processes tell each other about the scopes that they read: the outcome of the last reading, and which rows were
  * saved. Their clocks may differ, so times are sent as distances from now.
  */
+import { createRecent } from '../../memory/recent.js'
 import type { Clock } from '../../net/clock.js'
 import type { UpstreamStatus } from '../agent/status.js'
 import type { Sharing, Turn } from '../rows/sharing.js'
@@ -46,9 +47,11 @@ type ReadingsOptions = { sharing: Sharing | undefined; clock: Clock }
 
 export type Readings = ReturnType<typeof createReadings>
 
+const MOST_HEARD = 200_000 // scopes of all agents: of one that is dropped here, the next message tells
+
 /** `sharing`: undefined when this process is alone; then nothing is told. */
 export function createReadings({ sharing, clock }: ReadingsOptions) {
-  const heard = new Map<string, Reading>()
+  const heard = createRecent<Reading>(MOST_HEARD) // by scope and agent
   const listeners = new Map<string, { read(reading: Reading): void; hurry(how: Hurry): void }>()
 
   sharing?.hear(READING, (name, value, ageMs) => {

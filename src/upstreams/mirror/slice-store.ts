@@ -103,7 +103,7 @@ export function createSliceStore({ blobs, clock, shared, onTrouble }: SliceStore
   const writing = new Map<string, Promise<void>>()
   const waiting = new Map<string, () => Promise<void>>()
   const marks = new Map<string, string>() // of what other processes find in the storage
-  const unsaved = new Set<string>()
+  const unsaved = new Set<string>() // what is in the storage under these names, if anything, is older than what is served
   let saves = 0
   let cancelFlush: (() => void) | undefined
 
@@ -145,22 +145,23 @@ export function createSliceStore({ blobs, clock, shared, onTrouble }: SliceStore
     const name = nameOf(key)
     confirmations.delete(name)
     distrusted.delete(name)
+    marks.delete(name)
+    unsaved.delete(name)
     enqueue(name, () => (shared ? shared.sharing.remove(name, turn) : blobs.remove(name)))
   }
 
-  /** A process that has lost its turn writes nothing: the one that has the turn now knows better. */
-  async function writeShared(name: string, held: HeldSlice, owner: Owner, turn: Turn): Promise<void> {
+  async function write(name: string, held: HeldSlice, owner: Owner, turn: Turn): Promise<void> {
     unsaved.add(name)
-    const isWritten = await shared?.sharing.write(name, encode(held, owner), turn)
+    const parts = encode(held, owner)
+    if (!shared) await blobs.write(name, parts)
+    // A process that has lost its turn writes nothing: the one that has the turn now knows better.
+    else if (await shared.sharing.write(name, parts, turn)) marks.set(name, `${turn.epoch}.${++saves}`)
     unsaved.delete(name)
-    if (isWritten) marks.set(name, `${turn.epoch}.${++saves}`)
   }
 
   function save(held: HeldSlice, owner: Owner, turn: Turn): void {
     const name = nameOf(held.slice)
-    enqueue(name, () =>
-      shared ? writeShared(name, held, owner, turn) : blobs.write(name, encode(held, owner)),
-    )
+    enqueue(name, () => write(name, held, owner, turn))
   }
 
   /** Waits until nothing of that name is being written. */
@@ -212,14 +213,16 @@ export function createSliceStore({ blobs, clock, shared, onTrouble }: SliceStore
     },
     save,
     /**
-     * Confirms that what is saved is still current. Several processes tell this with the reading; what could not be
-     * saved is tried again.
+     * Confirms that what is saved is still current; what could not be saved is tried again instead. Several processes tell
+     * this with the reading.
      */
     confirm(held: HeldSlice, owner: Owner, turn: Turn): void {
       const name = nameOf(held.slice)
       if (unsaved.has(name)) save(held, owner, turn)
-      confirmations.set(name, held.confirmedAt)
-      flushSoon()
+      else {
+        confirmations.set(name, held.confirmedAt)
+        flushSoon()
+      }
     },
     /** The next process to load it gets no token: it must read completely. */
     distrust(key: Key): void {
