@@ -11,8 +11,8 @@ import { startSubscriber } from './support/subscriber.js'
 const CHILD = new URL('./support/announcer-child.js', import.meta.url)
 const KEY = JSON.stringify(generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }))
 
-/** A process that tells, a receiver whose mirror follows, and the same feed here to compare with. */
-async function stage(t: Test) {
+/** A process that tells so many subscribers, a receiver whose mirror follows, and the same feed here to compare with. */
+async function stage(t: Test, subscribers = 1) {
   const folder = join(await temporaryFolder(t), 'state')
   const subscriber = await startSubscriber()
   t.teardown(() => subscriber.close())
@@ -21,7 +21,7 @@ async function stage(t: Test) {
   let child: ChildProcess | undefined
 
   async function start(numbers: readonly number[]): Promise<void> {
-    child = fork(CHILD, [`file:${folder}`, subscriber.url, KEY])
+    child = fork(CHILD, [`file:${folder}`, subscriber.url, KEY, String(subscribers)])
     await once(child, 'message')
     await tell(numbers)
   }
@@ -40,7 +40,7 @@ async function stage(t: Test) {
     const layer = mirror.layers.get('public')
     return layer?.feed === now?.feedVersion && layer?.rows.size === feed.current()?.shown.length
   }
-  return { subscriber, mirror, start, tell, kill, isCurrent }
+  return { subscriber, mirror, start, tell, kill, isCurrent, feed }
 }
 
 test('killed in the middle of a delivery, it is sent again under its key, and the rest follows in order', async (t) => {
@@ -94,4 +94,43 @@ test('killed before it could write down what to tell, it tells after its next st
   }
   const [last] = subscriber.events.slice(-1)
   t.equal(last?.body.wholesale_feed_version, mirror.layers.get('public')?.feed)
+})
+
+test('killed while many are told, each is told all of it in order, and what comes again comes under its key', async (t) => {
+  const MANY = 40
+  const { subscriber, start, tell, kill, feed } = await stage(t, MANY)
+  const toldTo = (at: number) => subscriber.events.filter(({ body }) => body.subscriber_id === `s${at}`)
+  const everybody = Array.from({ length: MANY }, (_, at) => at)
+  const areCurrent = () => {
+    const now = feed.see({}, eyes.open, { mode: 'wholesale' })?.versions.feedVersion
+    return everybody.every((at) => toldTo(at).at(-1)?.body.wholesale_feed_version === now)
+  }
+  await start([1])
+  await tell([1, 2])
+  await until('all are told of the first', areCurrent)
+  for (const [round, numbers] of [
+    [1, [2, 3, 4, 5]],
+    [2, [5, 6, 7]],
+    [3, [1, 5, 8]],
+  ] as const) {
+    const before = subscriber.events.length
+    await tell(numbers)
+    await until('some are told', () => subscriber.events.length >= before + 10 * round)
+    await kill()
+    await start(numbers)
+    await until(`all are told of round ${round}`, areCurrent)
+  }
+  for (const at of everybody) {
+    const bytes = new Map<string, string>()
+    let version: unknown
+    for (const { body, raw } of toldTo(at)) {
+      const known = bytes.get(body.idempotency_key)
+      if (known !== undefined && known !== raw) t.fail(`s${at}: other bytes under one key`)
+      if (known !== undefined) continue
+      bytes.set(body.idempotency_key, raw)
+      if (version !== undefined && body.previous_wholesale_feed_version !== version) t.fail(`s${at}: a gap`)
+      version = body.wholesale_feed_version
+    }
+    t.ok(bytes.size >= 4, `s${at} was told ${bytes.size} events`)
+  }
 })

@@ -1,4 +1,4 @@
-/** A process that tells one subscriber of a feed's changes, and is killed: the feed is what its parent says it is. */
+/** A process that tells one subscriber, or so many, of a feed's changes, and is killed: the feed is what its parent says it is. */
 import { createPrivateKey, randomUUID } from 'node:crypto'
 import { createAnnouncer, subscriptionJob } from '../../../src/events/announcer.js'
 import { createStandings } from '../../../src/events/standings.js'
@@ -11,7 +11,7 @@ import { openStore } from '../../../src/store/store.js'
 import { eyes, publishNumbers } from './numbered-feed.js'
 import { EVERY_EVENT } from './subscriber.js'
 
-const [storage = '', url = '', key = ''] = process.argv.slice(2)
+const [storage = '', url = '', key = '', subscribers = '1'] = process.argv.slice(2)
 const store = await openStore({ url: storage, now: Date.now, onProblem: console.error })
 const egress = createEgress({ policy: { allowHttp: false, allowNetworks: ['127.0.0.0/8'], hosts: {} } })
 const { feed, publish } = publishNumbers()
@@ -33,15 +33,14 @@ process.on('message', async (numbers: number[]) => {
   publish(numbers)
   if ((await store.subscriptions.jobs()).length === 0) {
     const config = { url, event_types: EVERY_EVENT }
-    await store.subscriptions.add({
-      caller: 'buyer',
-      accountId: 'acc',
-      subscriberId: 'one',
-      job: 'sub',
-      config,
-    })
     const versions = await standings.current(eyes)
-    await store.jobs.add(subscriptionJob('sub', 'buyer', { versions, hasMissed: false }))
+    for (let at = 0; at < Number(subscribers); at += 1) {
+      const job = `sub${at}`
+      await store.subscriptions.add({
+        ...{ caller: 'buyer', accountId: 'acc', subscriberId: `s${at}`, job, config },
+      })
+      await store.jobs.add(subscriptionJob(job, 'buyer', { versions, hasMissed: false }))
+    }
   }
   announcer.published()
   process.send?.('published')
