@@ -6,6 +6,7 @@ import { openStore } from '../../src/store/store.js'
 import { until } from '../support/until.js'
 import { NO_POSTGRES, shared } from './support/storages.js'
 
+const STATEMENT_MS = 6_000 // no statement takes so long on a busy machine
 const SLICES = 20 // more than there are connections
 
 const request = { caller: 'acme', key: 'key', task: 'activate_signal', fingerprint: 'f' }
@@ -16,7 +17,7 @@ test('what is acknowledged after a statement stalled is there', { skip: NO_POSTG
   const storage = await shared(t)
   if (!storage) return
   const onProblem = (problem: string) => t.comment(problem)
-  const store = await openStore({ url: storage.url, now: Date.now, statementMs: 2_000, onProblem })
+  const store = await openStore({ url: storage.url, now: Date.now, statementMs: STATEMENT_MS, onProblem })
   t.teardown(() => store.close())
   const watching = await storage.open()
 
@@ -49,7 +50,12 @@ test('a statement that takes too long is told as such, and its transaction is go
 }, async (t) => {
   const storage = await shared(t)
   if (!storage) return
-  const store = await openStore({ url: storage.url, now: Date.now, statementMs: 2_000, onProblem: () => {} })
+  const store = await openStore({
+    url: storage.url,
+    now: Date.now,
+    statementMs: STATEMENT_MS,
+    onProblem: () => {},
+  })
   t.teardown(() => store.close())
   const slow = store.write(async ({ tasks }, tx) => {
     await tasks.create(task('slow'))
