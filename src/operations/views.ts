@@ -4,7 +4,7 @@
  */
 import { shownUrl } from '../adcp/redaction.js'
 import { nameAt, nameCount } from '../authz/rules/name-table.js'
-import type { HeldDocument, ProviderState } from '../authz/rules/state.js'
+import { type HeldDocument, type ProviderState, shownFileUrl } from '../authz/rules/state.js'
 import { accountNamed } from '../config/callers.js'
 import type { Config } from '../config/values.js'
 import { leftOutText, toldProblem, verdictWords } from '../explain/remedies.js'
@@ -101,7 +101,7 @@ function providerView({
     domain,
     ...(document && {
       file: {
-        url: document.url.replace(/\?.*/s, '?…'),
+        url: shownFileUrl(document.url),
         bytes: document.bytes.byteLength,
         fetched_at: iso(document.fetchedAt),
         sha256: document.digest,
@@ -110,7 +110,9 @@ function providerView({
     }),
     ...{ confirmed_at: at(confirmedAt), proves_until: at(expiresAt), next_attempt_at: at(nextAttemptAt) },
     ...(problem && { problem: fileProblem(problem) }),
-    ...(heldPointer && { held_pointer: { url: heldPointer.url, adopt_at: iso(heldPointer.adoptAt) } }),
+    ...(heldPointer && {
+      held_pointer: { url: shownFileUrl(heldPointer.url), adopt_at: iso(heldPointer.adoptAt) },
+    }),
   }
 }
 

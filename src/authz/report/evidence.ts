@@ -4,7 +4,7 @@
  */
 import type { CompiledProvider } from '../rules/decide.js'
 import type { Grant } from '../rules/rules.js'
-import type { HeldDocument, ProviderState } from '../rules/state.js'
+import { type HeldDocument, type ProviderState, shownFileUrl } from '../rules/state.js'
 import { VERDICT_REASONS, type Verdict } from '../rules/verdict.js'
 
 export type GrantEvidence = {
@@ -45,11 +45,6 @@ function iso(ms: number): string {
   return new Date(ms).toISOString()
 }
 
-/** The url without its query, which may hold a credential for the file (docs/protocol.md#provider-files). */
-function shown(url: string): string {
-  return url.replace(/\?.*/s, '?…')
-}
-
 function validatorOf({ catalogEtag, etag, lastModified }: HeldDocument): DocumentEvidence['validator'] {
   if (catalogEtag) return { kind: 'catalog_etag', value: catalogEtag }
   if (etag) return { kind: 'etag', value: etag }
@@ -64,7 +59,7 @@ export function providerEvidence(state: ProviderState): ProviderEvidence {
     provider: domain,
     ...(document && {
       document: {
-        url: shown(document.url),
+        url: shownFileUrl(document.url),
         ...(validator && { validator }),
         sha256: document.digest,
         ...(document.lastUpdated !== undefined && { lastUpdated: iso(document.lastUpdated) }),
@@ -75,7 +70,7 @@ export function providerEvidence(state: ProviderState): ProviderEvidence {
     }),
     ...(heldPointer && {
       heldPointer: {
-        url: shown(heldPointer.url),
+        url: shownFileUrl(heldPointer.url),
         since: iso(heldPointer.since),
         adoptAt: iso(heldPointer.adoptAt),
       },

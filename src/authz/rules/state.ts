@@ -56,6 +56,11 @@ export type ProviderState = {
   readonly nextAttemptAt?: number
 }
 
+/** The url of a file or a pointer for people: without its query, which may hold a credential for the file. */
+export function shownFileUrl(url: string): string {
+  return url.replace(/\?.*/s, '?…')
+}
+
 /** When a document last confirmed at `confirmedAt` stops proving anything, given the failure since then, if any. */
 export function expiryOf(confirmedAt: number, problem: Problem | undefined): number {
   const hard = confirmedAt + HARD_CAP_MS
