@@ -11,7 +11,7 @@ import { buildSnapshot } from '../src/snapshot/builder.js'
 import { createBuilderHost } from '../src/snapshot/builder-host.js'
 import type { Snapshot } from '../src/snapshot/snapshot.js'
 import { slabBuffers } from '../src/upstreams/rows/slab.js'
-import type { Slice } from '../src/upstreams/rows/slice.js'
+import { type Slice, withoutPlaces } from '../src/upstreams/rows/slice.js'
 import { shareRows } from '../src/upstreams/walk/share.js'
 import { benchSlice, everyoneMay, range } from './feed-world.js'
 import { report } from './report.js'
@@ -93,7 +93,7 @@ function walkedAgain(
 async function memory(): Promise<void> {
   const each = RETAINED / UPSTREAMS
   const slices = Array.from({ length: UPSTREAMS }, (_, at) =>
-    benchSlice(at, range(each * at, each * (at + 1))),
+    withoutPlaces(benchSlice(at, range(each * at, each * (at + 1)))),
   )
   const before = buildSnapshot({ slices, judge: everyoneMay })
   const rowBytes = before.rows.length.reduce((sum, length) => sum + length, 0)

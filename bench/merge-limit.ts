@@ -28,12 +28,16 @@ function eachHashed(texts: readonly string[]): void {
   }
 }
 
+/** Held, so that each run writes into memory that no run before it has touched: the system gives that page by page. */
+const written: Buffer[] = []
+
 function eachWritten(texts: readonly string[]): void {
   let chunk: Buffer = Buffer.alloc(0)
   let used = 0
   for (const text of texts) {
     if (used + text.length * 3 > chunk.byteLength) {
       chunk = Buffer.from(new SharedArrayBuffer(CHUNK))
+      written.push(chunk)
       used = 0
     }
     used += chunk.write(text, used)
@@ -73,6 +77,7 @@ function leastWork(rows: Slab, print = false): number {
   }
   const sum = STAGES.reduce((total, stage) => total + of(stage), 0)
   if (print) of(PARSING)
+  written.length = 0
   return sum
 }
 

@@ -8,7 +8,7 @@ import type { PolicySettings } from '../authz/rules/verdict.js'
 import { createHeldMemory } from '../threads/held-memory.js'
 import { startThread } from '../threads/pool.js'
 import { inTurns, SMALL_FEED_BYTES, smallBytes } from '../threads/portions.js'
-import type { Slice } from '../upstreams/rows/slice.js'
+import { type Slice, withoutPlaces } from '../upstreams/rows/slice.js'
 import type { BuildOrder, BuildReply, ForgetOrder, RestoreOrder } from './build-worker.js'
 import type { Snapshot } from './snapshot.js'
 import { withViews } from './snapshot-parts.js'
@@ -182,7 +182,7 @@ export function createBuilderHost(inPlaceBytes: number = SMALL_FEED_BYTES) {
     const held = book.memory(answer.views)
     const snapshot = withViews(answer.snapshot, held)
     const slices = answer.slices.map(({ number, keys }) => ({
-      slice: byNumber.get(number) as Slice,
+      slice: withoutPlaces(byNumber.get(number) as Slice),
       keys: held(keys),
     }))
     const built = { snapshot: { ...snapshot, slices } }

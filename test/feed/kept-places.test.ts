@@ -6,10 +6,11 @@ import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import { test } from 'tap'
 import { buildSnapshot } from '../../src/snapshot/builder.js'
+import { createBuilderHost } from '../../src/snapshot/builder-host.js'
 import { createCollector } from '../../src/upstreams/rows/collect.js'
 import { readRows } from '../../src/upstreams/rows/read-rows.js'
 import { slabRow } from '../../src/upstreams/rows/slab.js'
-import type { Slice } from '../../src/upstreams/rows/slice.js'
+import { type Slice, withoutPlaces } from '../../src/upstreams/rows/slice.js'
 import { hostileText } from '../support/hostile-text.js'
 import { proven } from '../support/proven.js'
 import { judgeThat, listing, sliceOfTexts } from './world.js'
@@ -36,12 +37,6 @@ async function readSlice(upstream: string, texts: readonly string[]): Promise<Sl
   }
   const { rows, digests } = collector.finish()
   return { ...sliceOfTexts(upstream, []), rows, digests }
-}
-
-/** The same slice as it is after a restart. */
-function withoutPlaces(slice: Slice): Slice {
-  const { places: _, ...rows } = slice.rows
-  return { ...slice, rows }
 }
 
 const judge = judgeThat()
@@ -76,4 +71,20 @@ test('rows that were not read for their places are merged from their text', asyn
   )
   t.equal(Buffer.from(slabRow(slice.rows, 1)).toString(), plain)
   t.equal(buildSnapshot({ slices: [slice], judge }).shown.length, 3)
+})
+
+test('a generation that is kept does not keep places', async (t) => {
+  const slice = await readSlice('a', [JSON.stringify(listing('s1'))])
+  const host = createBuilderHost()
+  t.teardown(host.close)
+  const request = { providers: [], policy: { policy: 'lenient' as const, providers: {} }, now: 0 }
+  const { snapshot } = await host.build({ ...request, slices: [slice] })
+  t.ok(slice.rows.places)
+  t.same(
+    snapshot.slices.map(({ slice: { rows } }) => rows),
+    [withoutPlaces(slice).rows],
+  )
+  const again = await host.build({ ...request, slices: [slice] })
+  t.equal(again.snapshot.id, snapshot.id)
+  t.equal(snapshot.shown.length, 1)
 })

@@ -55,6 +55,12 @@ export function sameDigests(a: Slice['digests'], b: Slice['digests']): boolean {
   return a === b || Buffer.compare(bytesOf(a), bytesOf(b)) === 0
 }
 
+/** A slice as it is kept once its rows are merged: nobody asks any more where their members stand. */
+export function withoutPlaces(slice: Slice): Slice {
+  const { places, ...rows } = slice.rows
+  return places ? { ...slice, rows } : slice
+}
+
 /** One row of a slice as it is kept. */
 export function sliceText({ rows }: Slice, row: number): string {
   return bufferOf(slabRow(rows, row)).toString()
