@@ -71,7 +71,7 @@ function destinationOf(text: string): object {
 
 function numberOf(text: string | null): unknown {
   if (text === null || text === '') return undefined
-  return Number.isNaN(Number(text)) ? text : Number(text) // the schema refuses a text, and names the field
+  return Number.isFinite(Number(text)) ? Number(text) : text // the schema refuses a text, and names the field
 }
 
 /** Without members that are undefined or an empty list; undefined when none is left. */

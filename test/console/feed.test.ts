@@ -140,6 +140,7 @@ test('the feed page shows each caller what a walk gives, however it is filtered 
     const refused: [query: string, parameter: string][] = [
       ['max_cpm=cheap', 'max_cpm'],
       ['max_cpm=-1', 'max_cpm'],
+      ['max_cpm=1e999', 'max_cpm'], // JSON has no such number
       ['type=none', 'type'],
       ['country=Germany', 'country'],
       ['value_type=colour', 'value_type'],
