@@ -102,25 +102,31 @@ function guardedLookup(policy: AddressPolicy, resolve: Resolve, scheme: 'http:' 
 }
 
 /**
- * How sockets are made. `signal` closes them, also those that are still connecting. Certificates are always verified,
- * whatever the environment says, because authorization rests on what providers publish over https. undici passes all of
- * these options to Node.
+ * Makes sockets for undici's Agent. `signal` closes them, also those that are still connecting, and none is made after it:
+ * Node revives a socket that is told to connect when its signal has ended it already, and nobody would close that one.
+ * Certificates are always verified, whatever the environment says, because authorization rests on what providers
+ * publish over https. undici passes all of these options to Node.
  */
-export function socketOptions(options: {
+export function createConnector(options: {
   lookup?: LookupFunction
   signal: AbortSignal
-}): buildConnector.BuildOptions {
-  return { timeout: CONNECT_TIMEOUT_MS, rejectUnauthorized: true, ...options } as buildConnector.BuildOptions
+}): buildConnector.connector {
+  const socket = { timeout: CONNECT_TIMEOUT_MS, rejectUnauthorized: true, ...options }
+  const connect = buildConnector(socket as buildConnector.BuildOptions)
+  return (target, callback) => {
+    if (options.signal.aborted) callback(new Error('everything was closed'), null)
+    else connect(target, callback)
+  }
 }
 
-/** A connector for undici's Agent. Literal addresses are checked first: sockets never look them up. */
+/** A connector that reaches what the policy permits. Literal addresses are checked first: sockets never look them up. */
 export function createGuardedConnector(
   policy: AddressPolicy,
   resolve: Resolve,
   signal: AbortSignal,
 ): buildConnector.connector {
   const connectorFor = (scheme: 'http:' | 'https:') =>
-    buildConnector(socketOptions({ lookup: guardedLookup(policy, resolve, scheme), signal }))
+    createConnector({ lookup: guardedLookup(policy, resolve, scheme), signal })
   const connectors = { 'http:': connectorFor('http:'), 'https:': connectorFor('https:') }
   return (options, callback) => {
     const scheme = options.protocol === 'https:' ? 'https:' : 'http:'

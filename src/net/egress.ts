@@ -8,10 +8,10 @@ import { readBody } from './body.js'
 import { createDeadline, type End } from './clock.js'
 import {
   createAddressPolicy,
+  createConnector,
   createGuardedConnector,
   EgressRefused,
   type Resolve,
-  socketOptions,
   systemResolve,
 } from './connect.js'
 import { followRedirects } from './redirect.js'
@@ -118,7 +118,7 @@ function createRoutes(policy: EgressPolicy, resolve: Resolve): Routes {
     ...pool,
     connect: createGuardedConnector(createAddressPolicy(policy), resolve, signal),
   })
-  const mapped = new Agent({ ...pool, connect: socketOptions({ signal }) })
+  const mapped = new Agent({ ...pool, connect: createConnector({ signal }) })
   const origins = new Map(
     Object.entries(policy.hosts).map(([domain, target]) => [domain, originOf(domain, target)]),
   )

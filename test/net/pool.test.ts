@@ -1,4 +1,5 @@
 import { test } from 'tap'
+import { createConnector } from '../../src/net/connect.js'
 import { startHttp } from '../support/upstream-agent.js'
 import { loopback, openEgress } from '../support/upstream-egress.js'
 
@@ -48,4 +49,17 @@ test('one origin never holds more than 32 connections, and no warning is printed
   t.ok(replies.every(({ kind }) => kind === 'reply'))
   t.equal(connections(), 32)
   t.same(warnings, [])
+})
+
+test('nothing is connected to any more once everything was closed', async (t) => {
+  const { url, connections } = await counting(t)
+  const { hostname, port } = new URL(url)
+  const connect = createConnector({ signal: AbortSignal.abort() })
+  const outcome = await new Promise<unknown>((resolve) => {
+    connect({ hostname, port, protocol: 'http:' }, (error, socket) => resolve(error ?? socket))
+  })
+  t.ok(outcome instanceof Error)
+  const { get } = openEgress(t, loopback)
+  await get(url) // its connection comes after whatever was begun before
+  t.equal(connections(), 1)
 })
