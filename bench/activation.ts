@@ -9,26 +9,23 @@ import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { setTimeout as wait } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { Pool } from 'undici'
 import { postgresBinaries, startPostgres } from '../test/store/support/postgres.js'
 import { addFinishedCalls } from './finished-calls.js'
+import { offer, percentile } from './offer.js'
 
 const [SECONDS = 60, FINISHED = 1_000_000, RATE = 1_000] = process.argv.slice(2).map(Number)
 const IDLE_S = 5
 const READS_A_SECOND = 100
 const WARM_S = 5 // of both, at a tenth of the rate: code that is not compiled yet takes ten times as long
 const CONNECTIONS = 128
-const TICK_MS = 5
-const SETTLE_MS = 60_000
 const TOKEN = 'a-buyer-key'
 const TRADE_DESK = { type: 'platform', platform: 'the-trade-desk' }
 const STOP_BAR_MS = 50
 const READ_BAR = 2
 
 type Fields = ReturnType<typeof JSON.parse>
-type Tally = { sent: number; done: number; refused: number; failed: number; ms: number[] }
 
 const PROGRAM = fileURLToPath(new URL('./activation-server.js', import.meta.url))
 
@@ -50,11 +47,6 @@ async function ended(child: ChildProcess, signal: NodeJS.Signals): Promise<void>
   const gone = once(child, 'exit')
   child.kill(signal)
   await gone
-}
-
-function percentile(ms: readonly number[], share: number): number {
-  const sorted = Float64Array.from(ms).sort()
-  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0
 }
 
 /** A Tributary in a process of its own. */
@@ -99,34 +91,6 @@ async function startTributary(configuration: object) {
   }
 }
 type Tributary = Awaited<ReturnType<typeof startTributary>>
-
-/** So many a second, each at its time whatever became of those before. Resolves when all are answered. */
-async function offer(aSecond: number, seconds: number, send: () => Promise<Fields>): Promise<Tally> {
-  const tally: Tally = { sent: 0, done: 0, refused: 0, failed: 0, ms: [] }
-  const open = new Set<Promise<void>>()
-  const began = performance.now()
-
-  async function one(dueAt: number): Promise<void> {
-    const answer: Fields = await send().catch((error: Error) => ({ status: 'lost', message: error.message }))
-    tally.ms.push(performance.now() - dueAt)
-    if (answer.status === 'completed') tally.done += 1
-    else if (answer.status === 'refused' || answer.adcp_error?.retry_after !== undefined) tally.refused += 1
-    else if (tally.failed++ === 0) console.log(`  first failure: ${JSON.stringify(answer).slice(0, 300)}`)
-  }
-
-  while (tally.sent < aSecond * seconds) {
-    const due = Math.min(aSecond * seconds, Math.floor(((performance.now() - began) / 1_000) * aSecond))
-    for (; tally.sent < due; tally.sent += 1) {
-      const running: Promise<void> = one(began + (tally.sent / aSecond) * 1_000).finally(() =>
-        open.delete(running),
-      )
-      open.add(running)
-    }
-    await wait(TICK_MS)
-  }
-  await Promise.race([Promise.all(open), wait(SETTLE_MS)])
-  return tally
-}
 
 const read = ({ call }: Tributary) =>
   call('get_signals', { discovery_mode: 'wholesale', pagination: { max_results: 50 } })

@@ -9,13 +9,13 @@ import { type CompiledProvider, compileProvider, decide } from '../src/authz/rul
 import { definitionOf } from '../src/authz/rules/definition.js'
 import { type Inspection, inspect } from '../src/authz/rules/inspect.js'
 import { tableBytes } from '../src/authz/rules/tables.js'
+import { heaviestFile } from './providers.js'
 import { report } from './report.js'
 
 const SIGNALS = 50_000
 const ENTRIES = 500
 const TAGS = 200
 const VERDICTS = 500_000
-const HEAVY_SIGNALS = 220_000
 const ROUNDS = 15
 
 function document(): Uint8Array {
@@ -55,19 +55,6 @@ function best(run: () => void): number {
   return Math.min(...times)
 }
 
-/** Just under 20 MB of the shortest signals, each granted to some agents: what a file can hold most of. */
-function heaviest(): Uint8Array {
-  const ids = Array.from({ length: HEAVY_SIGNALS }, (_, i) => `s${i}`)
-  const signals = ids.map((id) => ({ id, tags: ['t'] }))
-  const agents = Array.from({ length: 6 }, (_, i) => ({
-    url: `https://agent-${i}.example/mcp`,
-    authorized_for: 'x',
-    authorization_type: 'signal_ids',
-    signal_ids: ids,
-  }))
-  return new TextEncoder().encode(JSON.stringify({ signals, authorized_agents: agents }))
-}
-
 const bytes = document()
 const now = Date.parse('2026-06-01T00:00:00Z')
 
@@ -100,7 +87,7 @@ const perRound = best(() => {
   }
 })
 
-const heavy = heaviest()
+const heavy = new TextEncoder().encode(heaviestFile())
 const loop = monitorEventLoopDelay({ resolution: 1 })
 const inspector = createInspector()
 await inspector.examine(bytes)

@@ -43,30 +43,6 @@ export function lineOf(row: Row): string {
   return `${row.what.padEnd(WIDTH)}${value.padStart(12)}${outcome(row)}`
 }
 
-/** A name, two spaces or more, a number, perhaps its unit, and what is said of it: with `lineOf` its bar. */
-const ROW = /^ *(\S.*?) {2,}(-?(?:\d[\d,]*(?:\.\d+)?|Infinity)|NaN)( [^\s,]+)?(?:,.*| {2}bar .*)?$/gm
-
-/** Rows among other output, by their name: the last that a run printed under it. */
-function readRows(output: string): Map<string, string> {
-  return new Map(
-    Array.from(output.matchAll(ROW), ([, what = '', value = '', unit = '']) => [
-      what,
-      value.replaceAll(',', '') + unit,
-    ]),
-  )
-}
-
-/** What two runs of the bench printed, as a Markdown table: row, before, after, and after as a part of before. */
-export function besides(before: string, after: string): string {
-  const [old, now] = [readRows(before), readRows(after)]
-  const lines = [...new Set([...old.keys(), ...now.keys()])].map((what) => {
-    const [was, is] = [old.get(what), now.get(what)]
-    const part = was && is ? rounded(Number.parseFloat(is) / Number.parseFloat(was)) : ''
-    return `| ${what} | ${was ?? ''} | ${is ?? ''} | ${part} |`
-  })
-  return ['| row | before | after | after / before |', '|---|---|---|---|', ...lines].join('\n')
-}
-
 /** Prints a row, and tells it to whoever started this bench. */
 export function report(row: Row): void {
   console.log(lineOf(row))

@@ -13,48 +13,15 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { startAgents } from './agents.js'
+import { startProviders } from './providers.js'
 import { report, rounded } from './report.js'
 
 const SIZES = process.argv.slice(2).map(Number)
 const AGENTS = 20
-const PROVIDERS = 50
 const RUNS = 3
 const BOUND_MS = 300_000
 
 const beside = (name: string) => fileURLToPath(new URL(name, import.meta.url))
-
-/** Each provider's file: what bench/upstreams-agents.ts sells of it, and all agents authorized for all of it. */
-async function startProviders(urls: readonly string[], rows: number) {
-  const file = (provider: number) => {
-    const signals = urls.flatMap((_, agent) =>
-      Array.from({ length: rows }, (_, at) => at)
-        .filter((at) => at % PROVIDERS === provider)
-        .map((at) => ({
-          id: `signal_${agent}_${at}`,
-          name: `Auto intenders ${at}`,
-          value_type: 'binary',
-          tags: ['all'],
-        })),
-    )
-    const authorized_agents = urls.map((url) => ({
-      url,
-      authorized_for: 'all signals',
-      authorization_type: 'signal_tags',
-      signal_tags: ['all'],
-    }))
-    return JSON.stringify({
-      signals,
-      signal_tags: { all: { name: 'All', description: 'All' } },
-      authorized_agents,
-    })
-  }
-  const server = createServer((request, response) => {
-    const provider = Number(/^provider(\d+)\./.exec(request.headers.host ?? '')?.[1])
-    response.writeHead(200, { 'content-type': 'application/json' }).end(file(provider))
-  }).listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  return { server, origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}` }
-}
 
 async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1')
@@ -147,9 +114,6 @@ async function measure(signals: number): Promise<Restart> {
   const folder = await mkdtemp(join(tmpdir(), 'tributary-restart-'))
   const port = await freePort()
   const url = `http://127.0.0.1:${port}`
-  const hosts = Object.fromEntries(
-    Array.from({ length: PROVIDERS }, (_, at) => [`provider${at}.example`, providers.origin]),
-  )
   const config = join(folder, 'config.json')
   await writeFile(
     config,
@@ -157,7 +121,7 @@ async function measure(signals: number): Promise<Restart> {
       listen: { port },
       upstreams: agents.urls.map((agent, at) => ({ id: `agent-${at}`, url: agent, protocol: 'mcp' })),
       defaults: { refresh: '1h' },
-      egress: { allow_networks: ['127.0.0.0/8'], hosts },
+      egress: { allow_networks: ['127.0.0.0/8'], hosts: providers.hosts },
       callers: { anonymous: 'metadata' },
       storage: { url: `file:${join(folder, 'data')}` },
     }),

@@ -25,16 +25,16 @@ export const headersOf = ({ headers }: Load, { token }: Ask): Record<string, str
   ...headers,
 })
 
-/** Microseconds of CPU of a child process so far; it answers the message `cpu`. */
-async function cpuOf(server: ChildProcess): Promise<number> {
+/** Tells the microseconds of CPU of a child process so far; it answers the message `cpu`. */
+export const cpuOf = (server: ChildProcess) => async (): Promise<number> => {
   server.send('cpu')
   const [{ cpu }] = (await once(server, 'message')) as [{ cpu: NodeJS.CpuUsage }]
   return cpu.user + cpu.system
 }
 
-/** Sends so many requests of the load, and measures what they cost `server`. */
+/** Sends so many requests of the load, and measures what they cost a server; `micros` tells its CPU so far. */
 export async function measure(
-  server: ChildProcess,
+  micros: () => number | Promise<number>,
   url: string,
   load: Load,
   requests: number,
@@ -55,11 +55,11 @@ export async function measure(
       took.push(performance.now() - since)
     }
   }
-  const before = await cpuOf(server)
+  const before = await micros()
   const startedAt = performance.now()
   await Promise.all(Array.from({ length: connections }, ask))
   const seconds = (performance.now() - startedAt) / 1_000
-  const cpuMicros = ((await cpuOf(server)) - before) / requests
+  const cpuMicros = ((await micros()) - before) / requests
   await pool.close()
   took.sort((a, b) => a - b)
   const at = (share: number) => took[Math.floor(took.length * share)] as number

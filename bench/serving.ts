@@ -9,7 +9,7 @@ import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { request } from 'undici'
 import { type Bar, type Limit, report, rounded } from './report.js'
-import { type Ask, type Cost, headersOf, type Load, measure } from './serving-load.js'
+import { type Ask, type Cost, cpuOf, headersOf, type Load, measure } from './serving-load.js'
 import { ACCOUNT, TOKENS } from './serving-options.js'
 
 const REQUESTS = Number(process.argv[2] ?? 2_000)
@@ -27,6 +27,7 @@ const server = fork(fileURLToPath(new URL('./serving-world.js', import.meta.url)
   execArgv: ['--expose-gc'],
 })
 const [{ urls }] = (await once(server, 'message')) as [Started]
+const cpu = cpuOf(server)
 
 const tool = (args: object) =>
   JSON.stringify({
@@ -113,9 +114,9 @@ function compared(rounds: readonly Round[]): Compared {
 
 async function oneRound(url: string, load: Load, requests: number): Promise<Round> {
   return {
-    bare: await measure(server, `${urls.bare}/bare`, load, requests),
-    least: await measure(server, `${urls.least}/`, load, requests),
-    ours: await measure(server, url, load, requests),
+    bare: await measure(cpu, `${urls.bare}/bare`, load, requests),
+    least: await measure(cpu, `${urls.least}/`, load, requests),
+    ours: await measure(cpu, url, load, requests),
   }
 }
 
@@ -142,8 +143,8 @@ async function onceEach(url: string, asks: readonly Ask[]): Promise<Cost> {
   const warming = OTHER_SIZES.slice(0, Math.ceil(WARMING / asks.length)).flatMap((size) =>
     asks.map((ask) => ({ ...ask, body: ask.body.replace('"max_results":50', `"max_results":${size}`) })),
   )
-  await measure(server, url, { asks: warming }, warming.length)
-  return measure(server, url, { asks }, asks.length)
+  await measure(cpu, url, { asks: warming }, warming.length)
+  return measure(cpu, url, { asks }, asks.length)
 }
 
 /** Every page of the feed, each asked for once after a price has moved. The cursors come from a walk with other fields. */
@@ -300,7 +301,7 @@ for (const [what, args, bar] of [
   const rounds: number[][] = []
   for (let round = 0; round <= ROUNDS_OF_FIRST; round += 1) {
     const costs: number[] = []
-    for (const url of others) costs.push((await measure(server, url, load, few)).cpuMicros)
+    for (const url of others) costs.push((await measure(cpu, url, load, few)).cpuMicros)
     if (round > 0) rounds.push(costs)
   }
   const than = (who: number) => middle(rounds.map((costs) => (costs[0] as number) / (costs[who] as number)))

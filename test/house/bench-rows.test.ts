@@ -1,40 +1,42 @@
 import { test } from 'tap'
-import { besides, lineOf } from '../../bench/report.js'
+import { createLedger, inTurns, SIDES, tableOf } from '../../bench/beside/ledger.js'
 
-test('rows of two runs of the bench stand side by side, also one that only one of them has', async (t) => {
-  const bar = { atMost: 1 }
-  const before = [
-    '== feed',
-    '100000 signals from 20 upstreams',
-    lineOf({ what: 'a build in which nothing changed', measured: 8, unit: 'ms' }),
-    lineOf({ what: `first page, ${'by many criteria '.repeat(6)}at once`, measured: 2, unit: 'ms', bar }),
-    lineOf({ what: 'rows copied', measured: 1_234 }),
-    lineOf({ what: 'gone since', measured: 1 }),
-    '  of them in its tables         1936 ms, authorized',
-  ]
-  const limit = { is: 0.5, of: 'the disk' }
-  const after = [
-    lineOf({ what: 'a build in which nothing changed', measured: 4, unit: 'ms' }),
-    lineOf({
-      what: `first page, ${'by many criteria '.repeat(6)}at once`,
-      measured: 3,
-      unit: 'ms',
-      bar,
-      limit,
-    }),
-    lineOf({ what: 'rows copied', measured: 1_234 }),
-    lineOf({ what: 'new', measured: 0.5, unit: 'x' }),
-    '  of them in its tables         968 ms, authorized',
-    'definitions a second      1,256,987',
-  ]
-  const [, , ...rows] = besides(before.join('\n'), after.join('\n')).split('\n')
-  t.same(rows, [
-    '| a build in which nothing changed | 8.00 ms | 4.00 ms | 0.50 |',
-    `| first page, ${'by many criteria '.repeat(6)}at once | 2.00 ms | 3.00 ms | 1.50 |`,
-    '| rows copied | 1234 | 1234 | 1.00 |',
-    '| gone since | 1.00 |  |  |',
-    '| of them in its tables | 1936 ms | 968 ms | 0.50 |',
-    '| new |  | 0.50 x |  |',
-    '| definitions a second |  | 1256987 |  |',
+/** The rows of two sides that measured these values, round by round. */
+function rowsOf(values: Record<string, { before: number[]; after: number[] }>) {
+  const ledger = createLedger(() => {})
+  for (const [what, of] of Object.entries(values))
+    for (const side of SIDES) for (const value of of[side]) ledger.note(side, what, 'ms', value)
+  return ledger.compared()
+}
+
+test('a build is worse or better where every round says so, and clearly', async (t) => {
+  const rows = rowsOf({
+    'twice as slow': { before: [1, 2, 3], after: [2, 4, 6] },
+    'half of it': { before: [2, 4, 6], after: [1, 2, 3] },
+    'one round says otherwise': { before: [1, 1, 1], after: [2, 2, 0.9] },
+    'a hair slower': { before: [100, 100, 100], after: [104, 104, 101] },
+    'nothing twice': { before: [0, 0], after: [0, 0] },
+    'only one has it': { before: [], after: [1] },
+  })
+  t.same(
+    rows.map(({ what, verdict, ratio, low, high }) => [what, verdict, ratio, low, high]),
+    [
+      ['twice as slow', 'worse', 2, 2, 2],
+      ['half of it', 'better', 0.5, 0.5, 0.5],
+      ['one round says otherwise', 'as good', 2, 0.9, 2],
+      ['a hair slower', 'as good', 1.04, 1.01, 1.04],
+      ['nothing twice', 'as good', 1, 1, 1],
+    ],
+  )
+  const [, , first] = tableOf(rows).split('\n')
+  t.equal(first, '| twice as slow | 2.00 ms | 4.00 ms | 2.00 (2.00 to 2.00) | worse |')
+})
+
+test('each build is as often first as second', async (t) => {
+  const order: string[] = []
+  await inTurns(4, async (side, round) => void order.push(`${round} ${side}`))
+  t.same(order, [
+    ...['0 before', '0 after', '1 after', '1 before'],
+    ...['2 before', '2 after', '3 after', '3 before'],
   ])
 })
