@@ -4,7 +4,7 @@ FROM node:20-bookworm-slim AS build
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
 RUN npm ci --no-audit --no-fund --ignore-scripts
-COPY tsconfig.json bundle.js ./
+COPY tsconfig.json bundle.js start.js ./
 COPY src ./src
 COPY sandbox ./sandbox
 COPY test ./test

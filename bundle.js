@@ -1,12 +1,13 @@
 /**
- * Puts the compiled program and the packages that it imports into few files, `dist/program`: Node spends most of a start
- * on finding, opening and linking eight hundred of them (docs/decisions.md#what-is-loaded-when). What is loaded late
- * stays a file of its own, and each thread loads what it needs. `npm run build` runs this after the compiler.
+ * Puts the compiled program and the packages that it imports into one file, and what each thread needs into one more,
+ * `dist/program`: Node spends most of a start on finding, opening, linking and compiling eight hundred of them
+ * (docs/decisions.md#what-is-loaded-when). `npm run build` runs this after the compiler.
  */
-import { readdir, readFile, rm, writeFile } from 'node:fs/promises'
-import { join, relative, sep } from 'node:path'
+import { copyFile, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { basename, dirname, join, relative, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { build } from 'esbuild'
+import { compiled } from './start.js'
 
 const ROOT = fileURLToPath(new URL('.', import.meta.url))
 const COMPILED = join(ROOT, 'dist/src')
@@ -26,18 +27,15 @@ const ENTRIES = [
 /** Native code, what looks for such, and the one package that whoever traces has to share with us. */
 const LEFT_OUT = ['libsql', 'pg', '@opentelemetry/api']
 
-/** Packages of CommonJS ask for Node's modules with `require`. */
-const REQUIRE =
-  "import { createRequire as toRequire } from 'node:module'; const require = toRequire(import.meta.url);"
+/** Where the program lies, for whoever finds a file by its own place. */
+const HERE = "const HERE = require('node:url').pathToFileURL(__filename).href;"
 
-/**
- * A file finds its neighbours by its own address. All shared code lies at the top of the program, so there it names the
- * place that the file would have.
- */
+/** A file finds its neighbours by its own address. All code lies at the top of the program: it names the place that the file would have. */
 function placed(file, text) {
-  const place = `new URL('./${relative(COMPILED, file).replaceAll(sep, '/')}', import.meta.url).href`
+  const place = `new URL('./${relative(COMPILED, file).replaceAll(sep, '/')}', HERE).href`
   return text
-    .replace('const require = createRequire(import.meta.url);', '') // it is everywhere: REQUIRE
+    .replace(/^#!.*/, '')
+    .replace('const require = createRequire(import.meta.url);', '') // there is one
     .replaceAll('import.meta.url', place)
 }
 
@@ -66,13 +64,19 @@ async function licenses(inputs) {
   return texts.join(`\n${'-'.repeat(80)}\n`)
 }
 
+/** The file that is named as the program's, or as a thread's: it runs the one that holds the code. */
+function starting(entry) {
+  const up = '../'.repeat(entry.split('/').length - 1) || './'
+  return `#!/usr/bin/env node\nimport { start } from '${up}start.js'\n\nstart('${basename(entry)}')\n`
+}
+
 await rm(PROGRAM, { recursive: true, force: true })
 const { metafile } = await build({
   absWorkingDir: ROOT,
   entryPoints: ENTRIES.map((entry) => join(COMPILED, `${entry}.js`)),
-  ...{ outbase: COMPILED, outdir: PROGRAM, chunkNames: '[name]-[hash]' },
-  ...{ bundle: true, splitting: true, format: 'esm', platform: 'node', target: 'node20' },
-  ...{ external: LEFT_OUT, plugins: [places], banner: { js: REQUIRE } },
+  ...{ outdir: PROGRAM, entryNames: '[name]', outExtension: { '.js': '.cjs' } },
+  ...{ bundle: true, format: 'cjs', platform: 'node', target: 'node20' },
+  ...{ external: LEFT_OUT, plugins: [places], banner: { js: HERE } },
   ...{
     sourcemap: 'linked',
     sourcesContent: false,
@@ -81,4 +85,11 @@ const { metafile } = await build({
     logLevel: 'warning',
   },
 })
+await copyFile(join(ROOT, 'start.js'), join(PROGRAM, 'start.js'))
+for (const entry of ENTRIES) {
+  const file = join(PROGRAM, `${entry}.js`)
+  await mkdir(dirname(file), { recursive: true })
+  await writeFile(file, starting(entry), { mode: 0o755 })
+  compiled(join(PROGRAM, `${basename(entry)}.cjs`)).keep()
+}
 await writeFile(join(PROGRAM, 'licenses.txt'), await licenses(Object.keys(metafile.inputs)))

@@ -350,8 +350,6 @@ function report(error: unknown): number {
   return EXIT.failed
 }
 
-try {
-  await program.parseAsync()
-} catch (error) {
+program.parseAsync().catch((error) => {
   process.exitCode = report(error)
-}
+})

@@ -1,0 +1,57 @@
+/**
+ * Runs a file of the program, with what the engine made of its text when it was built: to make that again would take a
+ * ninth of a start. Where it is missing, or damaged, or another release of Node made it, the text is compiled as ever
+ * (docs/decisions.md#what-is-loaded-when). `bundle.js` puts this beside the program.
+ */
+import { readFileSync, writeFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { dirname } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { constants, Script } from 'node:vm'
+import { crc32 } from 'node:zlib'
+
+const CHECKSUM_BYTES = 4
+
+/** Of a text: the engine compares lengths alone, and would run what it made of another. */
+const placeOf = (file, text) => `${file}.${crc32(text).toString(16)}-${process.version}-${process.arch}.cache`
+
+/** What was kept there; the engine would not survive it with one bit changed. */
+function keptAt(place) {
+  try {
+    const kept = readFileSync(place)
+    const made = kept.subarray(CHECKSUM_BYTES)
+    return crc32(made) === kept.readUInt32LE(0) ? made : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** A file of the program that has not run yet. */
+export function compiled(file) {
+  const text = readFileSync(file)
+  const place = placeOf(file, text)
+  const wrapped = `(function (exports, require, module, __filename, __dirname) {${text.latin1Slice()}\n})`
+  const script = new Script(wrapped, {
+    ...{ filename: file, cachedData: keptAt(place) },
+    importModuleDynamically: constants.USE_MAIN_CONTEXT_DEFAULT_LOADER,
+  })
+  return {
+    script,
+    /** For whoever compiles this file next. */
+    keep() {
+      const made = script.createCachedData()
+      const checksum = Buffer.alloc(CHECKSUM_BYTES)
+      checksum.writeUInt32LE(crc32(made))
+      writeFileSync(place, Buffer.concat([checksum, made]))
+    },
+  }
+}
+
+/** Runs the file of that name beside this one; with `node --enable-source-maps` by Node's own loader, which reads the maps. */
+export function start(name) {
+  const file = fileURLToPath(new URL(`./${name}.cjs`, import.meta.url))
+  const require = createRequire(file)
+  if (process.sourceMapsEnabled) return void require(file)
+  const module = { exports: {} }
+  compiled(file).script.runInThisContext()(module.exports, require, module, file, dirname(file))
+}

@@ -1,0 +1,42 @@
+import { readdir, readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import type { Script } from 'node:vm'
+import { test } from 'tap'
+import { temporaryFolder } from '../support/temporary-folder.js'
+import { ROOT } from './support/graph.js'
+
+type Start = { compiled(file: string): { script: Script; keep(): void } }
+
+test('a file of the program runs from what was made of its text, and never of another', async (t) => {
+  const { compiled } = (await import(pathToFileURL(join(ROOT, 'start.js')).href)) as Start
+  const folder = await temporaryFolder(t)
+  const file = join(folder, 'one.cjs')
+  function ran(): unknown {
+    const module = { exports: {} }
+    const { script } = compiled(file)
+    script.runInThisContext()(module.exports, () => {}, module, file, '')
+    return [module.exports, script.cachedDataRejected]
+  }
+  await writeFile(file, "module.exports = (() => 'was')()")
+  t.same(ran(), ['was', undefined], 'nothing was made of it yet')
+  compiled(file).keep()
+  t.same(ran(), ['was', false])
+
+  await writeFile(file, "module.exports = (() => 'now')()")
+  t.same(ran(), ['now', undefined], 'a text of the same length')
+
+  await writeFile(file, "module.exports = (() => 'was')()")
+  const place = join(folder, (await readdir(folder)).find((name) => name.endsWith('.cache')) ?? '')
+  const made = await readFile(place)
+  for (let at = 0; at < made.byteLength; at += 1 + (made.byteLength >> 4)) {
+    const damaged = Buffer.from(made)
+    damaged[at] = (damaged[at] ?? 0) ^ 1
+    await writeFile(place, damaged)
+    t.same(ran(), ['was', undefined], `byte ${at}`)
+  }
+  await writeFile(place, '')
+  t.same(ran(), ['was', undefined])
+  await writeFile(place, made)
+  t.same(ran(), ['was', false])
+})
