@@ -9,6 +9,7 @@ import { valueSpan } from './raw-json.js'
 const MOST_LENGTH = 4_096
 const MEMORY_BYTES = 32 * 1024 * 1024
 const BYTES_A_CHARACTER = 24 // of what is parsed, at most: `{},` is an object
+const SEEN_BYTES = 4 * 1024 * 1024
 const ID = '"id":'
 const MESSAGE_ID = '"messageId":'
 const QUOTE = 0x22
@@ -98,6 +99,7 @@ export function createBodyMemory<Meaning extends object>() {
     maxSize: MEMORY_BYTES,
     sizeCalculation: (_meaning, name) => name.length * BYTES_A_CHARACTER,
   })
+  const seen = new LRUCache<string, true>({ maxSize: SEEN_BYTES, sizeCalculation: (_, name) => name.length })
   /** Whoever polls sends what was sent last: comparing with it costs a third of looking a text up. */
   let last: { frame: Frame; meaning: Meaning } | undefined
 
@@ -114,15 +116,21 @@ export function createBodyMemory<Meaning extends object>() {
     return { id: text.slice(id.start, id.end), meaning }
   }
 
-  /** Remembers what a text means, if it is likely to be repeated; says whether it does. */
+  /**
+   * Remembers what a text means when it comes for the second time; says whether it does. Whoever walks the feed asks for
+   * each page once: what would be kept for it, and for its answer, would only be garbage that grows old.
+   */
   function remember(text: string, meaning: Meaning): boolean {
     if (text.length > MOST_LENGTH || !isWorthKeeping(text)) return false
     const id = cutAt(text, ID)
     const messageId = messageIdAt(text)
     if (!id || !isCutOf(text, ['id'], id)) return false
     if (messageId && !isCutOf(text, ['params', 'message', 'messageId'], messageId)) return false
-    known.set(nameOf(frameOf(text, id, messageId)), meaning)
-    return true
+    const name = nameOf(frameOf(text, id, messageId))
+    const isSeen = seen.delete(name)
+    if (isSeen) known.set(name, meaning)
+    else seen.set(name, true)
+    return isSeen
   }
 
   return { recall, remember }
