@@ -201,14 +201,13 @@ async function bench(): Promise<void> {
   serving.close()
   const what = `events: ${CALLERS * EACH} subscribers, a generation with 1000 changes of ${SIGNALS}`
   report({ what: `${what}, all told in`, measured: longest, unit: 's', bar: { atMost: 10 } })
+  const least = p99(waited.posted) / p99(waited.alone)
   report({
     what: '  p99 of pages served meanwhile, against pages alone',
     ...{ measured: p99(waited.told) / p99(waited.alone), unit: 'x', bar: { atMost: 2 } },
-    limit: {
-      is: p99(waited.posted) / p99(waited.alone),
-      of: 'the same thread signs and posts as many bodies as fast, and nothing else',
-    },
+    limit: { is: least, of: 'the same thread signs and posts as many bodies as fast, and nothing else' },
   })
+  report({ what: '  the same while it only signs and posts as much', measured: least, unit: 'x' })
   report({
     what: '  longest stop of the serving thread meanwhile',
     measured: stopMs,
