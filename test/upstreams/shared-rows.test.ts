@@ -92,3 +92,23 @@ test('what an account is offered like everybody is held once', async (t) => {
   await until('one row of its own', () => ownBytes() < 1_000) // whichever of the two was read first
   t.equal(of('gold')?.count, 200)
 })
+
+test('where members stand is kept of the first walk, and of no later one', async (t) => {
+  let version = 1
+  const agent = await startMcpAgent((task) => {
+    if (task !== 'get_signals') return CAPABILITIES
+    const signals = [...rows(199), row(199, { name: `version ${version}` })]
+    return { status: 'completed', signals, cache_scope: 'public', pagination: { has_more: false } }
+  })
+  t.teardown(agent.close)
+  const { upstreams } = await openUpstreams(t, configOf([{ id: 'a', url: agent.url }], { refreshMs: 100 }))
+  await upstreams.start()
+  const held = () => upstreams.holdings()[0]?.slice
+  await until('read', () => held()?.rows.count === 200)
+  const { rows: first, digests } = held() as Slice
+  t.equal(first.places?.ends.length, 200)
+  version += 1
+  await until('read again', () => held()?.digests !== digests)
+  t.equal(held()?.rows.places, undefined)
+  t.ok(bytesBeyond((held() as Slice).rows, [first]) < 2_000)
+})
