@@ -115,12 +115,9 @@ test('what is under way goes on under the id that its upstream has now, or witho
     await due(world.store)
     await world.activation.round()
     t.equal(northwind.activations(), 1)
-    let status = ''
-    await until('the task is done', () => {
-      void world.activation.taskStatus({ task_id }, buyer, soon()).then((told) => {
-        if (told.kind === 'answer') status = told.status ?? ''
-      })
-      return status === 'completed'
+    await until('the task is done', async () => {
+      const told = await world.activation.taskStatus({ task_id }, buyer, soon())
+      return told.kind === 'answer' && told.status === 'completed'
     })
     t.match(await world.store.ledger.query({}, 10), [{ outcome: 'completed' }, { outcome: 'completed' }])
   }

@@ -118,6 +118,15 @@ test('whatever is lost, repeated or late on the way: the copy is the feed, or it
     )
     return [...changing, row(6, { name: `Count ${count}` }), ...many(24).slice(7)]
   }
+  /** One more change, with nothing lost on its way: all hold it. */
+  async function settled(): Promise<void> {
+    for (const { way } of followers) way.fateIs(() => 'taken')
+    await telling.publish(rowsOf([]))
+    const feed = await telling.feedNow()
+    for (const { place } of followers) {
+      await untilSame(`${place.out} holds the feed`, async () => isDeepStrictEqual(await place.rows(), feed))
+    }
+  }
   const property = fc.asyncProperty(fc.array(anyStep, { minLength: 1, maxLength: 3 }), async (steps) => {
     for (const { rows, fates } of steps) {
       for (const [at, { way }] of followers.entries()) {
@@ -127,15 +136,15 @@ test('whatever is lost, repeated or late on the way: the copy is the feed, or it
       const version = await telling.publish(rowsOf(rows))
       await untilSame('it was told', async () => followers.every(({ way }) => way.arrived() === version))
     }
-    for (const { way } of followers) way.fateIs(() => 'taken')
-    await telling.publish(rowsOf([]))
-    const feed = await telling.feedNow()
-    for (const { place } of followers) {
-      await untilSame(`${place.out} holds the feed`, async () => isDeepStrictEqual(await place.rows(), feed))
-    }
+    await settled()
   })
   await proven(t, 5, property)
-  const kinds = new Set(followers.flatMap(({ readings }) => readings.map(({ kind }) => kind)))
-  t.ok(kinds.has('applied'), 'what can be is applied')
-  t.ok(kinds.has('replaced'), 'and what could not be is read')
+  const isSeen = (wanted: FeedReading['kind']) =>
+    followers.some(({ readings }) => readings.some(({ kind }) => kind === wanted))
+  // A busy machine may have told all of that too late to be applied. A change that comes alone is not late.
+  await untilSame('what can be is applied', async () => {
+    if (!isSeen('applied')) await settled()
+    return isSeen('applied')
+  })
+  t.ok(isSeen('replaced'), 'and what could not be is read')
 })
