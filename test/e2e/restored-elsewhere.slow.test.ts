@@ -11,7 +11,7 @@ import { prepareTributary } from '../activation/support/tributary-child.js'
 import { openLive } from '../activation/support/world.js'
 import { startReceiver } from '../discovery/support/receiver.js'
 import { postgresBinaries, restoreDump } from '../store/support/postgres.js'
-import { embedded, NO_POSTGRES, type Storage, shared } from '../store/support/storages.js'
+import { bare, embedded, NO_POSTGRES, type Storage } from '../store/support/storages.js'
 import { until } from '../support/upstream-world.js'
 
 const TOKEN = 'a-buyer-key'
@@ -130,7 +130,7 @@ const [from, to] = process.argv.slice(1)
 new Database(from).exec("VACUUM INTO '" + to + "'")`
 
 test('PostgreSQL: pg_dump without blobs, and pg_restore', { skip: NO_POSTGRES }, async (t) => {
-  const [from, to] = [await shared(t), await shared(t)]
+  const [from, to] = [await bare(t), await bare(t)]
   const binaries = postgresBinaries()
   if (!from || !to || !binaries) return
   const folder = (await embedded(t)).url.slice('file:'.length)

@@ -4,7 +4,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Test, test } from 'tap'
-import { NO_POSTGRES, shared } from '../store/support/storages.js'
+import { bare, NO_POSTGRES } from '../store/support/storages.js'
 import { callTool } from '../support/call-tool.js'
 import { type Running as Process, startCommand } from '../support/command.js'
 import type { Said } from '../support/replicas.js'
@@ -29,7 +29,7 @@ const rows = (version: string) =>
 
 /** Processes over one agent and one database; undefined when this machine has no PostgreSQL. */
 async function cluster(t: Test) {
-  const storage = await shared(t)
+  const storage = await bare(t)
   if (!storage) return undefined
   const agent = wholesaleAgent(rows('v1'), 'v1')
   let activations = 0

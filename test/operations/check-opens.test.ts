@@ -6,7 +6,7 @@ import { type CheckReport, checkConfig } from '../../src/composition/check.js'
 import { parseConfig } from '../../src/config/load.js'
 import { systemClock } from '../../src/net/clock.js'
 import { openSqlite } from '../../src/store/database/sqlite.js'
-import { NO_POSTGRES, shared } from '../store/support/storages.js'
+import { bare, NO_POSTGRES } from '../store/support/storages.js'
 import { runCommand } from '../support/command.js'
 import { startServer } from '../support/server-fixture.js'
 import { startHttp } from '../support/upstream-agent.js'
@@ -122,7 +122,7 @@ test('check opens what serve would open, and says what cannot be', async (t) => 
 })
 
 test('check says in words why a database cannot be had', { skip: NO_POSTGRES }, async (t) => {
-  const storage = await shared(t)
+  const storage = await bare(t)
   if (!storage) return
   const folder = await mkdtemp(join(tmpdir(), 'tributary-check-'))
   t.teardown(() => rm(folder, { recursive: true, force: true }))

@@ -2,7 +2,7 @@
 import { cp, mkdir, readFile, symlink, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { test } from 'tap'
-import { shared } from '../store/support/storages.js'
+import { bare } from '../store/support/storages.js'
 import { callTool } from '../support/call-tool.js'
 import { startCommand } from '../support/command.js'
 import { demoConfig } from '../support/demo-config.js'
@@ -82,7 +82,7 @@ test('what asks a server is answered by the demo', async (t) => {
   await writeFile(join(bin, 'tributary'), `#!/bin/sh\nexec '${process.execPath}' '${MAIN}' "$@"\n`, {
     mode: 0o755,
   })
-  const postgres = await shared(t)
+  const postgres = await bare(t)
   if (!postgres) t.comment('no PostgreSQL here: DATABASE_URL is a folder')
   const environment = {
     ...(await curlFinds(folder, port)),

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { test } from 'tap'
 import type { Store } from '../../src/store/store.js'
 import { postgresBinaries, restoreDump } from './support/postgres.js'
-import { embedded, NO_POSTGRES, shared } from './support/storages.js'
+import { bare, embedded, NO_POSTGRES } from './support/storages.js'
 
 const keys = ['a storage key of the tests, long enough']
 const push = { url: 'https://a.example/hook', token: 'a token of the buyer' }
@@ -24,7 +24,7 @@ async function isWhole(t: { match(found: unknown, wanted: object): unknown }, st
 }
 
 test('PostgreSQL: the documented commands, without the blobs', { skip: NO_POSTGRES }, async (t) => {
-  const [from, to] = [await shared(t), await shared(t)]
+  const [from, to] = [await bare(t), await bare(t)]
   const binaries = postgresBinaries()
   if (!from || !to || !binaries) return
   const store = await from.open({ keys })

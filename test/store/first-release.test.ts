@@ -4,7 +4,7 @@ import { sql } from 'kysely'
 import { EMBEDDED_MIGRATIONS, migrate, SHARED_MIGRATIONS } from '../../src/store/database/migrations.js'
 import { openPostgres } from '../../src/store/database/postgres.js'
 import { openSqlite } from '../../src/store/database/sqlite.js'
-import { onEveryStorage } from './support/storages.js'
+import { onEveryBareStorage } from './support/storages.js'
 
 const KEYED = 'https://keyed.example/mcp?v=2&api_key=a-secret-of-the-url'
 const AGENT = 'https://signals.northwind.example/mcp'
@@ -23,7 +23,7 @@ const task = (
   upstream_task_id, call_id, request, webhook, created_at, updated_at, polled_at) values (${id}, 'acme', ${type}, 'submitted',
   'northwind', ${upstreamTask}, 'a', '{}', 0, 1, 1, 1)`
 
-onEveryStorage('a database of the first release goes on working', async (t, storage) => {
+onEveryBareStorage('a database of the first release goes on working', async (t, storage) => {
   const known = storage.isShared ? SHARED_MIGRATIONS : EMBEDDED_MIGRATIONS
   const first = Object.fromEntries(Object.entries(known).filter(([name]) => name < '004'))
   const folder = storage.url.slice('file:'.length)

@@ -2,9 +2,9 @@ import { type Kysely, type Migration, sql } from 'kysely'
 import { test } from 'tap'
 import { EMBEDDED_MIGRATIONS, migrate, SHARED_MIGRATIONS } from '../../src/store/database/migrations.js'
 import { openStore, type Store } from '../../src/store/store.js'
-import { embedded, NO_POSTGRES, onEveryStorage, shared } from './support/storages.js'
+import { bare, embedded, NO_POSTGRES, onEveryBareStorage } from './support/storages.js'
 
-onEveryStorage(
+onEveryBareStorage(
   'processes that start at once on a new storage bring it up to date once',
   async (t, storage) => {
     const stores = await Promise.all(Array.from({ length: storage.isShared ? 4 : 1 }, () => storage.open()))
@@ -30,7 +30,7 @@ const contracting: Migration = {
 }
 const entry = { id: 'a', at: 1, who: 'ops', action: 'x', subject: 's', outcome: 'done' }
 
-onEveryStorage('an older release works on tables that a newer one has expanded', async (t, storage) => {
+onEveryBareStorage('an older release works on tables that a newer one has expanded', async (t, storage) => {
   const newer = await storage.open()
   await takeSteps(newer, { '900_expand_audit': expanding })
   const older = await storage.open({ whileInUse: true })
@@ -40,7 +40,7 @@ onEveryStorage('an older release works on tables that a newer one has expanded',
   await takeSteps(newer, { '900_expand_audit': expanding }) // the newer one starts again
 })
 
-onEveryStorage(
+onEveryBareStorage(
   'tables that a newer release has contracted are refused and left as they are',
   async (t, storage) => {
     const newer = await storage.open()
@@ -55,7 +55,7 @@ onEveryStorage(
   },
 )
 
-onEveryStorage(
+onEveryBareStorage(
   'a step that does not say what it does is taken for one that contracts',
   async (t, storage) => {
     await takeSteps(await storage.open(), { '999_future': expanding })
@@ -66,7 +66,7 @@ onEveryStorage(
 test('a newer release that migrates while an older one starts is noticed', {
   skip: NO_POSTGRES,
 }, async (t) => {
-  const storage = await shared(t)
+  const storage = await bare(t)
   if (!storage) return
   const { db } = await storage.open()
   const slow: Migration = {
@@ -93,7 +93,7 @@ test('every step since the audit says in its name whether it expands or contract
   t.end()
 })
 
-onEveryStorage(
+onEveryBareStorage(
   'a start that ends in the middle of a step leaves nothing of it behind',
   async (t, storage) => {
     const { db, shared } = await storage.open()

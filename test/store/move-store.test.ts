@@ -2,7 +2,7 @@ import { test } from 'tap'
 import { STATE_TABLES } from '../../src/store/database/schema.js'
 import { moveStore } from '../../src/store/move-store.js'
 import type { Store } from '../../src/store/store.js'
-import { embedded, NO_POSTGRES, shared } from './support/storages.js'
+import { bare, embedded, NO_POSTGRES } from './support/storages.js'
 
 async function fill(store: Store) {
   for (let index = 0; index < 450; index += 1) {
@@ -54,7 +54,7 @@ async function fill(store: Store) {
 
 test('the state of an embedded storage moves to PostgreSQL row by row', { skip: NO_POSTGRES }, async (t) => {
   const from = await (await embedded(t)).open()
-  const target = await shared(t)
+  const target = await bare(t)
   if (!target) return
   const to = await target.open()
   await fill(from)

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import Database from 'libsql'
 import pg from 'pg'
 import { type Test, test } from 'tap'
-import { NO_POSTGRES, shared } from '../../store/support/storages.js'
+import { bare, NO_POSTGRES } from '../../store/support/storages.js'
 
 type Row = Record<string, unknown>
 
@@ -98,13 +98,13 @@ export function onEveryCopy(rule: string, prove: (t: Test, place: Place) => Prom
   test(`${rule} (NDJSON)`, async (t) => prove(t, await linesPlace(t)))
   test(`${rule} (SQLite)`, async (t) => prove(t, await sqlitePlace(t)))
   test(`${rule} (PostgreSQL)`, { skip: NO_POSTGRES }, async (t) => {
-    const storage = await shared(t)
+    const storage = await bare(t)
     if (storage) await prove(t, postgresPlace(storage.url))
   })
 }
 
 /** Every kind of copy that this machine has. */
 export async function everyPlace(t: Test): Promise<Place[]> {
-  const storage = NO_POSTGRES ? undefined : await shared(t)
+  const storage = NO_POSTGRES ? undefined : await bare(t)
   return [await linesPlace(t), await sqlitePlace(t), ...(storage ? [postgresPlace(storage.url)] : [])]
 }

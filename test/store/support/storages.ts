@@ -64,15 +64,20 @@ export async function embedded(t: Test): Promise<Storage> {
   return storage
 }
 
-/** An empty database in PostgreSQL; undefined when the machine has none. */
-export async function shared(t: Test): Promise<Storage | undefined> {
+async function taken(t: Test, kind: 'bare' | 'cleared'): Promise<Storage | undefined> {
   if (!binaries) return undefined
   databases ??= openDatabases(binaries)
-  const { take, give } = await databases
+  const { take, give } = (await databases)[kind]
   const url = await take()
   t.teardown(() => give(url)) // after its connections are closed: what was registered last is done first
   return storageAt(t, url)
 }
+
+/** A database in PostgreSQL that holds nothing, and whose tables only `openStore` makes; undefined when the machine has none. */
+export const shared = (t: Test) => taken(t, 'cleared')
+
+/** A database in PostgreSQL without tables, for whoever makes tables of its own; undefined when the machine has none. */
+export const bare = (t: Test) => taken(t, 'bare')
 
 /** A database in a PostgreSQL of its own, which the test may end and start again. */
 export async function mortal(t: Test): Promise<(Storage & { server: Postgres }) | undefined> {
@@ -86,10 +91,17 @@ export const NO_POSTGRES = binaries
   ? false
   : 'no PostgreSQL on this machine: pg_config does not name its binaries'
 
-export function onEveryStorage(rule: string, prove: (t: Test, storage: Storage) => Promise<void>): void {
+type Proof = (t: Test, storage: Storage) => Promise<void>
+
+function onEvery(rule: string, prove: Proof, postgres: typeof shared): void {
   test(`${rule} (SQLite)`, async (t) => prove(t, await embedded(t)))
   test(`${rule} (PostgreSQL)`, { skip: NO_POSTGRES }, async (t) => {
-    const storage = await shared(t)
+    const storage = await postgres(t)
     if (storage) await prove(t, storage)
   })
 }
+
+export const onEveryStorage = (rule: string, prove: Proof) => onEvery(rule, prove, shared)
+
+/** For who makes other tables than this release, or looks at how it makes them. */
+export const onEveryBareStorage = (rule: string, prove: Proof) => onEvery(rule, prove, bare)
