@@ -6,6 +6,8 @@ import { createServer, type Server } from 'node:http'
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js'
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js'
 import Fastify, { type FastifyInstance } from 'fastify'
+import { isRecord } from '../src/adcp/json.js'
+import { TOKENS } from './serving-options.js'
 
 const MOST_BYTES = 8 * 1024 * 1024
 const HEAD_BYTES = 600 // up to the rows of a page, about
@@ -54,7 +56,13 @@ export function bare(): FastifyInstance {
   return app
 }
 
-/** Reads the body and writes the same answer with the same headers in as many pieces as ours, and nothing else. */
+/** By the header that they send; undefined stands for who sends none. */
+const CALLERS = new Set([undefined, ...Object.values(TOKENS).map((token) => `Bearer ${token}`)])
+
+/**
+ * The least that any server must do for the same answer: it reads and parses the question, knows the caller, and writes the
+ * answer with the same headers in as many pieces as ours.
+ */
 export function least(): Server {
   const answers = createAnswers()
   const server = createServer((request, response) => {
@@ -64,6 +72,10 @@ export function least(): Server {
       if (request.method === 'PUT') {
         answers.teach(Buffer.concat(chunks), request.url?.endsWith('?first') ?? false)
         return void response.end()
+      }
+      const isKnown = CALLERS.has(request.headers.authorization)
+      if (!isKnown || !isRecord(JSON.parse(Buffer.concat(chunks).toString()))) {
+        return void response.writeHead(400).end()
       }
       const { whole, pieces } = answers.next()
       const length = ['content-length', String(whole.byteLength), 'x-request-id', 'req-00000000']
