@@ -15,6 +15,7 @@ const SIGNALS = 2_400
 const BRIEFS = JUDGED_BRIEFS.slice(0, 50)
 const OFFERED = 200 // activations a second
 const OFFERED_S = 4
+const TURNS = 5
 const { bench: token, granted } = TOKENS
 
 const account = { account: { account_id: ACCOUNT } }
@@ -52,7 +53,7 @@ async function compareBriefs(
 }
 
 async function compareActivations(
-  { ledger, rounds }: Bench,
+  { ledger }: Bench,
   both: Record<'before' | 'after', Running>,
 ): Promise<void> {
   const activate = (running: Running, choice: object | undefined) => {
@@ -71,7 +72,7 @@ async function compareActivations(
   }
   const choices = { before: await choicesOf(both.before), after: await choicesOf(both.after) }
   let next = 0
-  await inTurns(rounds + 1, async (side, round) => {
+  await inTurns(TURNS + 1, async (side, round) => {
     const cpu = both[side].threadMicros()
     const { ms, sent, done } = await offer(OFFERED, OFFERED_S, () =>
       activate(both[side], choices[side][next++ % choices[side].length]),

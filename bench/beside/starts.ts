@@ -19,7 +19,8 @@ export async function compareStarts({ ledger, programs }: Bench): Promise<void> 
   await inTurns(TURNS, async (side) => {
     const place = await prepare(programs[side], { callers: callersOf() })
     const running = await place.start()
-    await until(() => isWhole(running, 0), 'an empty feed')
+    const first = await until(() => isWhole(running, 0), 'an empty feed')
+    ledger.note(side, 'the first question after a start', 'ms', first * 1_000)
     ledger.note(side, 'start with nothing configured, to served', 's', running.seconds())
     ledger.note(side, 'start with nothing configured: CPU', 's', running.cpuMs() / 1_000)
     await running.quiet()

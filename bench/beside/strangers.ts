@@ -23,12 +23,10 @@ async function compareFiles({ ledger, programs, rounds }: Bench): Promise<void> 
       callers: callersOf(),
     })
     const running = await place.start()
-    const ended = watchStops(running.url)
     await until(() => isWhole(running, 1), 'a signal that the heaviest file allows')
     const what = 'start with the heaviest legal adagents.json, to served'
     ledger.note(side, what, 's', running.seconds())
     ledger.note(side, `${what}: CPU`, 's', running.cpuMs() / 1_000)
-    ledger.note(side, `${what}: longest wait of a client`, 'ms', await ended())
     await running.stop()
     await place.remove()
   })
