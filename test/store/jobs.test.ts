@@ -204,7 +204,7 @@ onEveryStorage(
       { held: a, data: { text: 'a "quote", a \\ and \u0001' } },
       { held: lost, data: {}, afterMs: 0 },
       { held: b, afterMs: 0 },
-      { held: c, data: { text: 'c' }, afterMs: 1_234.56 }, // pauses are random, and databases count whole milliseconds
+      { held: c, data: { text: 'c' }, afterMs: 60_000.56 }, // pauses are random, and databases count whole milliseconds
     ]
     t.same(await jobs.changeAll(changes), [true, false, true, true])
     t.same(await jobs.extend([a, b, c], one), ['a'], 'only the first is held on')
