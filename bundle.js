@@ -36,6 +36,7 @@ function placed(file, text) {
   return text
     .replace(/^#!.*/, '')
     .replace('const require = createRequire(import.meta.url);', '') // there is one
+    .replaceAll(/\bimport\((?![\s'"`])/g, LOAD)
     .replaceAll('import.meta.url', place)
 }
 

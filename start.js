@@ -52,6 +52,7 @@ export function start(name) {
   const file = fileURLToPath(new URL(`./${name}.cjs`, import.meta.url))
   const require = createRequire(file)
   if (process.sourceMapsEnabled) return void require(file)
-  const module = { exports: {} }
+  // The engine forgets who loads for a script that it kept: what is named only when it is loaded, this file loads.
+  const module = { exports: {}, load: (url) => import(url) }
   compiled(file).script.runInThisContext()(module.exports, require, module, file, dirname(file))
 }
