@@ -30,6 +30,9 @@ const LEFT_OUT = ['libsql', 'pg', '@opentelemetry/api']
 /** Where the program lies, for whoever finds a file by its own place. */
 const HERE = "const HERE = require('node:url').pathToFileURL(__filename).href;"
 
+/** Who loads what is named only then: start.js, since the engine forgets that for the code which it kept. */
+const LOAD = '(module.load ?? ((url) => import(url)))('
+
 /** A file finds its neighbours by its own address. All code lies at the top of the program: it names the place that the file would have. */
 function placed(file, text) {
   const place = `new URL('./${relative(COMPILED, file).replaceAll(sep, '/')}', HERE).href`
