@@ -4,8 +4,8 @@
  */
 import type { Clock } from '../net/clock.js'
 import { StorageUnavailable } from '../store/database/unavailable.js'
+import { createForgetting, DEFAULT_RETENTION, type Retention } from '../store/expiry.js'
 import { createWorker, type Worker } from '../store/jobs/worker.js'
-import { createForgetting, DEFAULT_RETENTION, type Retention } from '../store/retention.js'
 import type { Store } from '../store/store.js'
 import { activationCalls } from './activation-calls.js'
 import { type CallUpstream, createDelivery, type Reached } from './delivery.js'

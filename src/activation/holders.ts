@@ -5,9 +5,9 @@
  */
 import type { Deployment, Destination } from '../adcp/signal.js'
 import { type Call, callJob, type NewCall } from '../store/jobs/calls.js'
+import type { Decided, EntryOfJob } from '../store/promised-steps.js'
 import type { Entry } from '../store/records/ledger.js'
 import type { Repositories } from '../store/repositories.js'
-import type { Decided, EntryOfJob } from '../store/steps.js'
 import { mayOverlap } from './destination.js'
 import { canonical, upstreamKey } from './request-identity.js'
 

@@ -6,7 +6,7 @@
 import { refuse } from '../adcp/answer.js'
 import type { Refused } from '../adcp/error.js'
 import type { Destination } from '../adcp/signal.js'
-import type { Resolved, ResolvedOffer } from '../feed/lookup.js'
+import type { Resolved, ResolvedOffer } from '../feed/find-signal.js'
 import { destinationKey, destinationOf, matchesDestination } from '../merge/deployments.js'
 import type { Action, Entry } from '../store/records/ledger.js'
 import { mayOverlap } from './destination.js'

@@ -13,6 +13,7 @@ import type { Snapshot } from '../snapshot/snapshot.js'
 import { StorageUnavailable } from '../store/database/unavailable.js'
 import type { UpstreamStatus } from '../upstreams/agent/status.js'
 import { questionKey } from './brief.js'
+import { createGate, createRowPieces } from './ranking/answer-page.js'
 import { type Corpus, handleOf, hitOf, keyOf, sizeOf } from './ranking/hits.js'
 import type { Kept } from './ranking/kept.js'
 import {
@@ -22,7 +23,6 @@ import {
   type ShownRelevance,
   shownRelevance,
 } from './ranking/order.js'
-import { createGate, createRowPieces } from './ranking/page.js'
 import { staleWarnings } from './upstream-report.js'
 
 type AnswerPagesOptions = {

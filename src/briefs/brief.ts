@@ -19,9 +19,9 @@ import type { UpstreamFailure, UpstreamStatus } from '../upstreams/agent/status.
 import type { Asked, Fanout, UpstreamAnswer } from '../upstreams/fanout.js'
 import { slabBytes } from '../upstreams/rows/slab.js'
 import type { Slice } from '../upstreams/rows/slice.js'
+import type { RowSelection } from './ranking/answer-page.js'
 import { gatherFindings } from './ranking/findings.js'
 import type { Corpus } from './ranking/hits.js'
-import type { RowSelection } from './ranking/page.js'
 import type { Order, Ranking } from './ranking/rank.js'
 import { type Missing, missingOf, reportOf, type UpstreamReport } from './upstream-report.js'
 

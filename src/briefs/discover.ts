@@ -10,7 +10,7 @@ import { cursorOf, type GetSignalsRequest } from '../adcp/requests/get-signals.j
 import type { IncompleteEntry } from '../feed/incomplete.js'
 import type { Moment } from '../feed/layers.js'
 import type { Gap, Reader } from '../feed/query.js'
-import { MAX_CHARACTERS } from '../search/reading.js'
+import { MAX_CHARACTERS } from '../search/wishes.js'
 import type { FoundRow } from '../store/records/found.js'
 import { type AnswerPages, NOT_READY } from './answer-pages.js'
 import type { Brief, Inquiry, Ranked } from './brief.js'

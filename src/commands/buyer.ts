@@ -1,7 +1,7 @@
 /** What a buyer asks of a running agent from the command line: signals in plain words, and the activation of one. */
 import { randomUUID } from 'node:crypto'
 import { forTerminal } from '../adcp/redaction.js'
-import { renderTable, tableWidth } from '../explain/table.js'
+import { renderTable, tableWidth } from '../explain/text-table.js'
 import { type Address, callTask } from './address.js'
 import { cells, type FeedRow, HEADER } from './feed.js'
 

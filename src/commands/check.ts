@@ -5,7 +5,7 @@ import { forTerminal } from '../adcp/redaction.js'
 import { type CheckedUpstream, type CheckReport, checkConfig } from '../composition/check.js'
 import type { Config } from '../config/values.js'
 import { fileProblemText, problemText, whyNotMore } from '../explain/remedies.js'
-import { renderTable, tableWidth } from '../explain/table.js'
+import { renderTable, tableWidth } from '../explain/text-table.js'
 import type { Clock } from '../net/clock.js'
 import { CommandFailure, createProgress, EXIT } from './terminal.js'
 

@@ -4,7 +4,7 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import { howMany } from '../adcp/answer.js'
 import { forTerminal } from '../adcp/redaction.js'
-import { renderTable, tableWidth } from '../explain/table.js'
+import { renderTable, tableWidth } from '../explain/text-table.js'
 import type { Address } from './address.js'
 import { CommandFailure, createProgress } from './terminal.js'
 

@@ -2,7 +2,7 @@
 
 import { access } from 'node:fs/promises'
 import type { Config } from '../config/values.js'
-import { renderTable, tableWidth } from '../explain/table.js'
+import { renderTable, tableWidth } from '../explain/text-table.js'
 import { databaseFile, storageFolder } from '../store/database/folder.js'
 import { moveStore } from '../store/move-store.js'
 import { openStore, type Store } from '../store/store.js'

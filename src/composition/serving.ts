@@ -22,7 +22,7 @@ import { type FeedEvents, factsOf } from './feed-events.js'
 import type { Publishing } from './publishing/publishing.js'
 import type { Sources } from './sources/sources.js'
 import type { Foundation } from './start/foundation.js'
-import { createDraining, listening } from './start/listening.js'
+import { createDraining, listening } from './start/own-address.js'
 import type { Stack } from './start/stack.js'
 
 const TASKS = [activateSignal, reportUsage, getTaskStatus, listTasks, listAccounts, syncAccounts]

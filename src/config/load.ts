@@ -15,8 +15,8 @@ import {
   pathText,
   shownValue,
 } from './problem.js'
-import { brokenRules } from './rules.js'
 import { ConfigFile } from './schema.js'
+import { brokenRules } from './setting-rules.js'
 import { type Config, toConfig } from './values.js'
 
 type Environment = Readonly<Record<string, string | undefined>>

@@ -1,6 +1,6 @@
 /** `storage.retention`: how long finished things are kept (docs/storage.md#how-much-it-grows), and its rules. */
 import { parseDuration } from '../adcp/duration.js'
-import { DEFAULT_RETENTION, type Retention } from '../store/retention.js'
+import { DEFAULT_RETENTION, type Retention } from '../store/expiry.js'
 import type { Rule } from './problem.js'
 import type { ConfigFile } from './schema.js'
 

@@ -1,11 +1,11 @@
 /**
  * The feed for people who browse: the rows of a page, and how many signals each value of a facet has. Both read the query
- * string that the page itself shows (console/question.ts).
+ * string that the page itself shows (console/feed-question.ts).
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Caller } from '../adcp/caller.js'
+import { createRowPieces } from '../briefs/ranking/answer-page.js'
 import type { Corpus } from '../briefs/ranking/hits.js'
-import { createRowPieces } from '../briefs/ranking/page.js'
 import type { Reader, Selection } from '../feed/query.js'
 import type { Rates } from '../feed/rates.js'
 import { handleKey } from '../merge/identity.js'
@@ -15,9 +15,9 @@ import { type DeclaredAccounts, findAccount } from '../tasks/read-account.js'
 import { inTurns } from '../threads/portions.js'
 import type { Entrance } from './entrance.js'
 import { counted, FACETS, type Facet } from './facets.js'
+import { type FeedQuestion, readFeedQuestion, type Sort } from './feed-question.js'
 import type { Find, Found } from './find.js'
 import { nameOrder, nextInOrder, type OrderPlace, orderValue } from './in-order.js'
-import { type FeedQuestion, readFeedQuestion, type Sort } from './question.js'
 
 type FeedRoutesOptions = {
   entrance: Entrance

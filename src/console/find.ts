@@ -4,8 +4,8 @@
  */
 import { LRUCache } from 'lru-cache'
 import { VALUE_TYPES } from '../adcp/signal.js'
+import { flagsOf } from '../briefs/ranking/answer-page.js'
 import { createTranslations } from '../briefs/ranking/hits.js'
-import { flagsOf } from '../briefs/ranking/page.js'
 import type { Feed, Seen } from '../feed/feed.js'
 import type { Reader } from '../feed/query.js'
 import type { Searchable } from '../search/search-host.js'
@@ -14,7 +14,7 @@ import { digestText } from '../snapshot/keys.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import { createMeter, type InPortions, inTurns } from '../threads/portions.js'
 import { createShared } from '../threads/shared.js'
-import type { FeedQuestion } from './question.js'
+import type { FeedQuestion } from './feed-question.js'
 
 const MOST_HITS = 5_000 // the best rows of a search that are kept
 const KEPT_BYTES = 64 * 1024 * 1024

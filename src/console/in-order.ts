@@ -8,7 +8,7 @@ import { currencyCode } from '../merge/pricing.js'
 import { headBytes, type Snapshot } from '../snapshot/snapshot.js'
 import { createMeter, type InPortions, inTurns } from '../threads/portions.js'
 import { createShared } from '../threads/shared.js'
-import type { Sort } from './question.js'
+import type { Sort } from './feed-question.js'
 
 type ValueOf = (entry: number) => number
 

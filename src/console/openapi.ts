@@ -3,8 +3,8 @@
  * at `/mcp` and `/a2a`.
  */
 import type { FastifyInstance } from 'fastify'
+import { SORTS } from './feed-question.js'
 import { SCHEMAS, type SchemaName } from './openapi-schemas.js'
-import { SORTS } from './question.js'
 
 type Parameter = { name: string; description?: string; schema: object; required?: boolean; explode?: boolean }
 type Who = 'everybody' | 'callers' | 'operators'

@@ -2,7 +2,7 @@
 import type { FastifyInstance } from 'fastify'
 import type { Caller } from '../adcp/caller.js'
 import { isRecord, tryParseJson } from '../adcp/json.js'
-import type { Callers } from '../server/door/callers.js'
+import type { Callers } from '../server/door/credentials.js'
 import { limited, refusePlainly } from '../server/door/door.js'
 import type { AddressOf } from '../server/door/origin.js'
 import { createRateLimiter } from '../server/door/rate-limit.js'

@@ -24,7 +24,7 @@ export type Contribution = {
 
 /**
  * An admitted offer that is not published is displaced by an authorized offer, may be used in no country, or is too large
- * next to the others: merging drops offers for no other reason (merge/signal.ts).
+ * next to the others: merging drops offers for no other reason (merge/merged-signal.ts).
  */
 function wordOf(verdict: Verdict, policy: Policy, isBesideOther: boolean, hasCountry: () => boolean): string {
   const isEntitled = publishable(verdict, 'strict')

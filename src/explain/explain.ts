@@ -15,11 +15,11 @@ import { handleKey } from '../merge/identity.js'
 import type { Judge } from '../merge/judge.js'
 import { putKey, WORDS } from '../snapshot/keys.js'
 import { explainAbsence, WHY, type Why } from './absence.js'
+import { accountOf, explainView, readerOf, type ViewExplanation } from './caller-view.js'
 import type { Departures, FormerUpstream, FormerUpstreams } from './departures.js'
 import { explainSignal, type OfferExplanation, type SignalExplanation } from './offers-of-signal.js'
 import { handleOfSegment, isPinnedTo, type Meaning, meaningOf } from './ref.js'
 import { explainUpstreams, iso, type UpstreamExplanation, type UpstreamSources } from './upstream.js'
-import { accountOf, explainView, readerOf, type ViewExplanation } from './view.js'
 
 export type Explanation = {
   ref: string

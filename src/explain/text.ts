@@ -5,7 +5,7 @@ import { forTerminal } from '../adcp/redaction.js'
 import type { Explanation } from './explain.js'
 import type { OfferExplanation, SignalExplanation } from './offers-of-signal.js'
 import { fileProblemText, problemText, whyNotMore } from './remedies.js'
-import { renderTable } from './table.js'
+import { renderTable } from './text-table.js'
 import type { AccountExplanation, UpstreamExplanation } from './upstream.js'
 
 function verdict({ verdict: outcome, evidence }: OfferExplanation): string {

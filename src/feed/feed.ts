@@ -13,6 +13,7 @@ import { type InPortions, inTurns } from '../threads/portions.js'
 import { type Criteria, criteriaOf } from './canonical.js'
 import { createCursors, type Place } from './cursor.js'
 import { filterWarnings, nearMisses } from './filter-warnings.js'
+import { entryOfRef, type Resolved, resolveHandle } from './find-signal.js'
 import type { Grants } from './grants.js'
 import { createKeptAnswers, createKeptPages } from './kept-answers.js'
 import { createReplaced, type Layer, type SnapshotRetention } from './layer.js'
@@ -26,7 +27,6 @@ import {
   type Publication,
   versions,
 } from './layers.js'
-import { entryOfRef, type Resolved, resolveHandle } from './lookup.js'
 import { createPages, isSmallPage } from './page.js'
 import type {
   CacheScope,

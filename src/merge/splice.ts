@@ -1,6 +1,6 @@
 /**
  * A signal that one listing offers, put together from the listing's own text: most signals are sold by one upstream, and
- * parsing a listing to write it again is most of what merging costs (docs/performance.md). Byte for byte what merge/signal.ts
+ * parsing a listing to write it again is most of what merging costs (docs/performance.md). Byte for byte what merge/merged-signal.ts
  * makes of the parsed listing; what it cannot do is left to that.
  */
 
@@ -11,10 +11,10 @@ import { MEMBER, type Members } from '../upstreams/rows/written.js'
 import { mergeCoverage } from './coverage.js'
 import { countriesOf, type Definition, FIRST_WINS, mergeDefinition } from './definition.js'
 import { type Identity, identityKey, offerHandle, signalHandle } from './identity.js'
+import { type MergedSignal, publishedRef } from './merged-signal.js'
 import { listsNone, type Offer, type Seller, sellerOf } from './offer.js'
 import { countryList, finePrint, placed, priced, quotedName, shownField } from './parts.js'
 import { endOf } from './row.js'
-import { type MergedSignal, publishedRef } from './signal.js'
 
 type Told = { field: string; place: number; name: string; text(json: string): string }
 

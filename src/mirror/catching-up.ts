@@ -5,9 +5,9 @@
 import { type Clock, pause } from '../net/clock.js'
 import type { FeedAsker } from './asker.js'
 import type { Copy, CopyState } from './copy.js'
+import { changesOf, pathFrom, type Step } from './event-steps.js'
 import type { Inbox } from './inbox.js'
 import { conditionOf, confirms, type FeedReading } from './reading.js'
-import { changesOf, pathFrom, type Step } from './steps.js'
 
 /**
  * Events of one change arrive one after the other: waits for a pause between them, and no longer than `PATIENCE_MS`. All

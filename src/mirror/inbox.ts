@@ -3,7 +3,7 @@
  * next one, and then the feed is read. Their number and size are bounded; beyond that they are dropped, and the feed is
  * read.
  */
-import type { Step } from './steps.js'
+import type { Step } from './event-steps.js'
 
 const MOST_WAITING = 2_000
 const MOST_WAITING_BYTES = 16 * 2 ** 20

@@ -9,12 +9,12 @@ import { createEgress } from '../net/egress.js'
 import { createFeedAsker } from './asker.js'
 import { catchUp } from './catching-up.js'
 import type { Copy, CopyState } from './copy.js'
+import { openPostgresCopy, openSqliteCopy } from './database-copy.js'
+import { stepOf } from './event-steps.js'
 import { createInbox } from './inbox.js'
 import { openJsonLines } from './json-lines.js'
 import { type Listening, type ListenOptions, startListening } from './listening.js'
 import { type FeedReading, readFeed } from './reading.js'
-import { stepOf } from './steps.js'
-import { openPostgresCopy, openSqliteCopy } from './table.js'
 
 const EVERY_MS = 60_000
 const ALIVE_MS = 2 ** 30

@@ -1,6 +1,6 @@
 /**
  * Metrics of upstreams, registries, providers, verdicts and snapshots (docs/metrics.md); those of served requests are in
- * server/operations.ts. Gauges are read from their owners at each scrape, so they are never outdated. Labels are bounded:
+ * server/health.ts. Gauges are read from their owners at each scrape, so they are never outdated. Labels are bounded:
  * ids from the roster, up to a limit, and our own closed words.
  */
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
@@ -9,7 +9,7 @@ import type { ProviderState } from '../authz/rules/state.js'
 import type { Contribution } from '../explain/contributions.js'
 import type { Feed } from '../feed/feed.js'
 import type { Egress } from '../net/egress.js'
-import type { Revisions } from '../server/operations.js'
+import type { Revisions } from '../server/health.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import type { UpstreamStatus } from '../upstreams/agent/status.js'
 import type { RegistryStatus } from '../upstreams/roster/registries.js'

@@ -4,7 +4,7 @@
  * them can no longer come near the best row, the common ones are added only to rows that already have a score.
  */
 import type { InPortions } from '../threads/portions.js'
-import type { Concept, Posting } from './question.js'
+import type { Concept, Posting } from './concepts.js'
 import { termRows } from './term-table.js'
 
 /** Rows below this share of the best score are left out: they share only a common word with the question. */

@@ -5,7 +5,7 @@
 
 import { drained, type InPortions, inTurns } from '../threads/portions.js'
 import { createBestRows, type RankedRows } from './best-rows.js'
-import { type Concept, type Posting, type Question, readQuestion } from './question.js'
+import { type Concept, type Posting, type Question, readQuestion } from './concepts.js'
 import { CUT, createScores, MOST_PRIOR, ofAll, ofSubject, PRIOR_SHARE, STRETCH } from './scores.js'
 import type { SearchIndex } from './search-index.js'
 import { ANY_PLACE, type Synonyms, senseTerm } from './synonyms.js'

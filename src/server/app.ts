@@ -27,10 +27,10 @@ import { createDoor, type Door } from './door/door.js'
 import { createAddressOf } from './door/origin.js'
 import { createOverload, dropSilentConnections } from './door/overload.js'
 import { addExplain, type ExplainOptions } from './explain.js'
-import { addIdentity } from './identity.js'
+import { addOperations, createServingMetrics, type RunningConfiguration } from './health.js'
 import { addRegistryListing, type ListingRouteOptions } from './listing/registry-listing.js'
 import { addMcp } from './mcp/mcp.js'
-import { addOperations, createServingMetrics, type RunningConfiguration } from './operations.js'
+import { addIdentity } from './public-keys.js'
 import { addFeedEvents, addRefresh, type FeedEventsOptions, type RefreshOptions } from './reading-routes.js'
 
 const BODY_BYTES = 1024 * 1024 // the largest legal request, 500 references, takes a tenth of it

@@ -1,9 +1,9 @@
 /** The signals that one build merged, in key order, as the columns of a snapshot of them alone. */
 import { SIGNAL_TYPES, VALUE_TYPES } from '../adcp/signal.js'
 import { type KeySpan, keySpans } from '../merge/key-spans.js'
+import type { MergedSignal } from '../merge/merged-signal.js'
 import { NO_CURRENCY } from '../merge/pricing.js'
 import { placesIn, type Row, type RowPlaces } from '../merge/row.js'
-import type { MergedSignal } from '../merge/signal.js'
 import { type Column, createColumn, createWords, type Maker } from './columns.js'
 import { createChunks } from './row-chunks.js'
 import { keyWords, pushWords, type RowWords, rowWords } from './row-words.js'

@@ -54,7 +54,7 @@ export const WRITTEN = {
   rows: {
     chunkOf: entry(u16),
     start: entry(u32),
-    /** Bytes up to the prices, without a closing brace (merge/signal.ts, head and tail). */
+    /** Bytes up to the prices, without a closing brace (merge/merged-signal.ts, head and tail). */
     head: entry(u32),
     /** All bytes; 0 when the signal is withheld. */
     length: entry(u32),

@@ -4,7 +4,7 @@
  */
 import { type Kysely, sql } from 'kysely'
 import type { Blobs } from '../upstreams/rows/blobs.js'
-import type { Db } from './database/schema.js'
+import type { Db } from './database/table-types.js'
 import { callJob, type NewCall } from './jobs/calls.js'
 import type { Repositories } from './repositories.js'
 

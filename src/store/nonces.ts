@@ -2,7 +2,7 @@
  * Used nonces of signatures, for processes that serve one address together: the process that receives a signature first
  * stores its nonce for all. PostgreSQL only; a process that is alone keeps them in memory (signing/replay.ts).
  */
-import type { Db } from './database/schema.js'
+import type { Db } from './database/table-types.js'
 
 const FORGET_EVERY_MS = 60_000
 

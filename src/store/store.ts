@@ -10,7 +10,6 @@ import type { AddedBlobs } from '../upstreams/rows/blobs.js'
 import { openBlobFiles } from './blobs/blob-files.js'
 import { createBlobRows } from './blobs/blob-rows.js'
 import { carryOver } from './carry-over.js'
-import { embedded, POSTGRES, type SqlDialect } from './database/dialect.js'
 import {
   databaseFile,
   lockFolder,
@@ -20,13 +19,15 @@ import {
   wasClosed,
 } from './database/folder.js'
 import { EMBEDDED_MIGRATIONS, migrate, SHARED_MIGRATIONS } from './database/migrations.js'
-import type { Db, Tables } from './database/schema.js'
 import { createSeal, type Seal } from './database/seal.js'
+import { embedded, POSTGRES, type SqlDialect } from './database/sql-dialect.js'
 import { openSqlite } from './database/sqlite.js'
+import type { Db, Tables } from './database/table-types.js'
 import { storageMethods, storageWork, watchedStorage } from './database/unavailable.js'
 import { createJobs } from './jobs/jobs.js'
 import { createOpenJobs } from './jobs/open-jobs.js'
 import { createNonces, type Nonces } from './nonces.js'
+import { createSteps, type Steps } from './promised-steps.js'
 import { createAccounts } from './records/accounts.js'
 import { createAudit } from './records/audit.js'
 import { createFound } from './records/found.js'
@@ -41,7 +42,6 @@ import { createLeases } from './replicas/leases.js'
 import { CHANNEL, createNotes } from './replicas/notes.js'
 import type { Replicas } from './replicas/replica.js'
 import type { Repositories } from './repositories.js'
-import { createSteps, type Steps } from './steps.js'
 
 export type StoreOptions = {
   /** `file:` and a folder, relative to the working folder or absolute; or `postgres://...`. */

@@ -20,8 +20,8 @@ import { ActivateSignalRequest } from '../adcp/requests/activate-signal.js'
 import { ActivateSignalResponse } from '../adcp/responses.js'
 import { type Destination, destinationsOf } from '../adcp/signal.js'
 import type { NewCall } from '../store/jobs/calls.js'
+import type { EntryOfJob } from '../store/promised-steps.js'
 import type { TaskStatus } from '../store/records/tasks.js'
-import type { EntryOfJob } from '../store/steps.js'
 import type { Task } from './task.js'
 
 const HISTORY = 1_000 // the caller's newest entries for one signal: active ones are among them

@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { definitionOf, diagnoseDefinition } from '../../src/authz/rules/definition.js'
+import { definitionOf, diagnoseDefinition } from '../../src/authz/rules/provider-definition.js'
 import type { Rules } from '../../src/authz/rules/rules.js'
 import { compiled } from './compiled.js'
 

@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { createGate, createRowPieces } from '../../src/briefs/ranking/page.js'
+import { createGate, createRowPieces } from '../../src/briefs/ranking/answer-page.js'
 import { criteriaOf } from '../../src/feed/canonical.js'
 import type { Reader, Selection } from '../../src/feed/query.js'
 import { viewOf } from '../../src/feed/view.js'

@@ -2,9 +2,9 @@
 import { readFile } from 'node:fs/promises'
 import { test } from 'tap'
 import { parse } from 'yaml'
-import { readBrief } from '../../src/search/reading.js'
 import type { SynonymFile } from '../../src/search/synonym-file.js'
 import { compileSynonyms } from '../../src/search/synonyms.js'
+import { readBrief } from '../../src/search/wishes.js'
 
 const TURNS = 5
 const MOST = 60 // thirty usually; a question that looks at every platform for each word takes a hundred times as long

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { test } from 'tap'
-import { type Concept, readQuestion } from '../../src/search/question.js'
+import { type Concept, readQuestion } from '../../src/search/concepts.js'
 import { createSearcher } from '../../src/search/search.js'
 import { createSearchIndexBuilder, type SearchIndex } from '../../src/search/search-index.js'
 import { compileSynonyms } from '../../src/search/synonyms.js'

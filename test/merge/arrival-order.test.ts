@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { test } from 'tap'
-import { mergeSignal } from '../../src/merge/signal.js'
+import { mergeSignal } from '../../src/merge/merged-signal.js'
 import { anyListing } from '../feed/arbitrary.js'
 import { AUTHORIZED, UNAUTHORIZED, UNVERIFIABLE } from '../feed/world.js'
 import { proven } from '../support/proven.js'

@@ -1,6 +1,6 @@
 import { test } from 'tap'
 import type { Verdict } from '../../src/authz/rules/verdict.js'
-import { mergeSignal } from '../../src/merge/signal.js'
+import { mergeSignal } from '../../src/merge/merged-signal.js'
 import { IDENTITY, merge, offer, rowOf } from './offers.js'
 
 const grantedIn = (...countries: string[]): Verdict => ({ outcome: 'authorized', entries: [0], countries })

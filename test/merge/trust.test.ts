@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { mergeSignal } from '../../src/merge/signal.js'
+import { mergeSignal } from '../../src/merge/merged-signal.js'
 import { AUTHORIZED, UNAUTHORIZED, UNVERIFIABLE } from '../feed/world.js'
 import { IDENTITY, offer, rowOf } from './offers.js'
 

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { test } from 'tap'
 import { parse } from 'yaml'
 import { createOverload } from '../../src/server/door/overload.js'
-import { createServingMetrics } from '../../src/server/operations.js'
+import { createServingMetrics } from '../../src/server/health.js'
 
 const WINDOW_SECONDS = 300
 

@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net'
 import { exportJWK, generateKeyPair, type JWTPayload, SignJWT } from 'jose'
 import { type Test, test } from 'tap'
 import type { Send } from '../../src/net/send.js'
-import { createCallers } from '../../src/server/door/callers.js'
+import { createCallers } from '../../src/server/door/credentials.js'
 import { createGuesses } from '../../src/server/door/guesses.js'
 import { createJwtVerifier } from '../../src/server/door/jwt.js'
 

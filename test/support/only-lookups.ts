@@ -1,7 +1,7 @@
 /** Briefs for tests and benches that do not search: real lookups in the feed, and no upstream to ask. */
 import { adcpError } from '../../src/adcp/error.js'
 import { createAnswerPages } from '../../src/briefs/answer-pages.js'
-import { createLookup } from '../../src/briefs/lookup.js'
+import { createLookup } from '../../src/briefs/named-signals.js'
 import { createKept } from '../../src/briefs/ranking/kept.js'
 import type { Feed } from '../../src/feed/feed.js'
 import { systemClock } from '../../src/net/clock.js'

@@ -1,6 +1,6 @@
 import { test } from 'tap'
 import { MOST_LISTED, makeRoster, type RosterPolicy } from '../../src/upstreams/roster/roster.js'
-import type { RegistryRecord } from '../../src/upstreams/rows/registry-listing.js'
+import type { RegistryRecord } from '../../src/upstreams/rows/registry-records.js'
 
 const record = (url: string, more: Partial<RegistryRecord> = {}): RegistryRecord => ({
   url,

@@ -4,7 +4,7 @@
  */
 
 import { compileProvider, decide } from './decide.js'
-import { definitionOf } from './definition.js'
+import { definitionOf } from './provider-definition.js'
 import type { ProviderState } from './state.js'
 
 /** More than one reading asks for, of all providers together. */

@@ -3,7 +3,7 @@
  * last entry are entries of the small snapshot of what upstreams found and the feed lacks.
  */
 import type { SignalRef } from '../../adcp/reference.js'
-import { entryOfRef } from '../../feed/lookup.js'
+import { entryOfRef } from '../../feed/find-signal.js'
 import { compareKeys, findKey, WORDS } from '../../snapshot/keys.js'
 import { handleAt, type Snapshot } from '../../snapshot/snapshot.js'
 import { createMeter, type InPortions, inTurns } from '../../threads/portions.js'

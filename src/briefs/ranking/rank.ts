@@ -9,14 +9,14 @@ import type { Reader } from '../../feed/query.js'
 import { converted, type Rates } from '../../feed/rates.js'
 import { anyDeployment } from '../../feed/view.js'
 import { destinationKey } from '../../merge/deployments.js'
-import { type ReadAs, type ReadPrice, readBrief } from '../../search/reading.js'
 import { fulfils, type RefinableRow, readWishes, refinedQuestion } from '../../search/refinement.js'
 import type { Synonyms } from '../../search/synonyms.js'
+import { type ReadAs, type ReadPrice, readBrief } from '../../search/wishes.js'
 import { createMeter, type InPortions, inTurns, rowUnits } from '../../threads/portions.js'
+import { createGate, createRowPieces } from './answer-page.js'
 import { anchorsOf, type Corpus, sizeOf } from './hits.js'
 import type { Local } from './local.js'
 import type { Relevance } from './order.js'
-import { createGate, createRowPieces } from './page.js'
 
 /** Weakens the first places, so that one searcher's favourite does not outweigh what several agree on. */
 const DAMPING = 60

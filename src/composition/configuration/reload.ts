@@ -10,7 +10,7 @@ import { loadConfig } from '../../config/load.js'
 import { ConfigError } from '../../config/problem.js'
 import type { Config } from '../../config/values.js'
 import { pause, systemClock } from '../../net/clock.js'
-import type { RunningConfiguration } from '../../server/operations.js'
+import type { RunningConfiguration } from '../../server/health.js'
 
 const LOOK_EVERY_MS = 1_000 // looks at times and size, which works for editors that rename and for mounted links
 const STILL_MS = 100 // a file that has not changed for so long is complete

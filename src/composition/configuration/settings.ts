@@ -12,7 +12,7 @@ import { StorageUnavailable } from '../../store/database/unavailable.js'
 import type { Nonces } from '../../store/nonces.js'
 import type { SigningFacts } from '../../tasks/get-adcp-capabilities.js'
 import type { UpstreamsConfig } from '../../upstreams/upstreams.js'
-import { accountsOf, scopesOf } from './accounts.js'
+import { accountsOf, scopesOf } from './account-settings.js'
 
 const PROVIDER_CONCURRENCY = 32
 

@@ -13,7 +13,7 @@ import { following, SNAPSHOT_FORM } from '../../snapshot/snapshot-parts.js'
 import { createWalks } from '../../store/replicas/walks.js'
 import type { Blobs } from '../../upstreams/rows/blobs.js'
 import type { Sharing } from '../../upstreams/rows/sharing.js'
-import type { Account, AccountMap } from '../configuration/accounts.js'
+import type { Account, AccountMap } from '../configuration/account-settings.js'
 import { createSnapshotStore, gapOf, type ToldGap, toldGap } from './snapshot-store.js'
 
 /** Snapshots of another form are another release's, with its own builder: neither disturbs the other. */

@@ -14,7 +14,7 @@ import { PUBLIC } from '../../upstreams/mirror/scope-setting.js'
 import type { RosterEntry } from '../../upstreams/roster/roster.js'
 import { PARTS, type Slice } from '../../upstreams/rows/slice.js'
 import type { Upstreams } from '../../upstreams/upstreams.js'
-import type { Account, AccountMap } from '../configuration/accounts.js'
+import type { Account, AccountMap } from '../configuration/account-settings.js'
 
 /** What one snapshot is made of, and what it will lack. */
 type Layer = {

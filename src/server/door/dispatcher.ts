@@ -15,7 +15,7 @@ import { createDeadline } from '../../net/clock.js'
 import type { CallContext, Task } from '../../tasks/task.js'
 import type { Exchange } from '../answer/chunks.js'
 import { type AnswerPayload, type Envelope, payloadOf } from '../answer/payload.js'
-import type { Identified } from './callers.js'
+import type { Identified } from './credentials.js'
 import type { RateLimiter } from './rate-limit.js'
 import { registersSecret } from './signature-gate.js'
 

@@ -5,7 +5,7 @@
  */
 import type { Kysely } from 'kysely'
 import type { AddedBlobs } from '../../upstreams/rows/blobs.js'
-import type { Db, Tables } from '../database/schema.js'
+import type { Db, Tables } from '../database/table-types.js'
 import { type Lease, leaseStands } from '../replicas/leases.js'
 import { createPieces, type PartNames } from './pieces.js'
 

@@ -5,8 +5,8 @@
  */
 import { webcrypto } from 'node:crypto'
 import { type Kysely, sql } from 'kysely'
-import { POSTGRES } from '../database/dialect.js'
-import type { Tables } from '../database/schema.js'
+import { POSTGRES } from '../database/sql-dialect.js'
+import type { Tables } from '../database/table-types.js'
 
 const PIECE_BYTES = 1024 * 1024 // hashed and sent one at a time, so that none blocks the event loop for more than milliseconds
 /** How long a piece may exist before a blob uses it. Whoever takes long to write marks its pieces again. */

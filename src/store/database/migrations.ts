@@ -7,8 +7,8 @@
 import { type Kysely, type Migration, Migrator, sql } from 'kysely'
 import { agentUrlOf } from '../../adcp/url.js'
 import { EXPANSIONS } from './expansions.js'
-import type { Tables } from './schema.js'
 import { blobRows, nonces, pieces, replicas, shelf } from './shared-tables.js'
+import type { Tables } from './table-types.js'
 
 const activation: Migration = {
   async up(db: Kysely<unknown>) {

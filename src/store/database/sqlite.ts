@@ -15,10 +15,10 @@ import {
   SqliteDialect,
 } from 'kysely'
 import { startThread } from '../../threads/pool.js'
-import { bound } from './dialect.js'
-import type { Tables } from './schema.js'
+import { bound } from './sql-dialect.js'
 import { readSqliteRows } from './sqlite-rows.js'
 import type { Opening, Statement, ThreadReply } from './sqlite-thread.js'
+import type { Tables } from './table-types.js'
 import { StorageUnavailable } from './unavailable.js'
 
 const THREAD = new URL('./sqlite-thread.js', import.meta.url)

@@ -5,9 +5,9 @@
  * time.
  */
 import { type Selectable, sql } from 'kysely'
-import type { SqlDialect } from '../database/dialect.js'
-import type { Db, JobTable } from '../database/schema.js'
 import type { Seal } from '../database/seal.js'
+import type { SqlDialect } from '../database/sql-dialect.js'
+import type { Db, JobTable } from '../database/table-types.js'
 
 /** Who claims, and for how long unless renewed, ms. */
 export type Hold = { owner: string; ms: number }

@@ -1,7 +1,7 @@
 /** Jobs that have not ended, as operators look at them: without their data, which only whoever carries a job out reads. */
 import { sql } from 'kysely'
-import type { SqlDialect } from '../database/dialect.js'
-import type { Db } from '../database/schema.js'
+import type { SqlDialect } from '../database/sql-dialect.js'
+import type { Db } from '../database/table-types.js'
 
 type OpenJob = {
   id: string

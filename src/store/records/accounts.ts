@@ -3,9 +3,9 @@
  * that the operator configured (schemas account/sync-accounts, account/list-accounts). Keyed by caller.
  */
 import { type Selectable, sql } from 'kysely'
-import type { SqlDialect } from '../database/dialect.js'
-import type { AccountTable, Db } from '../database/schema.js'
 import type { Seal } from '../database/seal.js'
+import type { SqlDialect } from '../database/sql-dialect.js'
+import type { AccountTable, Db } from '../database/table-types.js'
 
 /** enums/account-status */
 export const ACCOUNT_STATUSES = [

@@ -1,6 +1,6 @@
 /** What operators did, who did it and when. Bounded: the oldest entries are deleted. */
 import { randomUUID } from 'node:crypto'
-import type { Db } from '../database/schema.js'
+import type { Db } from '../database/table-types.js'
 
 const MOST_ROWS = 10_000
 

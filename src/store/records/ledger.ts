@@ -5,8 +5,8 @@
  */
 import { type Selectable, sql } from 'kysely'
 import { signalPart } from '../../merge/identity.js'
-import type { SqlDialect } from '../database/dialect.js'
-import type { ActivationTable, Db } from '../database/schema.js'
+import type { SqlDialect } from '../database/sql-dialect.js'
+import type { ActivationTable, Db } from '../database/table-types.js'
 
 export type Action = 'activate' | 'deactivate'
 

@@ -3,7 +3,7 @@
  * rows are deleted.
  */
 import { randomUUID } from 'node:crypto'
-import type { Db, SignalChangeTable } from '../database/schema.js'
+import type { Db, SignalChangeTable } from '../database/table-types.js'
 
 const MOST_ROWS = 100_000
 const SWEEP_EVERY = 1_000 // rows written: the table is at most so much longer than it may be

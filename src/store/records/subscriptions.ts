@@ -3,9 +3,9 @@
  * delivers to it (schema core/notification-config). Paused subscriptions are stored only with their account.
  */
 import { type Selectable, sql } from 'kysely'
-import type { SqlDialect } from '../database/dialect.js'
-import type { Db, SubscriptionTable } from '../database/schema.js'
 import type { Seal } from '../database/seal.js'
+import type { SqlDialect } from '../database/sql-dialect.js'
+import type { Db, SubscriptionTable } from '../database/table-types.js'
 
 /** `at` in ms since the epoch. */
 export type Suspension = { reason: string; at: number }

@@ -3,8 +3,8 @@
  * What callers and upstreams said in it is left out.
  */
 import { isRecord } from '../../adcp/json.js'
-import type { Db } from '../database/schema.js'
 import type { Seal } from '../database/seal.js'
+import type { Db } from '../database/table-types.js'
 
 /** Instants in ms since the epoch. */
 type WorkTask = {

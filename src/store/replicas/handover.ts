@@ -5,9 +5,9 @@
  * the same in its memory. The table is called `shelf`.
  */
 import { sql } from 'kysely'
-import { POSTGRES } from '../database/dialect.js'
-import type { Db } from '../database/schema.js'
 import type { Seal } from '../database/seal.js'
+import { POSTGRES } from '../database/sql-dialect.js'
+import type { Db } from '../database/table-types.js'
 
 const MEBIBYTE = 1024 * 1024
 const TRIM_EVERY_MS = 1_000

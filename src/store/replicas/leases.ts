@@ -5,8 +5,8 @@
  * only: a process alone on its storage has every right.
  */
 import { sql } from 'kysely'
-import type { SqlDialect } from '../database/dialect.js'
-import type { Db } from '../database/schema.js'
+import type { SqlDialect } from '../database/sql-dialect.js'
+import type { Db } from '../database/table-types.js'
 
 /** A lease that was taken; only the database knows whether it still holds. */
 export type Lease = { name: string; epoch: number }

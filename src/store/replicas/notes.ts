@@ -3,8 +3,8 @@
  * became visible, so that a process that has read up to a number misses nothing after it. PostgreSQL only.
  */
 import { sql } from 'kysely'
-import type { SqlDialect } from '../database/dialect.js'
-import type { Db } from '../database/schema.js'
+import type { SqlDialect } from '../database/sql-dialect.js'
+import type { Db } from '../database/table-types.js'
 import { type Lease, leaseStands } from './leases.js'
 
 type Note = { name: string; seq: number; value: unknown; ageMs: number }

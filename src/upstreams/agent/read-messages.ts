@@ -6,7 +6,7 @@ import { boundedText, isRecord } from '../../adcp/json.js'
 import type { RowBounds } from '../rows/read-rows.js'
 import { type Skimmed, skim } from '../rows/skim.js'
 import type { AgentOutcome } from './agent.js'
-import { locateA2a, locateMcp, pendingTask, readAnswer } from './answer.js'
+import { locateA2a, locateMcp, pendingTask, readAnswer } from './agent-answer.js'
 
 /**
  * `value`: the result unchanged, for handshakes and lists. The others: the AdCP answer inside the transport's wrapping.

@@ -4,7 +4,7 @@
  */
 import { availableParallelism } from 'node:os'
 import { createPool } from '../../threads/pool.js'
-import { readListingBytes } from '../rows/registry-listing.js'
+import { readListingBytes } from '../rows/registry-records.js'
 import type { MessageKind } from './event-stream.js'
 import { holdsResponse, type ReadAnswer, type ReadingJob, readMessages } from './read-messages.js'
 

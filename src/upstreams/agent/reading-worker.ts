@@ -1,6 +1,6 @@
 /** The thread that reads large answers. The rows that it has read are transferred, not copied. */
 import { parentPort } from 'node:worker_threads'
-import { readListingBytes } from '../rows/registry-listing.js'
+import { readListingBytes } from '../rows/registry-records.js'
 import { readMessages } from './read-messages.js'
 import type { ReaderJob } from './reader.js'
 

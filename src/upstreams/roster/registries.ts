@@ -10,7 +10,7 @@ import type { Send } from '../../net/send.js'
 import { createDoubt, type Doubt, SECOND_LOOK_MS } from '../agent/doubt.js'
 import type { UpstreamFailure } from '../agent/status.js'
 import type { Blobs } from '../rows/blobs.js'
-import type { RegistryListing, RegistryRecord } from '../rows/registry-listing.js'
+import type { RegistryListing, RegistryRecord } from '../rows/registry-records.js'
 import { createRegistry, type RegistryOutcome } from './registry.js'
 
 const BLOB = 'roster'

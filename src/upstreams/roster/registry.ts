@@ -7,7 +7,7 @@ import { readRegistry } from '../agent/reader.js'
 import { secretsShown } from '../agent/said.js'
 import type { UpstreamFailure } from '../agent/status.js'
 import { networkFailure, statusFailure } from '../agent/transport/rpc.js'
-import type { RegistryListing } from '../rows/registry-listing.js'
+import type { RegistryListing } from '../rows/registry-records.js'
 
 const MAX_BYTES = 32 * 1024 * 1024
 const TIMEOUT_MS = 30_000

@@ -14,7 +14,7 @@ import {
   callFailed,
   remaining,
 } from '../agent.js'
-import { agentError } from '../answer.js'
+import { agentError } from '../agent-answer.js'
 import { createEventStream, type EventStream, isEventStream } from '../event-stream.js'
 import type { AnswerForm, ReadAnswer } from '../read-messages.js'
 import { messageKind, readReply } from '../reader.js'

@@ -4,7 +4,7 @@
  * again for each number of rows, which cost more than the rest of the write.
  */
 import { type RawBuilder, sql } from 'kysely'
-import type { Db } from './schema.js'
+import type { Db } from './table-types.js'
 
 /** Characters that a database cannot store: PostgreSQL rejects U+0000, and both reject half a surrogate pair. */
 const REPLACEMENT = '\ufffd'

@@ -9,15 +9,15 @@ import type { SignalRef } from '../adcp/reference.js'
 import { cursorOf, type GetSignalsRequest, refsOf, selectionOf } from '../adcp/requests/get-signals.js'
 import { canonicalUrl } from '../adcp/url.js'
 import type { Feed } from '../feed/feed.js'
-import { entryOfRef } from '../feed/lookup.js'
+import { entryOfRef } from '../feed/find-signal.js'
 import type { Reader } from '../feed/query.js'
 import { identityKey, signalHandle } from '../merge/identity.js'
 import type { Judge } from '../merge/judge.js'
 import { type AnswerPage, type AnswerPages, NOT_READY } from './answer-pages.js'
 import type { Learned } from './learned.js'
+import { createGate } from './ranking/answer-page.js'
 import { gatherFindings } from './ranking/findings.js'
 import { anchorsOf } from './ranking/hits.js'
-import { createGate } from './ranking/page.js'
 
 const MOST_NAMED = 10 // references in one sentence
 
@@ -29,7 +29,7 @@ export type LookupOptions = {
   judge(): Judge
 }
 
-/** The handles that a reference may stand for (docs/decisions.md#identity, as feed/lookup.ts reads references). */
+/** The handles that a reference may stand for (docs/decisions.md#identity, as feed/find-signal.ts reads references). */
 function handlesOf(ref: SignalRef): string[] {
   if (ref.scope === 'product') return []
   if (ref.scope === 'data_provider') {
