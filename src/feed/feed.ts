@@ -95,6 +95,10 @@ function isUnchanged({ ifFeedVersion, ifPricingVersion }: WholesaleQuery, curren
   return ifPricingVersion === undefined || ifPricingVersion === current.pricingVersion
 }
 
+/** Activation keys, and what is merged again for countries, come from the listings behind the rows. */
+const needsListings = ({ countries, destinations }: Criteria, { grants }: Reader) =>
+  countries !== undefined || destinations !== undefined || grants.length > 0
+
 /** What a cursor is bound to: the query, the caller, and the scope of the walk. */
 function bindingOf(
   { tuple }: Criteria,
@@ -114,13 +118,14 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
   const pageBodies = createKeptPages()
   const replaced = createReplaced<Layer>(retain)
   const layers = createLayers(replaced)
-  let isResumed = false
+  const resumed = new WeakSet<Layer>()
+  /** Whether a layer is what an earlier process published last. */
+  const isResumed = (layer: Layer | undefined) => layer !== undefined && resumed.has(layer)
 
   /** Makes a generation the current one in one step: the public snapshot and those of all accounts. `now` in ms. */
   function publish(snapshot: Snapshot, now: number, publication: Publication = {}): void {
     answers.clear()
     pageBodies.clear()
-    isResumed = false
     layers.publish(snapshot, now, publication)
   }
 
@@ -130,7 +135,8 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
    */
   function resume(snapshot: Snapshot, now: number, gaps: readonly Gap[]): void {
     publish(snapshot, now, { gaps })
-    isResumed = true
+    const layer = layers.current()
+    if (layer) resumed.add(layer)
   }
 
   /** Where a walk is and in which scope it began; undefined when this query and caller were given no such cursor. */
@@ -142,9 +148,19 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
     return undefined
   }
 
-  /** The snapshot of a walk, in the scope in which it began: the content does not change during the walk. */
-  function pinned({ place: { snapshot: id }, scope }: Begun, { account }: Reader, now: number) {
-    const open = layers.find(id, now)
+  /**
+   * The snapshot of a walk, in the scope in which it began: the content does not change during the walk. A walk that needs
+   * listings cannot go on in a resumed snapshot, which has none, also after that was replaced.
+   */
+  function pinned(
+    { place: { snapshot: id }, scope }: Begun,
+    criteria: Criteria,
+    reader: Reader,
+    now: number,
+  ) {
+    const { account } = reader
+    const found = layers.find(id, now)
+    const open = isResumed(found) && needsListings(criteria, reader) ? undefined : found
     if (scope === 'public' || account === undefined) return open
     return layers.findOwn(account, id, now) ?? (open && { ...open, gaps: [...open.gaps, OTHER_ACCOUNT] })
   }
@@ -152,8 +168,9 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
   /** The snapshot of a walk that this process has to load first, and the layers it may be in; undefined when there is none. */
   function lacking(query: Selection & Pick<WholesaleQuery, 'cursor'>, reader: Reader, now: number) {
     const { cursor } = query
-    const walk = cursor === undefined ? undefined : begun(cursor, criteriaOf(query, rates()), reader)
-    if (!walk || pinned(walk, reader, now)) return undefined
+    const criteria = criteriaOf(query, rates())
+    const walk = cursor === undefined ? undefined : begun(cursor, criteria, reader)
+    if (!walk || pinned(walk, criteria, reader, now)) return undefined
     const isOpen = walk.scope === 'public' || reader.account === undefined
     return { layers: isOpen ? [EVERYBODY] : [reader.account as string, EVERYBODY], id: walk.place.snapshot }
   }
@@ -227,7 +244,7 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
 
     // A walk stays on its snapshot while that is retained; then it continues in the current one, whose version tells
     // the client.
-    const kept = walk && pinned(walk, reader, now)
+    const kept = walk && pinned(walk, criteria, reader, now)
     const from = kept
       ? { shown: { ...kept.see(criteria, reader), gaps: kept.gaps }, scope: walk.scope }
       : latest
@@ -254,11 +271,11 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
     const { account } = reader
     const isOwn = () => account !== undefined && layers.isCurrent(account)
     const wasOwn = isOwn()
-    const walk =
-      query.cursor === undefined ? undefined : begun(query.cursor, criteriaOf(query, rates()), reader)
+    const criteria = criteriaOf(query, rates())
+    const walk = query.cursor === undefined ? undefined : begun(query.cursor, criteria, reader)
     if (!walk) return () => isOwn() === wasOwn
-    const held = pinned(walk, reader, now)
-    return (at) => isOwn() === wasOwn && pinned(walk, reader, at) === held
+    const held = pinned(walk, criteria, reader, now)
+    return (at) => isOwn() === wasOwn && pinned(walk, criteria, reader, at) === held
   }
 
   /** The same for repeated requests: the same objects get the same answer, as long as it is valid. */
@@ -326,7 +343,7 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
     const criteria = criteriaOf(query, rates())
     const needed = new Set([at.open, at.own])
     const walk = cursor === undefined ? undefined : begun(cursor, criteria, reader)
-    if (walk) needed.add(pinned(walk, reader, now))
+    if (walk) needed.add(pinned(walk, criteria, reader, now))
     const due = [...needed].filter((one) => one !== undefined && !one.knows(criteria, reader))
     if (due.length === 0) return undefined
     function* work(used: Moment): InPortions<void> {
@@ -350,7 +367,7 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
 
   /** The upstream and names behind a handle of ours, for activation; an account's own layer comes first. */
   function resolve(handle: string, account?: string): Resolved | undefined {
-    if (isResumed) return undefined
+    if (isResumed(layers.current())) return undefined
     for (const held of [account === undefined ? undefined : layers.current(account), layers.current()]) {
       const resolved = held && resolveHandle(held.snapshot, handle)
       if (resolved) return resolved
@@ -380,7 +397,7 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
     resolve,
     /** The current snapshot of an account that has one, else the public one; undefined until the first is published. */
     current: (account?: string) =>
-      isResumed ? undefined : (layers.current(account) ?? layers.current())?.snapshot,
+      isResumed(layers.current()) ? undefined : (layers.current(account) ?? layers.current())?.snapshot,
     /** Replaced snapshots that walks still use, and the memory that only they hold. */
     retained: replaced.state,
   }
