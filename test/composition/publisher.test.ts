@@ -100,3 +100,12 @@ test('a build that fails is tried again by itself, and how far the feed is behin
   await until('the second attempt', () => shown(feed) === rows())
   t.equal(publisher.revisions().behindMs, 0)
 })
+
+test('what was published last no longer counts as all that is known once something changes, also after the end', async (t) => {
+  const { publisher, feed, worlds } = opened(t, () => false)
+  await publisher.open()
+  await publisher.close()
+  t.equal(publisher.served()?.snapshot, feed.current())
+  worlds.moved()
+  t.equal(publisher.served(), undefined)
+})

@@ -143,8 +143,8 @@ export function createPublisher(options: PublisherOptions) {
     },
     /** Resolves when the first generation is published. */
     first: () => first,
-    /** What is published, or was at the end: if it shows all that is known then, and no account gets anything else. */
-    served: () => (state === 'closed' || published === worlds.revision() ? served : undefined),
+    /** What is published, if it shows all that is known, and no account gets anything else. */
+    served: () => (published === worlds.revision() ? served : undefined),
     revisions(): Revisions {
       // What another process builds is as new as what was told last.
       if (!isBuilder()) {
@@ -157,7 +157,6 @@ export function createPublisher(options: PublisherOptions) {
       return { built: published, wanted, behindMs }
     },
     async close(): Promise<void> {
-      if (published !== worlds.revision()) served = undefined
       state = 'closed'
       cancelRetry?.()
       cancelRebuild()

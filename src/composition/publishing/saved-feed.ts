@@ -15,6 +15,7 @@ import { gapOf, type ToldGap, toldGap } from './snapshot-store.js'
 const FEED = 'feed'
 const LAST_SERVED = 'feed-last-served'
 const SAVE_AFTER_MS = 2 * 60_000
+const FIRST_WITHIN_MS = 60_000 // after a start the first generation is there, which looks at the time itself
 const PAUSE_MS = 15 * 60_000 // a longer pause is no restart: then all that is read from disk decides what is served
 
 /** A public snapshot in service, to which no account adds anything. */
@@ -88,7 +89,7 @@ export function createSavedFeed({ blobs, clock, revision, served, onTrouble }: S
   /** Whether what was served then may be served now, before anything else is read. */
   function holds({ mark, rebuildAt = Number.POSITIVE_INFINITY, at }: Note): boolean {
     const now = clock.now()
-    return mark === saved && now >= at && now - at < PAUSE_MS && now < rebuildAt
+    return mark === saved && now >= at && now - at < PAUSE_MS && now + FIRST_WITHIN_MS < rebuildAt
   }
 
   return {

@@ -199,7 +199,10 @@ export async function openBlobFiles({ folder, sweep, onDamage }: BlobFilesOption
     read,
     write: (name, parts) => written(name, parts, rename),
     add: (name, parts) => written(name, parts, placeNew),
-    remove: (name) => rm(pathOf(name), { force: true }),
+    async remove(name) {
+      await rm(pathOf(name), { force: true })
+      await syncFolder(folder)
+    },
     list,
   }
 }
