@@ -32,6 +32,8 @@ type FederationOptions = FoundationOptions & {
   reached?: ActivationOptions['reached']
   /** How long the first feed waits for whoever does not answer, ms. */
   openAfterMs?: number
+  /** How long after a restart questions wait for what the feed was merged from, ms. */
+  restMs?: number
   /** A feed of so few bytes has no threads of its own; 0: every feed has. */
   smallFeedBytes?: number
 }
@@ -149,7 +151,8 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
   )
   const publishing = await createPublishing(
     {
-      ...{ foundation, sources, operations, feed, smallFeedBytes: options.smallFeedBytes },
+      ...{ foundation, sources, operations, feed },
+      ...{ smallFeedBytes: options.smallFeedBytes, restMs: options.restMs },
       onPublished: () => feedEvents.announcer?.published(),
     },
     stack,

@@ -68,7 +68,7 @@ export type ServerOptions = GetSignalsOptions & {
   /** Which configuration runs, and why the file as it stands is not it. */
   configuration?: () => RunningConfiguration
   /** What a question waits for that needs more than the rows of a saved feed; undefined once it is there. */
-  rest?: () => Promise<unknown> | undefined
+  rest?: () => Promise<boolean> | undefined
   /** How far the published feed is behind what it is made from. */
   revisions?: () => { built: number; wanted: number; behindMs: number }
   storageProblem?: () => string | undefined

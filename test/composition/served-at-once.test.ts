@@ -10,19 +10,31 @@ import { createManualClock } from '../support/upstream-clock.js'
 import { lacks, startScripted, total, until } from './support/scripted.js'
 import { type Agent, ownRow, providerRow } from './support/scripted-agents.js'
 
+const rowsOf = ({ url }: Agent, own: number) => [
+  ...Array.from({ length: own }, (_, at) => ownRow(url, at, 2)),
+  ...Array.from({ length: 13 }, (_, at) => providerRow('alpha.example', at, 2)),
+]
+
 /** A world that was stopped, and whose next start waits for a provider: its record is gone, and its server hangs. */
 async function stopped(t: Test) {
   const world = await startScripted(t, { agents: 2 })
   const [agent, other] = world.agents as [Agent, Agent]
-  const own = Array.from({ length: 12 }, (_, at) => ownRow(agent.url, at, 2))
-  agent.offer([...own, ...Array.from({ length: 13 }, (_, at) => providerRow('alpha.example', at, 2))])
+  agent.offer(rowsOf(agent, 12))
   const settings = { statics: [{ id: 'one', agent }] }
   await world.start(settings)
   const before = await until(world.page, (answer) => total(answer) === 25 && lacks(answer) === '')
+  const narrow = await world.page({ countries: ['US'], pagination: { max_results: 5 } })
   await world.stop()
   world.providers.behave('alpha.example', 'hangs')
   await unlink(join(world.folder, 'blobs', 'provider%2Falpha.example.blob'))
-  return { world, before, settings, others: { statics: [...settings.statics, { id: 'two', agent: other }] } }
+  return {
+    world,
+    agent,
+    before,
+    narrow,
+    settings,
+    others: { statics: [...settings.statics, { id: 'two', agent: other }] },
+  }
 }
 
 test('a restart serves what was served last, and reads meanwhile what that was merged from', async (t) => {
@@ -60,6 +72,46 @@ test('a restart serves what was served last, and reads meanwhile what that was m
   t.equal(total(await until(world.page, (answer) => total(answer) === 25)), 25)
 })
 
+test('a question that the world does not come in time for is refused, and pages are answered on', async (t) => {
+  const { world, before, settings } = await stopped(t)
+  await world.start({ ...settings, restMs: 50 }, false)
+  const refused = { adcp_error: { code: 'SERVICE_UNAVAILABLE', retry_after: 1 } }
+  const lookup = () => world.call('get_signals', { signal_refs: [before.signals?.[0]?.signal_ref] })
+  t.match(await lookup(), refused)
+  t.match(await world.call('get_signals', { signal_spec: 'somebody' }), refused)
+  t.match(await world.page({ countries: ['US'] }), refused)
+  t.equal(total(await world.page()), 25)
+  world.providers.behave('alpha.example', 'serves')
+  t.equal((await until(lookup, (answer) => answer.adcp_error === undefined)).signals?.length, 1)
+})
+
+test('who waits for the world when the process ends is answered', async (t) => {
+  const { world, settings } = await stopped(t)
+  await world.start(settings, false)
+  const url = `${world.federation().url}/metrics`
+  const asked = world.page({ countries: ['US'] })
+  const pending = async () => /tributary_pending_calls (\d+)/.exec(await (await fetch(url)).text())?.[1]
+  await until(pending, (count) => Number(count) > 0)
+  await world.stop()
+  t.match(await asked, { adcp_error: { code: 'SERVICE_UNAVAILABLE' } })
+})
+
+test('a walk that needs listings begins again rather than go on in what came without them', async (t) => {
+  const { world, agent, narrow, settings } = await stopped(t)
+  agent.offer(rowsOf(agent, 20))
+  await world.start(settings, false)
+  const plain = await world.page({ pagination: { max_results: 5 } })
+  await until(
+    async () => world.federation().statuses()[0]?.listings,
+    (listings) => listings === 33,
+  )
+  world.providers.behave('alpha.example', 'serves')
+  await until(world.page, (answer) => total(answer) === 33)
+  const goesOn = (cursor = '') => ({ pagination: { max_results: 100, cursor } })
+  t.equal(total(await world.page(goesOn(plain.pagination?.cursor))), 25, 'a plain one goes on')
+  t.equal(total(await world.page({ countries: ['US'], ...goesOn(narrow.pagination?.cursor) })), 33)
+})
+
 test('a restart under another configuration serves nothing before it has read all', async (t) => {
   const { world, others } = await stopped(t)
   await world.start(others, false)
@@ -87,7 +139,7 @@ test('what was served last is served once, soon, and before time changes a verdi
   const gapsAt = async (under = 'r1') => (await made().load(under))?.gaps
   const snapshot = buildSnapshot({ slices: [sliceOf('north', [listing('s1')])], judge: judgeThat() })
   const gaps: Served['gaps'] = [{ kind: 'others', carried: new Set(['https://north.example/mcp']) }]
-  served = { snapshot, gaps, rebuildAt: clock.now() + 60_000 }
+  served = { snapshot, gaps, rebuildAt: clock.now() + 120_000 }
 
   await end(served)
   t.same(await gapsAt(), gaps)

@@ -5,6 +5,7 @@ import { createBriefs } from '../../briefs/briefs.js'
 import { readSynonyms } from '../../briefs/ranking/local.js'
 import { webhookPolicy } from '../../events/webhook.js'
 import type { Feed } from '../../feed/feed.js'
+import { pause } from '../../net/clock.js'
 import type { Operations } from '../../operations/operations.js'
 import { createBuilderHost } from '../../snapshot/builder-host.js'
 import type { Snapshot } from '../../snapshot/snapshot.js'
@@ -17,6 +18,7 @@ import { createPublisher } from './publisher.js'
 import { createSavedFeed } from './saved-feed.js'
 
 const INDEX_AGAIN_MS = 5_000
+const REST_MS = 15_000 // longer than the first feed waits for whoever does not answer, and than it takes to merge
 const SYNONYMS = fileURLToPath(new URL('../../../../config/synonyms.yaml', import.meta.url))
 
 type PublishingOptions = {
@@ -26,13 +28,15 @@ type PublishingOptions = {
   feed: Feed
   /** A feed of so few bytes has no threads of its own; absent: as each room thinks right. */
   smallFeedBytes: number | undefined
+  /** How long after a restart questions wait for what the feed was merged from, ms. */
+  restMs?: number | undefined
   /** Told of each generation that readers now see. */
   onPublished(): void
 }
 
 /** Publishes nothing before `publisher.open`. */
 export async function createPublishing(options: PublishingOptions, stack: Stack) {
-  const { foundation, sources, operations, feed, smallFeedBytes, onPublished } = options
+  const { foundation, sources, operations, feed, smallFeedBytes, restMs = REST_MS, onPublished } = options
   const { inForce, config, store, clock, random, log, replica, secret, warning } = foundation
   const { blobs } = store
   const { upstreams, verdicts, worlds } = sources
@@ -48,8 +52,8 @@ export async function createPublishing(options: PublishingOptions, stack: Stack)
       served: () => publisher.served(),
     }),
   )
-  const loading = replica ? undefined : savedFeed.load(config().revision) // while everything else is made
-  let rest: Promise<void> | undefined
+  let loading = replica ? undefined : savedFeed.load(config().revision) // while everything else is made
+  let rest: Promise<boolean> | undefined
   const briefs = stack.add(
     createBriefs({
       ...{ feed, upstreams, store, clock },
@@ -112,14 +116,24 @@ export async function createPublishing(options: PublishingOptions, stack: Stack)
      */
     async restore(): Promise<void> {
       const last = await loading
+      loading = undefined // it is large
       if (last) builder.restore(last.snapshot)
       if (!last?.gaps) return
       feed.resume(last.snapshot, clock.now(), last.gaps)
-      rest = publisher.first().then(() => {
+      const ending = new AbortController()
+      const end = () => ending.abort()
+      stack.add({ close: end }) // before the server, which ends when all are answered
+      const first = publisher.first().then(() => {
         rest = undefined
+        end()
+        return true
       })
+      rest = Promise.race([first, pause(clock, restMs, ending.signal).then(() => false)])
     },
-    /** As long as only what was restored is shown: what any question waits for that needs more. */
+    /**
+     * As long as only what was restored is shown: what any question waits for that needs more. False: it has not come in
+     * time, and whoever asks should ask again.
+     */
     rest: () => rest,
   }
 }

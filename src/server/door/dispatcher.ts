@@ -112,8 +112,11 @@ type DispatcherOptions = {
    */
   contextIdOf: (bucket: string) => string
   observe: (observed: Observed) => void
-  /** As long as only the rows of a saved feed are there: what any but a plain question waits for (tasks/task.ts). */
-  rest?: () => Promise<unknown> | undefined
+  /**
+   * As long as only the rows of a saved feed are there: what any but a plain question waits for (tasks/task.ts), and whether
+   * it came.
+   */
+  rest?: () => Promise<boolean> | undefined
   /** Told of every exception a task threw. */
   onBug: (error: unknown, call: TaskCall) => void
 }
@@ -141,6 +144,12 @@ function needsSignature({ who }: TaskCall, isMutating: boolean, holdsSecret: () 
 function refusal<C extends ErrorCode>(code: C, message: string, parts: ErrorParts<C>): Answer {
   return { kind: 'refused', error: adcpError(code, message, parts) }
 }
+
+/** What the saved feed was merged from has not been read in time, or cannot be. */
+const NOT_THERE = refusal('SERVICE_UNAVAILABLE', 'This agent has just started and is still reading.', {
+  retry_after: 1,
+  suggestion: 'Repeat the request after retry_after seconds.',
+})
 
 export function createDispatcher(options: DispatcherOptions) {
   const { limiter, now, observe, onBug } = options
@@ -224,7 +233,7 @@ export function createDispatcher(options: DispatcherOptions) {
     const rest = options.rest?.()
     if (!rest || task.isPlain?.(input, context.caller))
       return guarded(() => task.handle(input, context), call)
-    return guarded(() => rest.then(() => task.handle(input, context)), call)
+    return guarded(() => rest.then((isThere) => (isThere ? task.handle(input, context) : NOT_THERE)), call)
   }
 
   function answer(

@@ -34,6 +34,8 @@ export type Settings = {
   pace?: Partial<Config['defaults']>
   /** How long the first feed waits for whoever does not answer, ms. */
   openAfterMs?: number
+  /** How long after a restart questions wait for what the feed was merged from, ms. */
+  restMs?: number
   /** Between two looks at a provider's file, ms; a day when absent. */
   providersMs?: number
   limits?: Partial<Config['limits']>
@@ -101,6 +103,7 @@ export async function startScripted(t: Test, counts: Counts = {}) {
     const started = await startFederation({
       ...{ config: configOf(settings), version: '0.0.0', clock, random: Math.random, log },
       openAfterMs: settings.openAfterMs ?? 60_000,
+      restMs: settings.restMs ?? 600_000,
       ...(counts.inThreads && { smallFeedBytes: 0 }),
     })
     federation = started
