@@ -8,7 +8,7 @@ import { isRecord } from '../adcp/json.js'
 import { SIGNAL_TYPES } from '../adcp/signal.js'
 import { destinationKey } from '../merge/deployments.js'
 import { digestText } from '../snapshot/keys.js'
-import type { Filters, Selection } from './query.js'
+import type { Filters, Reader, Selection } from './query.js'
 import { amountsIn, type Rates } from './rates.js'
 
 /** The part of a selection that chooses rows. An absent member does not restrict. */
@@ -135,3 +135,7 @@ export function criteriaOf(selection: Selection, rates?: Rates): Criteria {
   const { filters, destinations, countries } = selection
   return filters || destinations || countries ? spell(selection, rates) : WHOLE_FEED
 }
+
+/** Activation keys, and what is merged again for countries, come from the listings behind the rows. */
+export const needsListings = ({ countries, destinations }: Criteria, { grants }: Reader): boolean =>
+  countries !== undefined || destinations !== undefined || grants.length > 0

@@ -10,7 +10,7 @@ import { createRecent } from '../memory/recent.js'
 import { keyAt } from '../snapshot/keys.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import { type InPortions, inTurns } from '../threads/portions.js'
-import { type Criteria, criteriaOf } from './canonical.js'
+import { type Criteria, criteriaOf, needsListings } from './canonical.js'
 import { createCursors, type Place } from './cursor.js'
 import { filterWarnings, nearMisses } from './filter-warnings.js'
 import { entryOfRef, type Resolved, resolveHandle } from './find-signal.js'
@@ -95,10 +95,6 @@ function isUnchanged({ ifFeedVersion, ifPricingVersion }: WholesaleQuery, curren
   return ifPricingVersion === undefined || ifPricingVersion === current.pricingVersion
 }
 
-/** Activation keys, and what is merged again for countries, come from the listings behind the rows. */
-const needsListings = ({ countries, destinations }: Criteria, { grants }: Reader) =>
-  countries !== undefined || destinations !== undefined || grants.length > 0
-
 /** What a cursor is bound to: the query, the caller, and the scope of the walk. */
 function bindingOf(
   { tuple }: Criteria,
@@ -118,8 +114,7 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
   const pageBodies = createKeptPages()
   const replaced = createReplaced<Layer>(retain)
   const layers = createLayers(replaced)
-  const resumed = new WeakSet<Layer>()
-  /** Whether a layer is what an earlier process published last. */
+  const resumed = new WeakSet<Layer>() // what an earlier process published last
   const isResumed = (layer: Layer | undefined) => layer !== undefined && resumed.has(layer)
 
   /** Makes a generation the current one in one step: the public snapshot and those of all accounts. `now` in ms. */
