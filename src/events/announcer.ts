@@ -60,6 +60,7 @@ type Stream = {
 }
 
 type StreamChange = JobChange & { data: Stream }
+type Failure = Exclude<WebhookOutcome, { kind: 'delivered' }>
 
 type AnnouncerOptions = {
   store: Pick<Store, 'jobs' | 'subscriptions' | 'write'>
@@ -137,8 +138,8 @@ export function createAnnouncer(options: AnnouncerOptions) {
   let worker: Worker | undefined
   let spareTime: SpareTime | undefined
   let checking: Promise<void> | undefined
-  let again = false
-  let isLoaded = false
+  let [again, isLoaded] = [false, false]
+  let cancelLook = () => {}
 
   const subscriptionOf = createLots(store.subscriptions.byJobs, { next: nextTurn })
   const note = createLots<StreamChange, boolean>(store.jobs.changeAll, { next: nextTurn, weight: weightOf })
@@ -197,12 +198,7 @@ export function createAnnouncer(options: AnnouncerOptions) {
     return pause * (0.75 + random() / 2)
   }
 
-  async function later(
-    held: Held,
-    subscription: StoredSubscription,
-    stream: Stream,
-    delivery: Exclude<WebhookOutcome, { kind: 'delivered' }>,
-  ): Promise<void> {
+  async function later(held: Held, subscription: StoredSubscription, stream: Stream, delivery: Failure) {
     onOutcome('failed')
     const now = clock.now()
     const { failingSince = now } = stream
@@ -225,7 +221,7 @@ export function createAnnouncer(options: AnnouncerOptions) {
     subscription: StoredSubscription,
     stream: Stream,
     isOver: (stream: Stream) => boolean,
-  ): Promise<{ stream: Stream; isCut?: boolean; failure?: Exclude<WebhookOutcome, { kind: 'delivered' }> }> {
+  ): Promise<{ stream: Stream; isCut?: boolean; failure?: Failure }> {
     const config = subscription.config as unknown as PushConfig
     for (const [index, { type, body, sealed }] of stream.pending.entries()) {
       const left = () => (index === 0 ? stream : taken(stream, index))
@@ -247,16 +243,24 @@ export function createAnnouncer(options: AnnouncerOptions) {
     return { stream: stream.pending.length === 0 ? stream : taken(stream, stream.pending.length) }
   }
 
+  /** There is nothing to be sent now: its job is due when something changes. */
+  async function waitForChange(held: Held, one: Idle, stream: Stream): Promise<void> {
+    let isOurs = true // also where no answer came: it may have been written
+    try {
+      isOurs = await release({ held, afterMs: IDLE_MS, data: stream, isDone: true })
+    } finally {
+      if (isOurs) idle.set(held.id, one)
+      // What was published between the comparison and now would wait for the next change.
+      if (isOurs && (await isBehind(one, standings.current))) published()
+    }
+  }
+
   /** Its caller or account is no longer configured: nothing is sent until they are again, and then that it must read again. */
-  async function rest(
-    held: Held,
-    { caller, accountId }: StoredSubscription,
-    isKnown: boolean,
-  ): Promise<void> {
+  async function rest(held: Held, one: StoredSubscription, isKnown: boolean): Promise<void> {
+    const { caller, accountId } = one
     const stream = taken(withheld(held.data as Stream), 0)
-    const afterMs = isKnown ? LONGEST_PAUSE_MS : IDLE_MS
-    const isReleased = await release({ held, afterMs, data: stream })
-    if (isReleased && !isKnown) idle.set(held.id, { caller, accountId, versions: undefined })
+    if (isKnown) await release({ held, afterMs: LONGEST_PAUSE_MS, data: stream })
+    else await waitForChange(held, { caller, accountId, versions: undefined }, stream)
   }
 
   async function run(held: Held): Promise<void> {
@@ -286,11 +290,7 @@ export function createAnnouncer(options: AnnouncerOptions) {
       if (next === after) break
       if (next.pending.length > 0 && !(await note({ held, data: next }))) return
     }
-    const told: Idle = { caller, accountId, versions: stream.versions }
-    if (!(await release({ held, afterMs: IDLE_MS, data: stream }))) return
-    idle.set(held.id, told)
-    // What was published between the comparison and now would wait for the next change.
-    if (await isBehind(told, standings.current)) published()
+    await waitForChange(held, { caller, accountId, versions: stream.versions }, stream)
   }
 
   async function isBehind(
@@ -337,7 +337,8 @@ export function createAnnouncer(options: AnnouncerOptions) {
     })()
       .catch((error: unknown) => {
         isLoaded = false // what could not be woken is looked for as after a start
-        clock.after(LOOK_AGAIN_MS, published)
+        cancelLook()
+        cancelLook = clock.after(LOOK_AGAIN_MS, published)
         onProblem(`subscribers could not be looked for: ${error instanceof Error ? error.message : error}`)
       })
       .finally(() => {

@@ -11,6 +11,7 @@ import type { Send } from '../../src/net/send.js'
 import { WEBHOOKS } from '../../src/signing/profile.js'
 import { createSigner } from '../../src/signing/sign.js'
 import { StorageUnavailable } from '../../src/store/database/unavailable.js'
+import type { Jobs } from '../../src/store/jobs/jobs.js'
 import type { Store } from '../../src/store/store.js'
 import type { ThreadTime } from '../../src/threads/spare-time.js'
 import { emptyFeed, publish } from '../feed/feed-of.js'
@@ -66,11 +67,18 @@ async function stage(t: Test, storage: Storage, real?: Clock, isBusy = false) {
     return egress.send({ ...request, timeoutMs: 120_000 })
   }
 
-  async function process() {
+  /** `through`: how it reaches its jobs. */
+  async function process(through = (jobs: Jobs) => jobs) {
     const store = await storage.open({ now: clock.now })
     const standings = createStandings({ feed, clock })
     const announcer = createAnnouncer({
-      ...{ store, standings, clock, random: () => 0.5, newId: randomUUID },
+      ...{
+        store: { ...store, jobs: through(store.jobs) },
+        standings,
+        clock,
+        random: () => 0.5,
+        newId: randomUUID,
+      },
       webhook: createWebhook({ send, now: clock.now, signer }),
       eyesOf: () => world.eyes,
       isOpen: async () => world.isOpen,
@@ -184,6 +192,94 @@ onEmbeddedStorage(
     await nextTurn()
     manual.advance(5_000)
     await until('it is told', () => well.events.length === 1)
+  },
+)
+
+onEmbeddedStorage(
+  'a storage that stays away while much is published is looked at every few seconds, no more',
+  async (t, storage) => {
+    const { publishNext, process, subscribe, receiver, pass, manual } = await stage(t, storage)
+    const one = await process()
+    const well = await receiver()
+    await subscribe(one.store, 'well', well.url)
+    await pass(1, one)
+    let failures = 0
+    one.store.jobs.hasten = async () => {
+      failures += 1
+      throw new StorageUnavailable('away')
+    }
+    for (let published = 1; published <= 8; published += 1) {
+      publishNext()
+      one.announcer.published()
+      await until('it has failed', () => failures === published)
+      await nextTurn()
+      manual.advance(100)
+    }
+    for (let gone = 0; gone < 10_000; gone += 100) {
+      manual.advance(100)
+      await one.store.subscriptions.jobs() // what began to look before has an answer before
+      await nextTurn()
+    }
+    t.ok(failures <= 8 + 2, `${failures} looks`)
+  },
+)
+
+onEmbeddedStorage(
+  'a subscriber whose last write was done without an answer is told of the next change',
+  async (t, storage) => {
+    const { publishNext, process, subscribe, receiver, pass } = await stage(t, storage)
+    let isLost = false
+    const one = await process((jobs) => ({
+      ...jobs,
+      async changeAll(changes) {
+        const changed = await jobs.changeAll(changes)
+        if (isLost) throw new StorageUnavailable('no answer')
+        return changed
+      },
+    }))
+    const well = await receiver()
+    await subscribe(one.store, 'well', well.url)
+    await pass(1, one)
+    isLost = true
+    await one.store.jobs.hasten(['sub_well'])
+    await pass(1, one)
+    isLost = false
+    publishNext()
+    one.announcer.published()
+    await pass(MINUTE, one, 1_000)
+    t.equal(well.events.length, 1)
+  },
+)
+
+onEmbeddedStorage(
+  'a write that fails once delays a subscriber by a second, however often it was told before',
+  async (t, storage) => {
+    const { publishNext, process, subscribe, receiver, pass } = await stage(t, storage)
+    let failures = 0
+    const one = await process((jobs) => ({
+      ...jobs,
+      async changeAll(changes) {
+        if (failures > 0) {
+          failures -= 1
+          throw new Error('once')
+        }
+        return await jobs.changeAll(changes)
+      },
+    }))
+    const well = await receiver()
+    await subscribe(one.store, 'well', well.url)
+    await pass(1, one)
+    for (let told = 1; told <= 12; told += 1) {
+      publishNext()
+      one.announcer.published()
+      await pass(1, one)
+    }
+    t.equal(well.events.length, 12)
+    failures = 1
+    publishNext()
+    one.announcer.published()
+    await pass(1_000, one, 500)
+    t.equal(well.events.length, 13)
   },
 )
 
@@ -402,12 +498,12 @@ onEmbeddedStorage(
     await pass(1, one)
     for (let published = 0; published < 6; published += 1) publishNext()
     one.announcer.published()
-    const attempts = async () => (await one.store.jobs.get(job))?.attempts ?? 0
-    const before = await attempts()
+    const turns = async () => (await one.store.jobs.get(job))?.epoch ?? 0
+    const before = await turns()
     await pass(1, one)
     t.same(typesOf(slow), Array(6).fill('signal.created'))
     t.equal(new Set(keysOf(slow)).size, 6, 'each once, in order')
-    t.ok((await attempts()) - before >= 3, 'in several turns')
+    t.ok((await turns()) - before >= 3, 'in several turns')
     let ended: Promise<void> | undefined
     takes = (response) => {
       ended ??= one.announcer.close()

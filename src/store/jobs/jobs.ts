@@ -58,8 +58,8 @@ export type Added = { isHeld: true; job: Held } | { isHeld: false; job: Job }
 /** A job that can be claimed; `bytes` of its data. */
 export type Due = { id: string; lane: string; bytes: number }
 
-/** What becomes of a job that is held: its data is replaced, or it is given up and can be claimed `afterMs` from now. */
-export type JobChange = { held: Held; data?: unknown; afterMs?: number }
+/** What becomes of a held job: its data is replaced, or it can be claimed `afterMs` from now; `isDone`: attempts count anew. */
+export type JobChange = { held: Held; data?: unknown; afterMs?: number; isDone?: true }
 
 /** How a job ends. */
 export type JobEnd = { held: Held; state: string; answer?: unknown }
@@ -315,13 +315,13 @@ export function createJobs(db: Db, now: () => number, dialect: SqlDialect, seal:
 
   async function changeAll(changes: readonly JobChange[]): Promise<boolean[]> {
     if (changes.length === 0) return []
-    const given = changes.map(({ held: { id, owner, epoch }, data, afterMs }) => ({
-      ...{ id, owner, epoch },
-      ...(data !== undefined && { data: seal.write(data) }),
-      ...(afterMs !== undefined && { afterMs: Math.round(afterMs) }),
+    const given = changes.map(({ held: { id, owner, epoch }, data, afterMs, isDone }) => ({
+      ...{ id, owner, epoch, isDone, data: data === undefined ? undefined : seal.write(data) },
+      afterMs: afterMs === undefined ? undefined : Math.round(afterMs),
     }))
     const { rows } = await sql<Pick<Held, 'id' | 'epoch'>>`update jobs
       set data = coalesce(value->>'data', data), owner = case when value->>'afterMs' is null then owner end,
+        attempts = case when value->>'isDone' is null then attempts else 0 end,
         due = coalesce(${dialect.now()} + cast(value->>'afterMs' as bigint), due)
       from ${dialect.given(given)} where jobs.id = value->>'id' and jobs.owner = value->>'owner'
         and jobs.epoch = cast(value->>'epoch' as integer) and jobs.due is not null
