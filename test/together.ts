@@ -34,6 +34,12 @@ t.teardown = (task) => {
   running?.teardowns.unshift(task)
 }
 
+/** The exit code says it too: tap counts nothing more once a file has ended it. */
+function fail(message: string, more: object = {}): void {
+  process.exitCode = 1
+  t.fail(message, more)
+}
+
 async function runFile(file: string): Promise<void> {
   running = { file: relative('.', file), ended: [], teardowns: [] }
   const { ended, teardowns } = running
@@ -46,7 +52,7 @@ async function runFile(file: string): Promise<void> {
     await Promise.all(ended)
     for (const teardown of teardowns) await teardown()
   } catch (error) {
-    t.fail(`${running.file}: ${error}`, { found: error })
+    fail(`${running.file}: ${error}`, { found: error })
   }
 }
 
@@ -54,7 +60,7 @@ const left = process.argv.slice(2)
 
 /** Files that never ran are no success: where one ends the process, or leaves nothing to wait for in its middle. */
 function failUnlessDone(): void {
-  if (left.length > 0) t.fail(`the process ended before these files: ${left.splice(0).join(', ')}`)
+  if (left.length > 0) fail(`the process ended before these files: ${left.splice(0).join(', ')}`)
 }
 process.once('beforeExit', failUnlessDone)
 process.once('exit', failUnlessDone)

@@ -2,15 +2,27 @@ import { execFile } from 'node:child_process'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { test } from 'tap'
+import { type Test, test } from 'tap'
 
 const TOGETHER = fileURLToPath(new URL('../together.js', import.meta.url))
 const FOLDER = fileURLToPath(new URL('.', import.meta.url)) // where `tap` can be imported
 
-test('of files that share a process, each that goes wrong is named, and the others run', async (t) => {
+/** Runs files of these texts in one process: its exit code, and the results that it printed. */
+async function together(t: Test, files: Readonly<Record<string, string>>) {
   const folder = await mkdtemp(join(FOLDER, 'files-'))
   t.teardown(() => rm(folder, { recursive: true }))
-  const files = {
+  const paths = Object.keys(files).map((name) => join(folder, name))
+  for (const [name, text] of Object.entries(files)) await writeFile(join(folder, name), text)
+  const { code, stdout } = await new Promise<{ code: unknown; stdout: string }>((resolve) => {
+    execFile(process.execPath, [TOGETHER, ...paths], (error, stdout) =>
+      resolve({ code: error?.code, stdout }),
+    )
+  })
+  return { code, results: stdout.split('\n').filter((line) => /^(not )?ok/.test(line)) }
+}
+
+test('of files that share a process, each that goes wrong is named, and the others run', async (t) => {
+  const { code, results } = await together(t, {
     'throws.js': `throw new Error('at once')`,
     'empty.js': '',
     'false.js': `import { test } from 'tap'; test('is wrong', async (t) => { t.equal(1, 2) })`,
@@ -19,17 +31,8 @@ test('of files that share a process, each that goes wrong is named, and the othe
     'right.js': `import { test } from 'tap'; test('is right', async (t) => { t.pass() })`,
     'throws-late.js': `import { test } from 'tap'; test('lets go', async (t) => { setTimeout(() => { throw new Error('nobody caught') }); await new Promise(() => {}) })`,
     'never.js': `import { test } from 'tap'; test('is never run', async (t) => { t.pass() })`,
-  }
-  const paths = Object.keys(files).map((name) => join(folder, name))
-  for (const [name, text] of Object.entries(files)) await writeFile(join(folder, name), text)
-
-  const { code, stdout } = await new Promise<{ code: unknown; stdout: string }>((resolve) => {
-    execFile(process.execPath, [TOGETHER, ...paths], (error, stdout) =>
-      resolve({ code: error?.code, stdout }),
-    )
   })
   t.equal(code, 1)
-  const results = stdout.split('\n').filter((line) => /^(not )?ok/.test(line))
   const said = [
     /^not ok 1 - .*\/throws\.js: Error: at once/,
     /^not ok 2 - .*\/empty\.js: Error: it has no test/,
@@ -43,4 +46,12 @@ test('of files that share a process, each that goes wrong is named, and the othe
   ]
   t.equal(results.length, said.length, results.join('; '))
   for (const [at, line] of said.entries()) t.match(results[at], line)
+})
+
+test('a file that ends tap fails the process: tests of the others would not be counted', async (t) => {
+  const { code, results } = await together(t, {
+    'ends.js': `import t from 'tap'; t.test('is right', async (t) => { t.pass() }); t.end()`,
+    'wrong.js': `import { test } from 'tap'; test('is wrong', async (t) => { t.equal(1, 2) })`,
+  })
+  t.equal(code, 1, results.join('; '))
 })
