@@ -7,12 +7,11 @@ import { spawn } from 'node:child_process'
 import { hash } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { startAgents } from './agents.js'
+import { freePort } from './free-port.js'
 import { startProviders } from './providers.js'
 import { report, rounded } from './report.js'
 
@@ -22,14 +21,6 @@ const RUNS = 3
 const BOUND_MS = 300_000
 
 const beside = (name: string) => fileURLToPath(new URL(name, import.meta.url))
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  return port
-}
 
 async function isReady(url: string, signals: number): Promise<boolean> {
   const answer = await fetch(`${url}/readyz`).catch(() => undefined)

@@ -3,7 +3,7 @@
  * the parsed value is read without trusting its shape.
  */
 
-/** Walks over the bytes of a JSON text before, or instead of, parsing it: they allocate nothing. */
+// What walks over the bytes of a JSON text before, or instead of, parsing it allocates nothing.
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
 const COMMA = 0x2c
@@ -108,7 +108,6 @@ export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** Parses JSON that others wrote within bounds; the helpers read the value without trusting its shape. */
 // A parsed value is written again later, and writing recurses: only an attack nests deeper than this.
 const MAX_DEPTH = 100
 // Sixteen million elements of two bytes each took 1.7 GB of heap: the bound on a whole parse counts values, not bytes.

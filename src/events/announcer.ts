@@ -387,8 +387,8 @@ export function createAnnouncer(options: AnnouncerOptions) {
     /** Sends everything that is due now, once; resolves when that is done. */
     async round(): Promise<void> {
       await turn.settled()
+      published()
       await checking
-      await check()
       await worker?.round()
     },
     /** Subscribers that are up to date. */

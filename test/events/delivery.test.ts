@@ -171,6 +171,22 @@ onEmbeddedStorage(
   },
 )
 
+/** Subscribers cannot be woken in a storage, until it is given back. */
+function takeAway({ jobs }: { jobs: Pick<Jobs, 'hasten'> }) {
+  const { hasten } = jobs
+  let failures = 0
+  jobs.hasten = async () => {
+    failures += 1
+    throw new StorageUnavailable('away')
+  }
+  return {
+    failures: () => failures,
+    giveBack: () => {
+      jobs.hasten = hasten
+    },
+  }
+}
+
 onEmbeddedStorage(
   'a change that came while the storage could not be written is told soon, without another change',
   async (t, storage) => {
@@ -179,16 +195,11 @@ onEmbeddedStorage(
     const well = await receiver()
     await subscribe(one.store, 'well', well.url)
     await pass(1, one)
-    const { hasten } = one.store.jobs
-    let failures = 0
-    one.store.jobs.hasten = async () => {
-      failures += 1
-      throw new StorageUnavailable('away')
-    }
+    const away = takeAway(one.store)
     publishNext()
     one.announcer.published()
-    await until('it has failed', () => failures === 1)
-    one.store.jobs.hasten = hasten
+    await until('it has failed', () => away.failures() === 1)
+    away.giveBack()
     await nextTurn()
     manual.advance(5_000)
     await until('it is told', () => well.events.length === 1)
@@ -203,15 +214,11 @@ onEmbeddedStorage(
     const well = await receiver()
     await subscribe(one.store, 'well', well.url)
     await pass(1, one)
-    let failures = 0
-    one.store.jobs.hasten = async () => {
-      failures += 1
-      throw new StorageUnavailable('away')
-    }
+    const { failures } = takeAway(one.store)
     for (let published = 1; published <= 8; published += 1) {
       publishNext()
       one.announcer.published()
-      await until('it has failed', () => failures === published)
+      await until('it has failed', () => failures() === published)
       await nextTurn()
       manual.advance(100)
     }
@@ -220,7 +227,7 @@ onEmbeddedStorage(
       await one.store.subscriptions.jobs() // what began to look before has an answer before
       await nextTurn()
     }
-    t.ok(failures <= 8 + 2, `${failures} looks`)
+    t.ok(failures() <= 8 + 2, `${failures()} looks`)
   },
 )
 
