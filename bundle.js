@@ -19,7 +19,7 @@ const ENTRIES = [
   'authz/provider/inspect-worker',
   'search/search-worker',
   'snapshot/build-worker',
-  'store/blobs/checksum-worker',
+  'store/checksum-worker',
   'store/database/sqlite-thread',
   'upstreams/agent/reading-worker',
 ]

@@ -6,9 +6,8 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { createInspector } from '../src/authz/provider/inspector.js'
 import { type CompiledProvider, compileProvider, decide } from '../src/authz/rules/decide.js'
-import { type Inspection, inspect } from '../src/authz/rules/inspect.js'
 import { definitionOf } from '../src/authz/rules/provider-definition.js'
-import { tableBytes } from '../src/authz/rules/tables.js'
+import { type Inspection, inspect, tableBytes } from '../src/authz/rules/tables.js'
 import { heaviestFile } from './providers.js'
 import { report } from './report.js'
 

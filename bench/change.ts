@@ -12,7 +12,7 @@ import { createBuilderHost } from '../src/snapshot/builder-host.js'
 import type { Snapshot } from '../src/snapshot/snapshot.js'
 import { slabBuffers } from '../src/upstreams/rows/slab.js'
 import { type Slice, withoutPlaces } from '../src/upstreams/rows/slice.js'
-import { shareRows } from '../src/upstreams/walk/share.js'
+import { shareRows } from '../src/upstreams/walk/carry-over.js'
 import { benchSlice, everyoneMay, range } from './feed-world.js'
 import { report } from './report.js'
 

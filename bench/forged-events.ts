@@ -9,10 +9,10 @@ import { once } from 'node:events'
 import { request } from 'node:http'
 import { createReceiver } from '../src/events/receiver.js'
 import { createFeed } from '../src/feed/feed.js'
-import { createServer } from '../src/server/app.js'
-import { WEBHOOKS } from '../src/signing/profile.js'
-import { createReplayGuard } from '../src/signing/replay.js'
+import { createApp } from '../src/server/app.js'
 import { createSigner, publicJwk } from '../src/signing/sign.js'
+import { WEBHOOKS } from '../src/signing/signature.js'
+import { createReplayGuard } from '../src/signing/verify.js'
 import { buildSnapshot } from '../src/snapshot/builder.js'
 import { benchSlice } from './feed-world.js'
 import { report } from './report.js'
@@ -80,7 +80,7 @@ async function bench(): Promise<void> {
     replay: createReplayGuard({ now: Date.now }),
     now: Date.now,
   })
-  const app = createServer({
+  const app = createApp({
     ...servingOptions(feed, { perSecond: 1e9, burst: 1e9 }),
     feedEvents: async ({ headers, body }) => {
       const from = headers[FROM]?.toString() ?? ''

@@ -6,7 +6,7 @@
 import { performance } from 'node:perf_hooks'
 import Database from 'libsql'
 import { createMarket, type Market } from '../sandbox/market.js'
-import { readSynonyms } from '../src/briefs/ranking/local.js'
+import { readSynonyms } from '../src/briefs/local.js'
 import { readQuestion } from '../src/search/concepts.js'
 import { createSearcher } from '../src/search/search.js'
 import { createSearchIndexBuilder, type SearchIndex } from '../src/search/search-index.js'

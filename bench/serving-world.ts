@@ -10,22 +10,19 @@ import type { AddressInfo } from 'node:net'
 import Fastify, { type FastifyInstance } from 'fastify'
 import { overlayName } from '../src/config/callers.js'
 import { createFeed } from '../src/feed/feed.js'
-import { addA2a } from '../src/server/a2a/a2a.js'
-import { createA2aCold } from '../src/server/a2a/a2a-cold.js'
-import { createA2aTasks } from '../src/server/a2a/a2a-tasks.js'
-import { agentCard } from '../src/server/a2a/agent-card.js'
-import { createFastLane } from '../src/server/answer/fast-lane.js'
+import { createFastLane, createRequestIds } from '../src/server/answer/exchange.js'
 import { createGzipPages } from '../src/server/answer/gzip-pages.js'
-import { createRequestIds } from '../src/server/answer/ids.js'
 import { createBodyReader } from '../src/server/answer/json-rpc.js'
-import { createServer, type ServerOptions } from '../src/server/app.js'
+import { createApp, type ServerOptions } from '../src/server/app.js'
+import { createRateLimiter } from '../src/server/door/admission.js'
 import { createDispatcher } from '../src/server/door/dispatcher.js'
-import { createDoor } from '../src/server/door/door.js'
-import { createAddressOf } from '../src/server/door/origin.js'
-import { createOverload } from '../src/server/door/overload.js'
-import { createRateLimiter } from '../src/server/door/rate-limit.js'
-import { addMcp } from '../src/server/mcp/mcp.js'
-import { createMcpCold } from '../src/server/mcp/mcp-cold.js'
+import { createAddressOf, createDoor, createOverload } from '../src/server/door/door.js'
+import { addA2a } from '../src/server/transports/a2a.js'
+import { createA2aCold } from '../src/server/transports/a2a-cold.js'
+import { createA2aTasks } from '../src/server/transports/a2a-tasks.js'
+import { agentCard } from '../src/server/transports/agent-card.js'
+import { addMcp } from '../src/server/transports/mcp.js'
+import { createMcpCold } from '../src/server/transports/mcp-cold.js'
 import { buildSnapshot } from '../src/snapshot/builder.js'
 import { getSignals } from '../src/tasks/get-signals.js'
 import { createSlabWriter } from '../src/upstreams/rows/slab.js'
@@ -173,7 +170,7 @@ async function main() {
     bare: bare(),
     least: least(),
     lean: lean(servingOptions(feed, undefined)),
-    full: createServer(servingOptions(feed, { perSecond: 1e9, burst: 1e9 })),
+    full: createApp(servingOptions(feed, { perSecond: 1e9, burst: 1e9 })),
     official: official(unchanged, whole),
   }
   const urls: Record<string, string> = {}

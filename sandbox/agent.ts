@@ -2,8 +2,7 @@
  * One signals agent of the demo market without its transport: the tasks by name, the protocol envelope around their
  * answers (docs/protocol.md#envelope), and the controls that tests turn.
  */
-
-import type { AdcpError } from '../src/adcp/error.js'
+import type { AdcpError } from '../src/adcp/answer.js'
 import { isRecord } from '../src/adcp/json.js'
 import { createActivation } from './activation.js'
 import { capabilitiesOf } from './capabilities.js'

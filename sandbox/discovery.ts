@@ -3,9 +3,8 @@
  * (specification, "Operation get_signals"). Filters, destinations and countries are ignored, as some real
  * agents do (docs/protocol.md#how-agents-differ): a federation filters again.
  */
-
 import { isRecord } from '../src/adcp/json.js'
-import { refFromLegacy, SignalId, SignalRef } from '../src/adcp/reference.js'
+import { refFromLegacy, SignalId, SignalRef } from '../src/adcp/signal.js'
 import { createChecks } from '../src/adcp/validation.js'
 import { createRanking } from './brief.js'
 import type { Market } from './market.js'

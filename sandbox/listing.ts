@@ -2,8 +2,7 @@
  * One row of an agent's feed: the signal as this agent tells it. What the origin says and what an agent claims differ
  * on purpose, so that it shows whose word the federation publishes (docs/decisions.md#trust).
  */
-import { legacyFromRef } from '../src/adcp/reference.js'
-import type { SignalRow } from '../src/adcp/signal.js'
+import { legacyFromRef, type SignalRow } from '../src/adcp/signal.js'
 import { coverageOf } from './coverage.js'
 import { type Basics, basicsOf, type Definition, definitionOf, valuesOf } from './definition.js'
 import { deploymentsOf, type Switched } from './deployments.js'

@@ -2,7 +2,7 @@
  * The truth about every signal of the demo market. Signal i is a pure function of (seed, i), computed on demand: a
  * million signals need no memory. A local id carries its index, so that a lookup needs no table either.
  */
-import type { SignalRef } from '../src/adcp/reference.js'
+import type { SignalRef } from '../src/adcp/signal.js'
 import { createLayout, type Lane, type Layout, type Slot } from './layout.js'
 import { AGENTS, PROVIDERS } from './parties.js'
 import {

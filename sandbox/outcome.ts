@@ -1,5 +1,5 @@
 /** What a task of a demo agent gives back, before the transport wraps it. */
-import { type AdcpError, ERROR_CODES, type ErrorCode } from '../src/adcp/error.js'
+import { type AdcpError, ERROR_CODES, type ErrorCode } from '../src/adcp/answer.js'
 
 /** The flat response without its envelope; `status` only when it is not `completed`. */
 export type Body = Record<string, unknown> & { message: string; status?: 'submitted' | TaskState }

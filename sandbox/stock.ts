@@ -5,8 +5,7 @@
  */
 import { hash } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
-import type { SignalRef } from '../src/adcp/reference.js'
-import type { SignalRow } from '../src/adcp/signal.js'
+import type { SignalRef, SignalRow } from '../src/adcp/signal.js'
 import { indexOfHandle, listingOf } from './listing.js'
 import type { Market, MarketSignal } from './market.js'
 import type { AgentId } from './parties.js'

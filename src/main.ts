@@ -1,14 +1,23 @@
 #!/usr/bin/env node
 /**
- * The command line. Each command is a file in `commands/`; this one reads arguments and turns failures into exit codes. A
+ * The command line. The commands are in `commands/`; this file reads arguments and turns failures into exit codes. A
  * command is loaded when it is called: most need a small part of the product, and all of it takes a second.
  */
 import { readFileSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Command, Option } from 'commander'
-import { destination, duration, jsonObject, moment, names, oneOf, wholeNumber } from './commands/arguments.js'
-import { CommandFailure, EXIT } from './commands/terminal.js'
+import {
+  CommandFailure,
+  destination,
+  duration,
+  EXIT,
+  jsonObject,
+  moment,
+  names,
+  oneOf,
+  wholeNumber,
+} from './commands/terminal.js'
 import { loadConfig } from './config/load.js'
 import { ConfigError } from './config/problem.js'
 import type { Config } from './config/values.js'
@@ -102,7 +111,7 @@ command('feed', 'Walk a running feed page by page and print it.')
   .action(async ({ url, token, filters, limit, json, ...options }: Asking & { limit: number }) => {
     const { addressOf } = await import('./commands/address.js')
     const address = await addressOf({ ...options, url, token }, 'buyer')
-    const { printFeed } = await import('./commands/feed.js')
+    const { printFeed } = await import('./commands/buyer.js')
     await printFeed({ ...address, filters, limit, json, out, err, now: Date.now })
   })
 
@@ -319,7 +328,7 @@ command('ledger', 'List what was activated and deactivated, newest first.')
       ...filter
     }: Common & LedgerFilter & { limit: number | undefined; json: boolean }) => {
       const config = await configOf({ config: file })
-      const { printLedger } = await import('./commands/ledger.js')
+      const { printLedger } = await import('./commands/storage.js')
       await printLedger({ config, filter, limit, json, out, err, now: Date.now })
     },
   )

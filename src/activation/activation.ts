@@ -3,16 +3,15 @@
  * upstream left open.
  */
 import type { Clock } from '../net/clock.js'
-import { StorageUnavailable } from '../store/database/unavailable.js'
+import { StorageUnavailable } from '../store/database/storage-work.js'
 import { createForgetting, DEFAULT_RETENTION, type Retention } from '../store/expiry.js'
-import { createWorker, type Worker } from '../store/jobs/worker.js'
 import type { Store } from '../store/store.js'
-import { activationCalls } from './activation-calls.js'
+import { createWorker, type Worker } from '../store/worker.js'
+import { activationCalls, usageCalls } from './call-kinds.js'
 import { type CallUpstream, createDelivery, type Reached } from './delivery.js'
 import { createOnce } from './once.js'
 import type { ResolveHandle } from './route.js'
 import { createTaskProgress } from './task-progress.js'
-import { usageCalls } from './usage-calls.js'
 
 const FORGET_EVERY_MS = 60_000
 

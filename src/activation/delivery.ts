@@ -3,18 +3,22 @@
  * crash, a broken connection, an upstream that was down) is repeated under the same derived key when the upstream
  * recognises repetitions. When it does not, the call is never sent again, and the upstream's state is read instead.
  */
-
 import pLimit, { type LimitFunction } from 'p-limit'
-import { adcpError } from '../adcp/error.js'
-import { createRecent } from '../memory/recent.js'
+import { adcpError } from '../adcp/answer.js'
 import type { Clock } from '../net/clock.js'
-import { type Call, callJob, callTarget, readCall } from '../store/jobs/calls.js'
-import type { Held, JobEnd } from '../store/jobs/jobs.js'
-import { pauseAfter, type Worker } from '../store/jobs/worker.js'
-import type { Ending } from '../store/promised-steps.js'
-import type { Repositories } from '../store/repositories.js'
+import { createRecent } from '../process/memory.js'
+import type { Held, JobEnd } from '../store/jobs.js'
+import {
+  type Call,
+  callJob,
+  callTarget,
+  type Ending,
+  type Repositories,
+  readCall,
+} from '../store/promised-work.js'
 import type { Store } from '../store/store.js'
-import { withSignals } from '../upstreams/agent/agent-answer.js'
+import { pauseAfter, type Worker } from '../store/worker.js'
+import { withSignals } from '../upstreams/agent/answer.js'
 import { listingsOf } from '../upstreams/rows/read-rows.js'
 import type { CallOutcome } from '../upstreams/upstreams.js'
 import { type UnderstoodAnswer, understand } from './upstream-answer.js'

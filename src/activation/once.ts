@@ -1,17 +1,66 @@
 /**
- * One request, one effect. A caller's idempotency key is bound to its request before anything is done, the calls that
- * follow are stored with it, and a repetition gets the original's answer (specification, "Authentication" 6).
+ * One request, one effect. A caller's idempotency key is bound to its request before anything is done, the calls that follow are
+ * stored with it, and a repetition gets the original's answer (specification, "Authentication" 6). What is refused on the way is
+ * refused in the same words by every task.
  */
-
-import type { Answer } from '../adcp/answer.js'
+import { type Answer, type Refused, refuse } from '../adcp/answer.js'
 import { type Clock, pause } from '../net/clock.js'
-import { StorageUnavailable } from '../store/database/unavailable.js'
-import { callJob, type NewCall, readCall } from '../store/jobs/calls.js'
-import type { EntryOfJob } from '../store/promised-steps.js'
+import { StorageUnavailable } from '../store/database/storage-work.js'
+import { callJob, type EntryOfJob, type NewCall, readCall } from '../store/promised-work.js'
 import type { Binding, KeyedRequest } from '../store/records/idempotency.js'
 import type { Store } from '../store/store.js'
 import { type Delivered, type Delivery, type Reached, upstreamsUntil } from './delivery.js'
-import { keyConflict, stillRunning, storageDown } from './refusals.js'
+
+const STORAGE_RETRY_SECONDS = 5
+
+/**
+ * One answer, byte for byte, for a handle or id that is stale, forged or another caller's (docs/protocol.md#envelope).
+ */
+export function notFound(field: string): Refused {
+  return refuse('REFERENCE_NOT_FOUND', 'What this field names does not exist or is not visible to you.', {
+    field,
+    suggestion: 'Take handles and ids from a current get_signals, list_tasks or list_accounts answer.',
+  })
+}
+
+/**
+ * The caller has nothing here to switch off. The answer is the same whether others have it on or nobody has
+ * (docs/activation.md, "Whose activation it is").
+ */
+export function notOn(): Refused {
+  const message =
+    'You have nothing to switch off here: no activation of yours for this signal on these destinations.'
+  return refuse('REFERENCE_NOT_FOUND', message, {
+    field: 'destinations',
+    suggestion: 'See list_tasks and the deployments of get_signals for what is live, and where.',
+  })
+}
+
+/**
+ * The key was used for another request. The answer says nothing about that request, and the error has no optional
+ * member.
+ */
+export function keyConflict(): Refused {
+  const message =
+    'This idempotency_key was used for another request: repeat a request unchanged, or use a fresh key.'
+  return refuse('IDEMPOTENCY_CONFLICT', message, {})
+}
+
+/** The same request is still being worked on, by another process or an earlier connection. */
+export function stillRunning(): Refused {
+  return refuse('SERVICE_UNAVAILABLE', 'The first request with this key is still being worked on.', {
+    retry_after: 1,
+    suggestion: 'Repeat the same request with the same idempotency_key.',
+  })
+}
+
+/** The storage cannot be written now; nothing was done without being stored. */
+export function storageDown(): Refused {
+  return refuse('SERVICE_UNAVAILABLE', 'This agent cannot store what it does just now.', {
+    retry_after: STORAGE_RETRY_SECONDS,
+    suggestion: 'Repeat the same request with the same idempotency_key.',
+  })
+}
 
 const WATCH_MS = 100 // how often to look for the outcome of another process's call
 

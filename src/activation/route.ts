@@ -2,15 +2,13 @@
  * From a handle to the one offer that a request means. An ambiguous request is refused with the choices, because the
  * buyer decides which upstream is paid, and at which price (specification, "PricingOption").
  */
-
-import { refuse } from '../adcp/answer.js'
-import type { Refused } from '../adcp/error.js'
+import { type Refused, refuse } from '../adcp/answer.js'
 import type { Destination } from '../adcp/signal.js'
 import type { Resolved, ResolvedOffer } from '../feed/find-signal.js'
 import { destinationKey, destinationOf, matchesDestination } from '../merge/deployments.js'
 import type { Action, Entry } from '../store/records/ledger.js'
-import { mayOverlap } from './destination.js'
-import { notFound, notOn } from './refusals.js'
+import { mayOverlap } from './holders.js'
+import { notFound, notOn } from './once.js'
 
 type RouteRequest = {
   action: Action

@@ -2,23 +2,19 @@
  * Follows the task of an upstream that answered `submitted`: when its caller polls, and now and then in the background,
  * so that the ledger stays correct (specification, "get_task_status").
  */
-
 import type { Destination } from '../adcp/signal.js'
-import { createRecent } from '../memory/recent.js'
 import type { Clock } from '../net/clock.js'
-import { type Call, readCall } from '../store/jobs/calls.js'
-import type { Held, NewJob } from '../store/jobs/jobs.js'
-import { pauseAfter, type Worker } from '../store/jobs/worker.js'
-import { addDecided } from '../store/promised-steps.js'
+import { createRecent } from '../process/memory.js'
+import type { Held, NewJob } from '../store/jobs.js'
+import { addDecided, type Call, readCall } from '../store/promised-work.js'
 import type { Settlement } from '../store/records/ledger.js'
 import { isFinal, type StoredTask, type TaskProgress, type TaskStatus } from '../store/records/tasks.js'
 import type { Store } from '../store/store.js'
+import { pauseAfter, type Worker } from '../store/worker.js'
 import type { CallOutcome } from '../upstreams/upstreams.js'
 import { type CallUpstream, upstreamsUntil } from './delivery.js'
-import { visibleDeployments } from './destination.js'
-import { unwantedNow } from './holders.js'
-import { type Activated, readStatus, readTold, toldFields } from './told.js'
-import { understand } from './upstream-answer.js'
+import { unwantedNow, visibleDeployments } from './holders.js'
+import { type Activated, readStatus, readTold, toldFields, understand } from './upstream-answer.js'
 
 const POLL_EVERY_MS = 1_000 // a caller that polls faster gets the last known state
 const FIRST_UNASKED_MS = 5_000

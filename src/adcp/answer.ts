@@ -1,5 +1,97 @@
-/** What a task answers, whichever room it is written in; the transports add the envelope around it. */
-import { type AdcpWarning, adcpError, type ErrorCode, type ErrorParts, type Refused } from './error.js'
+/**
+ * What a task answers, whichever room it is written in: its fields, or an error. The transports add the envelope around it.
+ * The errors this agent gives are declared once: code, recovery and the words of the specification ("Errors"). An error that
+ * is an answer to the caller is a value of type `AdcpError`; a bug is an exception.
+ */
+
+/**
+ * The errors this agent gives, declared once: code, recovery and the words of the specification ("Errors").
+ * An error that is an answer to the caller is a value of type `AdcpError`; a bug is an exception.
+ */
+type Recovery = 'correctable' | 'transient' | 'terminal'
+
+/** Every code we emit, with what a caller can do about it (schemas enums/error-code). */
+export const ERROR_CODES = {
+  INVALID_REQUEST: 'correctable',
+  VALIDATION_ERROR: 'correctable',
+  VERSION_UNSUPPORTED: 'correctable',
+  REFERENCE_NOT_FOUND: 'correctable',
+  AGENT_ACCESS_DENIED: 'terminal',
+  AUTH_REQUIRED: 'correctable',
+  PERMISSION_DENIED: 'correctable',
+  ACCOUNT_NOT_FOUND: 'terminal',
+  ACCOUNT_SUSPENDED: 'terminal',
+  ACCOUNT_PAYMENT_REQUIRED: 'terminal',
+  BILLING_NOT_SUPPORTED: 'correctable',
+  UNSUPPORTED_FEATURE: 'correctable',
+  IDEMPOTENCY_CONFLICT: 'correctable',
+  RATE_LIMITED: 'transient',
+  SERVICE_UNAVAILABLE: 'transient',
+} as const satisfies Record<string, Recovery>
+
+export type ErrorCode = keyof typeof ERROR_CODES
+type WarningCode =
+  | 'PARTIAL_COVERAGE'
+  | 'PRICING_UNAVAILABLE'
+  | 'PRICES_CONVERTED'
+  | 'STALE_DATA'
+  | 'UNKNOWN_FILTER'
+  | 'REFERENCE_NOT_FOUND'
+  | 'QUESTION_CUT'
+
+/** One violated rule: where (RFC 6901), what, and the schema keyword behind it. */
+export type Issue = { pointer: string; message: string; keyword: string }
+
+export type AdcpError = {
+  code: ErrorCode
+  message: string
+  recovery: Recovery
+  field?: string
+  suggestion?: string
+  /** Seconds. */
+  retry_after?: number
+  issues?: Issue[]
+  details?: Record<string, unknown>
+}
+
+/** The answer to a request that is refused unchanged: the caller has to send something else. */
+export type Refused = { kind: 'refused'; error: AdcpError }
+
+export type AdcpWarning = {
+  code: WarningCode
+  message: string
+  severity: 'warning'
+  field?: string
+  suggestion?: string
+  details?: Record<string, unknown>
+}
+
+/** Codes that blame a part of the request: their errors must name the field. */
+type Blaming =
+  | 'INVALID_REQUEST'
+  | 'VALIDATION_ERROR'
+  | 'REFERENCE_NOT_FOUND'
+  | 'ACCOUNT_NOT_FOUND'
+  | 'BILLING_NOT_SUPPORTED'
+  | 'UNSUPPORTED_FEATURE'
+  | 'VERSION_UNSUPPORTED'
+
+type Rest = Omit<AdcpError, 'code' | 'message' | 'recovery' | 'field' | 'suggestion'>
+
+/**
+ * What an error carries in addition to its code and message: what to send instead, and the field that is meant.
+ * IDEMPOTENCY_CONFLICT may carry no further member (docs/protocol.md#accounts).
+ */
+export type ErrorParts<C extends ErrorCode> = [C] extends ['IDEMPOTENCY_CONFLICT']
+  ? { [name in keyof Rest | 'field' | 'suggestion']?: never }
+  : Rest & { suggestion: string } & ([Extract<C, Blaming>] extends [never]
+        ? { field?: string }
+        : { field: string })
+
+/** An error answer; `recovery` follows from the code. */
+export function adcpError<C extends ErrorCode>(code: C, message: string, parts: ErrorParts<C>): AdcpError {
+  return { code, message, recovery: ERROR_CODES[code], ...parts }
+}
 
 export type AnswerStatus = 'completed' | 'submitted' | 'working' | 'input-required' | 'rejected' | 'canceled'
 
@@ -32,7 +124,7 @@ export function howMany(count: number, noun: string): string {
   return `${count} ${count === 1 ? noun : `${noun.replace(/([^aeiou])y$/, '$1ie')}s`}`
 }
 
-/** The refusal of a request, with an error of the protocol (adcp/error.ts). */
+/** The refusal of a request, with an error of the protocol (adcp/answer.ts). */
 export function refuse<C extends ErrorCode>(code: C, message: string, parts: ErrorParts<C>): Refused {
   return { kind: 'refused', error: adcpError(code, message, parts) }
 }

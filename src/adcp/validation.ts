@@ -5,7 +5,7 @@
  */
 import { createRequire } from 'node:module'
 import type { Ajv, ErrorObject, Options, ValidateFunction } from 'ajv'
-import { type AdcpError, ERROR_CODES, type Issue } from './error.js'
+import { type AdcpError, ERROR_CODES, type Issue } from './answer.js'
 import { issueMessage, issueSuggestion, unionWords } from './issue-words.js'
 import type { Static, TSchema } from './type.js'
 

@@ -1,5 +1,5 @@
 /** Which release of the protocol an answer is given in (specification, "Versioning"; docs/protocol.md#versions). */
-import { type AdcpError, adcpError } from './error.js'
+import { type AdcpError, adcpError } from './answer.js'
 
 export const RELEASES = ['3.0', '3.1'] as const
 /**

@@ -2,28 +2,26 @@
  * Pages of an answer with its own order, for brief discovery and exact lookup alike (specification, "Limits"). The
  * first page stores the order for the others; each page shows its rows as the reader sees them at that moment.
  */
-import { type AdcpWarning, adcpError, type Refused } from '../adcp/error.js'
-import { BAD_CURSOR, type GetSignalsRequest, pageSizeOf, selectionOf } from '../adcp/requests/get-signals.js'
+import { type AdcpWarning, adcpError, type Refused } from '../adcp/answer.js'
+import { BAD_CURSOR, type GetSignalsRequest, pageSizeOf, selectionOf } from '../adcp/signal-requests.js'
 import type { Feed } from '../feed/feed.js'
 import type { Moment } from '../feed/layers.js'
 import { PAGE_BYTES } from '../feed/page.js'
 import type { Gap, Reader } from '../feed/query.js'
 import { WORDS } from '../snapshot/keys.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
-import { StorageUnavailable } from '../store/database/unavailable.js'
-import type { UpstreamStatus } from '../upstreams/agent/status.js'
-import { questionKey } from './brief.js'
-import { createGate, createRowPieces } from './ranking/answer-page.js'
-import { type Corpus, handleOf, hitOf, keyOf, sizeOf } from './ranking/hits.js'
-import type { Kept } from './ranking/kept.js'
+import { StorageUnavailable } from '../store/database/storage-work.js'
+import type { UpstreamStatus } from '../upstreams/agent/agent.js'
+import { questionKey, staleWarnings } from './brief.js'
+import { type Corpus, createGate, createRowPieces, handleOf, hitOf, keyOf, sizeOf } from './corpus.js'
 import {
+  type Kept,
   type KeptAnswer,
   keepRelevance,
   type Relevance,
   type ShownRelevance,
   shownRelevance,
-} from './ranking/order.js'
-import { staleWarnings } from './upstream-report.js'
+} from './kept.js'
 
 type AnswerPagesOptions = {
   feed: Pick<Feed, 'see'>

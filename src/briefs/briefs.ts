@@ -1,12 +1,10 @@
 /** Brief discovery as one part: what the composition root makes and the server asks. */
-
 import type { Destination } from '../adcp/signal.js'
 import { createTargetCheck, createWebhook } from '../events/webhook.js'
 import type { Feed } from '../feed/feed.js'
 import { type Resolved, resolveHandle } from '../feed/find-signal.js'
 import { type Health, incompleteOf } from '../feed/incomplete.js'
-import type { Reader } from '../feed/query.js'
-import type { Rates } from '../feed/rates.js'
+import type { Rates, Reader } from '../feed/query.js'
 import { signalPart } from '../merge/identity.js'
 import { type Clock, createDeadline, within } from '../net/clock.js'
 import type { EgressPolicy } from '../net/egress.js'
@@ -14,24 +12,23 @@ import type { Send } from '../net/send.js'
 import { createSearchHost } from '../search/search-host.js'
 import type { SynonymFile } from '../search/synonym-file.js'
 import { compileSynonyms } from '../search/synonyms.js'
-import { WEBHOOKS } from '../signing/profile.js'
 import { createSigner, type SigningKey } from '../signing/sign.js'
+import { WEBHOOKS } from '../signing/signature.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
-import { StorageUnavailable } from '../store/database/unavailable.js'
+import { StorageUnavailable } from '../store/database/storage-work.js'
 import type { Store } from '../store/store.js'
 import { createFanout } from '../upstreams/fanout.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
 import { createAnswerPages } from './answer-pages.js'
 import { accessOf, type BriefOptions, createBrief, isAskable } from './brief.js'
+import { gatherFindings } from './corpus.js'
 import { createDiscover, type DiscoverAnswer } from './discover.js'
 import { createHeldQuestions } from './held-questions.js'
+import { createKept } from './kept.js'
 import { createLater } from './later.js'
-import { createLearned } from './learned.js'
-import { createLookup, type LookupOptions } from './named-signals.js'
-import { gatherFindings } from './ranking/findings.js'
-import { createKept } from './ranking/kept.js'
-import { createLocal } from './ranking/local.js'
-import { createRanking } from './ranking/rank.js'
+import { createLocal } from './local.js'
+import { createLearned, createLookup, type LookupOptions } from './lookup.js'
+import { createRanking } from './rank.js'
 
 export type BriefsOptions = {
   feed: BriefOptions['feed'] & LookupOptions['feed'] & Pick<Feed, 'current'>
@@ -129,7 +126,7 @@ export function createBriefs(options: BriefsOptions) {
 
   const pages = createAnswerPages({ feed, kept, found, upstreams })
   const { statusesOf, silentRegistries } = upstreams
-  // Without statuses: an answer names each upstream that is missing from it (briefs/upstream-report.ts).
+  // Without statuses: an answer names each upstream that is missing from it (briefs/brief.ts).
   const health: Health = { statuses: () => [], statusesOf, silentRegistries }
   const answers = createDiscover({
     ...{ brief, pages, searchable, later },

@@ -2,11 +2,11 @@
  * Questions whose answer a test supplies: comply_test_controller forces them (comply_test_controller reference,
  * force_get_signals_arm and force_task_completion). Their tasks and notices are ordinary ones.
  */
-import { adcpError } from '../adcp/error.js'
-import type { GetSignalsRequest } from '../adcp/requests/get-signals.js'
-import { type PushConfig, type PushRules, readPushConfig } from '../events/push-config.js'
+import { adcpError } from '../adcp/answer.js'
+import type { GetSignalsRequest } from '../adcp/signal-requests.js'
+import { type PushConfig, type PushRules, readPushConfig } from '../events/webhook.js'
 import type { Reader } from '../feed/query.js'
-import { StorageUnavailable } from '../store/database/unavailable.js'
+import { StorageUnavailable } from '../store/database/storage-work.js'
 import type { Store } from '../store/store.js'
 import type { DiscoverAnswer } from './discover.js'
 import { noticeJob } from './notices.js'

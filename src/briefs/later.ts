@@ -3,27 +3,71 @@
  * answered, with a notice that is repeated until it is accepted (specification, "Events"). After a crash they continue:
  * upstreams that began a task are asked about it, the others are asked again, and a task that has ended never changes.
  */
-import { naturalKey } from '../activation/own-account.js'
-import { canonical } from '../activation/request-identity.js'
+import { canonical, naturalKey } from '../activation/identity.js'
+import { type AdcpError, adcpError } from '../adcp/answer.js'
 import type { AccountReference } from '../adcp/caller.js'
-import { type AdcpError, adcpError } from '../adcp/error.js'
-import type { GetSignalsRequest } from '../adcp/requests/get-signals.js'
 import type { Destination } from '../adcp/signal.js'
-import { type PushConfig, type PushRules, readPushConfig } from '../events/push-config.js'
-import type { Webhook } from '../events/webhook.js'
+import type { GetSignalsRequest } from '../adcp/signal-requests.js'
+import { type PushConfig, type PushRules, readPushConfig, type Webhook } from '../events/webhook.js'
 import type { Reader } from '../feed/query.js'
-import type { Clock } from '../net/clock.js'
-import { StorageUnavailable } from '../store/database/unavailable.js'
-import type { Held } from '../store/jobs/jobs.js'
-import { createWorker, type Worker } from '../store/jobs/worker.js'
+import { type Clock, pause } from '../net/clock.js'
+import { StorageUnavailable } from '../store/database/storage-work.js'
+import type { Held } from '../store/jobs.js'
 import type { TaskProgress } from '../store/records/tasks.js'
 import type { Store } from '../store/store.js'
+import { createWorker, type Worker } from '../store/worker.js'
+import type { AgentError } from '../upstreams/agent/agent.js'
+import { isTransient } from '../upstreams/agent/dialect.js'
+import { type Asked, answerSlice } from '../upstreams/fanout.js'
 import type { Slice } from '../upstreams/rows/slice.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
 import type { Brief, Inquiry, Ranked } from './brief.js'
 import type { DiscoverAnswer, Later } from './discover.js'
 import { createNotices, noticeJob } from './notices.js'
-import { createUpstreamTasks } from './upstream-tasks.js'
+
+const FIRST_PAUSE_MS = 500
+const LONGEST_PAUSE_MS = 15_000
+const CALL_MS = 30_000
+
+type UpstreamTask = { asked: Asked; taskId: string }
+type UpstreamTasksOptions = { call: Upstreams['call']; clock: Clock }
+
+const GOES_ON: ReadonlySet<unknown> = new Set(['submitted', 'working', 'input-required', 'auth-required'])
+
+/** An error that will pass, or a task that waits for a person, has not ended. */
+function hasTaskEnded(error: AgentError): boolean {
+  if (error.status !== undefined) return !GOES_ON.has(error.status)
+  return error.recovery !== 'transient' && !isTransient(error)
+}
+
+/** `call`: sends a task to an upstream. */
+function createUpstreamTasks({ call, clock }: UpstreamTasksOptions) {
+  /** The rows once the task is done; undefined when it failed, or when `until` (ms since the epoch) comes first. */
+  async function wait(
+    { asked, taskId }: UpstreamTask,
+    until: number,
+    signal: AbortSignal,
+  ): Promise<Slice | undefined> {
+    const args = { task_id: taskId, include_result: true }
+    for (let between = FIRST_PAUSE_MS; clock.now() < until && !signal.aborted; ) {
+      const outcome = await call(asked.id, 'get_task_status', args, {
+        deadline: Math.min(until, clock.now() + CALL_MS),
+        signal,
+        ...(asked.auth && { auth: asked.auth }),
+      })
+      if (outcome.kind === 'answer') {
+        const { status } = outcome.payload
+        if (status === 'completed') return answerSlice(asked, outcome.rows, clock.now())
+        if (!GOES_ON.has(status)) return undefined
+      } else if (outcome.kind === 'error' && hasTaskEnded(outcome.error)) return undefined
+      await pause(clock, Math.min(between, until - clock.now()), signal)
+      between = Math.min(LONGEST_PAUSE_MS, between * 2)
+    }
+    return undefined
+  }
+
+  return { wait }
+}
 
 /** After this time a question is answered with what has arrived. */
 const LONGEST_MS = 10 * 60_000

@@ -2,15 +2,14 @@
  * Tells callers that their task has ended, again and again until they accept the notice (specification, "Events"): for a
  * day, with growing pauses, across restarts, with the same bytes as long as the caller's grants are the same.
  */
-import { shownSignals } from '../activation/destination.js'
+import { shownSignals } from '../activation/holders.js'
 import type { Destination } from '../adcp/signal.js'
-import type { PushConfig } from '../events/push-config.js'
-import type { Webhook } from '../events/webhook.js'
+import type { PushConfig, Webhook } from '../events/webhook.js'
 import type { Clock } from '../net/clock.js'
-import type { Held, NewJob } from '../store/jobs/jobs.js'
-import { pauseAfter } from '../store/jobs/worker.js'
+import type { Held, NewJob } from '../store/jobs.js'
 import type { StoredTask } from '../store/records/tasks.js'
 import type { Store } from '../store/store.js'
+import { pauseAfter } from '../store/worker.js'
 
 const GIVE_UP_MS = 24 * 60 * 60_000
 const LONGEST_PAUSE_MS = 3_600_000

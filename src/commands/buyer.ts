@@ -1,9 +1,187 @@
-/** What a buyer asks of a running agent from the command line: signals in plain words, and the activation of one. */
+/**
+ * What a buyer asks of a running agent from the command line: its feed, as a table for people or JSON lines for machines,
+ * signals in plain words, and the activation of one.
+ */
 import { randomUUID } from 'node:crypto'
+import { Client } from '@modelcontextprotocol/sdk/client/index.js'
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
+import { howMany } from '../adcp/answer.js'
 import { forTerminal } from '../adcp/redaction.js'
-import { renderTable, tableWidth } from '../explain/text-table.js'
+import { renderTable, tableWidth } from '../explain/text.js'
 import { type Address, callTask } from './address.js'
-import { cells, type FeedRow, HEADER } from './feed.js'
+import { CommandFailure, createProgress } from './terminal.js'
+
+const PAGE = 100
+const MAX_RESTARTS = 10
+
+export type FeedRow = {
+  signal_agent_segment_id: string
+  name: string
+  signal_type: string
+  data_provider?: string
+  deployments: { is_live: boolean }[]
+  pricing_options?: Record<string, unknown>[]
+  ext?: { tributary?: { offers?: { upstream: string }[] } }
+  [field: string]: unknown
+}
+
+export type FeedPage = {
+  signals: FeedRow[]
+  version: string
+  total: number | undefined
+  /** The first page of a walk, or of one that had to start again. */
+  first: boolean
+  incomplete: { scope: string; description: string }[]
+}
+
+type FeedWalkOptions = {
+  url: string
+  token: string | undefined
+  filters: Record<string, unknown> | undefined
+}
+
+type Answer = {
+  status?: string
+  adcp_error?: { code: string; message: string }
+  signals?: FeedRow[]
+  wholesale_feed_version?: string
+  pagination?: { has_more: boolean; cursor?: string; total_count?: number }
+  incomplete?: FeedPage['incomplete']
+}
+
+async function connected(
+  client: Client,
+  transport: StreamableHTTPClientTransport,
+  url: string,
+): Promise<void> {
+  try {
+    await client.connect(transport)
+  } catch (error) {
+    const { code } = error as { code?: unknown }
+    if (code === 401) throw new CommandFailure(`${url} asks for a key; give one with --token`)
+    if (code === 403) throw new CommandFailure(`${url} does not accept this key; give another with --token`)
+    const cause = error instanceof Error && error.cause instanceof Error ? `: ${error.cause.message}` : ''
+    throw new CommandFailure(`${url} cannot be reached${cause}; is "tributary serve" running there?`)
+  }
+}
+
+/**
+ * The pages of one walk over a running feed, as any caller makes it: through the official MCP client, from the start again when
+ * the version moves (specification, "mid-pagination"). Throws `CommandFailure` when the feed cannot be reached, refuses, or keeps moving.
+ */
+export async function* walkFeed({ url, token, filters }: FeedWalkOptions): AsyncGenerator<FeedPage> {
+  const client = new Client({ name: 'tributary-feed', version: '1' })
+  const headers: Record<string, string> = token ? { authorization: `Bearer ${token}` } : {}
+  await connected(client, new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } }), url)
+  try {
+    let version: string | undefined
+    let cursor: string | undefined
+    for (let restarts = 0; restarts <= MAX_RESTARTS; ) {
+      const pagination = { max_results: PAGE, ...(cursor && { cursor }) }
+      const request = {
+        discovery_mode: 'wholesale',
+        adcp_version: '3.1',
+        pagination,
+        ...(filters && { filters }),
+      }
+      const result = await client.callTool({ name: 'get_signals', arguments: request })
+      const answer = result.structuredContent as Answer
+      if (answer.adcp_error)
+        throw new CommandFailure(`${answer.adcp_error.code}: ${answer.adcp_error.message}`)
+      const current = answer.wholesale_feed_version ?? ''
+      if (cursor && current !== version) {
+        cursor = undefined
+        restarts += 1
+        continue
+      }
+      const first = cursor === undefined
+      version = current
+      cursor = answer.pagination?.has_more ? answer.pagination.cursor : undefined
+      yield {
+        signals: answer.signals ?? [],
+        version,
+        total: answer.pagination?.total_count,
+        first,
+        incomplete: answer.incomplete ?? [],
+      }
+      if (!cursor) return
+    }
+    throw new CommandFailure('the feed changed during every walk; try again when its upstreams are quieter')
+  } finally {
+    await client.close()
+  }
+}
+
+export type FeedOptions = Address & {
+  filters: Record<string, unknown> | undefined
+  /** Rows the table shows; JSON lines are never cut. */
+  limit: number
+  json: boolean
+  out: NodeJS.WriteStream
+  err: NodeJS.WriteStream
+  now: () => number
+}
+
+/** Of a table of signals. */
+export const HEADER = ['signal', 'provider', 'type', 'live', 'lowest price', 'upstreams', 'handle']
+
+function price(options: FeedRow['pricing_options']): string {
+  if (!options) return '-'
+  const cpms = options.filter(({ model }) => model === 'cpm').sort((a, b) => Number(a.cpm) - Number(b.cpm))
+  const [cheapest] = cpms
+  if (cheapest) return `${cheapest.cpm} ${cheapest.currency} cpm`
+  return options.map(({ model }) => String(model)).join(', ')
+}
+
+/** One signal in the order of the header. */
+export function cells(row: FeedRow): string[] {
+  const live = row.deployments.filter(({ is_live }) => is_live).length
+  const upstreams = row.ext?.tributary?.offers?.map(({ upstream }) => upstream) ?? []
+  return [
+    row.name,
+    row.data_provider ?? '',
+    row.signal_type,
+    `${live} of ${row.deployments.length}`,
+    price(row.pricing_options),
+    [...new Set(upstreams)].join(', '),
+    row.signal_agent_segment_id,
+  ]
+}
+
+/** Prints the feed. Throws what the walk throws. */
+export async function printFeed({ base, out, err, json, limit, ...options }: FeedOptions): Promise<void> {
+  const url = `${base}/mcp`
+  const progress = createProgress(err, options.now)
+  let rows: FeedRow[] = []
+  let seen = 0
+  let last: FeedPage | undefined
+  try {
+    for await (const page of walkFeed({ url, token: options.token, filters: options.filters })) {
+      if (page.first) {
+        if (json && seen > 0)
+          throw new CommandFailure(
+            'the feed moved during the walk, so the lines above are stale; run it again',
+          )
+        rows = []
+        seen = 0
+      }
+      seen += page.signals.length
+      if (json) for (const row of page.signals) out.write(`${JSON.stringify(row)}\n`)
+      else rows.push(...page.signals.slice(0, Math.max(0, limit - rows.length)))
+      progress.show(`${seen} of ${page.total ?? '?'} signals`)
+      last = page
+    }
+  } finally {
+    progress.done()
+  }
+  if (json || !last) return
+  out.write(`${renderTable(HEADER, rows.map(cells), tableWidth(out))}\n\n`)
+  const cut = rows.length < seen ? `, the first ${rows.length} shown (--limit)` : ''
+  out.write(`${howMany(seen, 'signal')}${cut}, version ${last.version}\n`)
+  for (const { scope, description } of forTerminal(last.incomplete)) {
+    out.write(`incomplete (${scope}): ${description}\n`)
+  }
+}
 
 type Output = { json: boolean; out: NodeJS.WriteStream }
 

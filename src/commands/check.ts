@@ -1,11 +1,10 @@
 /** `tributary check`: what a configuration would federate and what not and why, before anybody is served with it. */
-
 import { howMany } from '../adcp/answer.js'
 import { forTerminal } from '../adcp/redaction.js'
 import { type CheckedUpstream, type CheckReport, checkConfig } from '../composition/check.js'
 import type { Config } from '../config/values.js'
 import { fileProblemText, problemText, whyNotMore } from '../explain/remedies.js'
-import { renderTable, tableWidth } from '../explain/text-table.js'
+import { renderTable, tableWidth } from '../explain/text.js'
 import type { Clock } from '../net/clock.js'
 import { CommandFailure, createProgress, EXIT } from './terminal.js'
 

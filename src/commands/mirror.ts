@@ -1,8 +1,8 @@
 /** `tributary mirror`: a copy of a feed in a folder or a database, kept current until it is told to end. */
 import { howMany } from '../adcp/answer.js'
 import { forTerminal } from '../adcp/redaction.js'
+import type { FeedReading } from '../mirror/feed-client.js'
 import { type FeedMirrorOptions, openFeedMirror } from '../mirror/mirror.js'
-import type { FeedReading } from '../mirror/reading.js'
 import { CommandFailure } from './terminal.js'
 
 export type MirrorCommand = Pick<

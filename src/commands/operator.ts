@@ -4,8 +4,7 @@ import { text } from 'node:stream/consumers'
 
 import { forTerminal } from '../adcp/redaction.js'
 import type { Explanation } from '../explain/explain.js'
-import { explanationText } from '../explain/text.js'
-import { renderTable, tableWidth } from '../explain/text-table.js'
+import { explanationText, renderTable, tableWidth } from '../explain/text.js'
 import { addressOf, type Target } from './address.js'
 import { CommandFailure, EXIT } from './terminal.js'
 

@@ -1,19 +1,18 @@
 /** `tributary serve`: runs the federation until it is told to stop, and says at the start what each upstream gave. */
-
 import { readFile } from 'node:fs/promises'
 import { howMany } from '../adcp/answer.js'
-import { createReload } from '../composition/configuration/reload.js'
 import { type Federation, startFederation } from '../composition/federation.js'
+import { createReload } from '../composition/running-config.js'
 import { loadConfig } from '../config/load.js'
 import type { Config } from '../config/values.js'
-import type { Contribution } from '../explain/contributions.js'
 import { whyNotMore } from '../explain/remedies.js'
-import { renderTable, tableWidth } from '../explain/text-table.js'
+import { renderTable, tableWidth } from '../explain/text.js'
+import type { Contribution } from '../explain/upstream.js'
 import { systemClock } from '../net/clock.js'
 import { createLog, levelOn } from '../operations/log.js'
 import { loadRareCode } from '../server/app.js'
-import { StorageUnavailable } from '../store/database/unavailable.js'
-import { notesOf, rowsRead, type UpstreamStatus } from '../upstreams/agent/status.js'
+import { StorageUnavailable } from '../store/database/storage-work.js'
+import { notesOf, rowsRead, type UpstreamStatus } from '../upstreams/agent/agent.js'
 import { CommandFailure, createProgress } from './terminal.js'
 
 /** What each upstream gives to the feed and why not more, in words: for the start table and the console. */

@@ -1,10 +1,18 @@
-/** `tributary move-storage`: the whole state to another storage, for one server that becomes several (docs/storage.md). */
-
+/**
+ * What is done with a storage itself: `tributary ledger` prints what was activated and deactivated, by whom, where, and what
+ * came of it, newest first; `tributary move-storage` brings the whole state to another storage, for one server that becomes
+ * several (docs/storage.md).
+ */
 import { access } from 'node:fs/promises'
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { howMany } from '../adcp/answer.js'
 import type { Config } from '../config/values.js'
-import { renderTable, tableWidth } from '../explain/text-table.js'
+import { renderTable, tableWidth } from '../explain/text.js'
 import { databaseFile, storageFolder } from '../store/database/folder.js'
+import { StorageUnavailable } from '../store/database/storage-work.js'
 import { moveStore } from '../store/move-store.js'
+import { type Entry, type LedgerFilter, ledgerEntries } from '../store/records/ledger.js'
 import { openStore, type Store } from '../store/store.js'
 import { CommandFailure } from './terminal.js'
 
@@ -48,5 +56,86 @@ export async function moveStorage({ config, to, json, out, err, now }: MoveStora
     throw new CommandFailure(error instanceof Error ? error.message : String(error))
   } finally {
     for (const store of opened) await store.close()
+  }
+}
+
+export type LedgerCommand = {
+  config: Config
+  filter: LedgerFilter
+  /** Entries shown. Default: 50 in a table, all of them as JSON lines. */
+  limit: number | undefined
+  json: boolean
+  out: NodeJS.WriteStream
+  err: NodeJS.WriteStream
+  now: () => number
+}
+
+const TABLE_ENTRIES = 50
+const LEDGER_HEADER = ['when', 'caller', 'action', 'outcome', 'upstream', 'destinations', 'handle']
+
+function destinationText(destination: unknown): string {
+  const { platform, agent_url, account } = destination as Record<string, string | undefined>
+  return `${platform ?? agent_url ?? '?'}${account ? ` (${account})` : ''}`
+}
+
+function ledgerCells(entry: Entry): string[] {
+  const { createdAt, caller, action, outcome, upstream, destinations, handle } = entry
+  const when = new Date(createdAt).toISOString().slice(0, 19).replace('T', ' ')
+  return [when, caller, action, outcome, upstream, destinations.map(destinationText).join(', '), handle]
+}
+
+async function* taken(entries: AsyncIterable<Entry>, limit: number): AsyncGenerator<string> {
+  let count = 0
+  for await (const entry of entries) {
+    if (count === limit) return
+    count += 1
+    yield `${JSON.stringify(entry)}\n`
+  }
+}
+
+/** As fast as they are read, so that a ledger of any length fits; a reader that has enough (`head`) may leave. */
+async function printLines(
+  entries: AsyncIterable<Entry>,
+  limit: number,
+  out: NodeJS.WriteStream,
+): Promise<void> {
+  try {
+    await pipeline(Readable.from(taken(entries, limit)), out, { end: false })
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EPIPE') throw error
+  }
+}
+
+/** Prints entries that match, also while a server runs on the same storage. */
+export async function printLedger({
+  config,
+  filter,
+  json,
+  limit = json ? Number.POSITIVE_INFINITY : TABLE_ENTRIES,
+  out,
+  err,
+  now,
+}: LedgerCommand): Promise<void> {
+  await requireStorage(config)
+  const onProblem = (problem: string) => err.write(`tributary: ${problem}\n`)
+  const store = await openStore({ ...config.storage, now, whileInUse: true, onProblem }).catch(
+    (error: unknown) => {
+      throw error instanceof StorageUnavailable ? new CommandFailure(`storage.url: ${error.message}`) : error
+    },
+  )
+  try {
+    const entries = ledgerEntries(store.ledger, filter)
+    if (json) return await printLines(entries, limit, out)
+    const shown: Entry[] = []
+    let more = false
+    for await (const entry of entries) {
+      more = shown.length === limit
+      if (more) break
+      shown.push(entry)
+    }
+    out.write(`${renderTable(LEDGER_HEADER, shown.map(ledgerCells), tableWidth(out))}\n\n`)
+    out.write(`${howMany(shown.length, 'entry')}${more ? ', the newest of more (--limit)' : ''}\n`)
+  } finally {
+    await store.close()
   }
 }

@@ -1,3 +1,74 @@
+/**
+ * The terminal: option values as the commands want them, where a wrong one is named with what was expected; exit codes
+ * (docs/operations.md); the one way a command ends badly, a sentence that says what to do next; and a line that says how far
+ * it is.
+ */
+import { InvalidArgumentError } from 'commander'
+import { parseDuration } from '../adcp/duration.js'
+
+/** Reads whole numbers from `minimum` to `maximum`, both included. Throws `InvalidArgumentError` for any other text. */
+export function wholeNumber(minimum: number, maximum: number) {
+  return (text: string): number => {
+    const number = Number(text)
+    if (Number.isInteger(number) && number >= minimum && number <= maximum) return number
+    throw new InvalidArgumentError(`expected a whole number from ${minimum} to ${maximum}`)
+  }
+}
+
+/** The object that a JSON text is. Throws `InvalidArgumentError` for any other text. */
+export function jsonObject(text: string): Record<string, unknown> {
+  try {
+    const value: unknown = JSON.parse(text)
+    if (value && typeof value === 'object' && !Array.isArray(value)) return value as Record<string, unknown>
+  } catch {
+    // reported below, with what was expected
+  }
+  throw new InvalidArgumentError('expected a JSON object such as {"catalog_types":["marketplace"]}')
+}
+
+/** `a,b` as a list without empty names. */
+export function names(text: string): string[] {
+  const list = text
+    .split(',')
+    .map((name) => name.trim())
+    .filter((name) => name !== '')
+  if (list.length > 0) return list
+  throw new InvalidArgumentError('expected names with commas between them')
+}
+
+/** Reads one of the words. Throws `InvalidArgumentError` for any other text. */
+export function oneOf<W extends string>(words: readonly W[]) {
+  return (text: string): W => {
+    const word = words.find((each) => each === text)
+    if (word !== undefined) return word
+    throw new InvalidArgumentError(`expected ${words.join(', ')}`)
+  }
+}
+
+/** A time such as `30s` or `5m` in ms, a second at least. */
+export function duration(text: string): number {
+  const ms = /^\d+(ms|s|m|h|d)$/.test(text) ? parseDuration(text) : 0
+  if (ms >= 1_000) return ms
+  throw new InvalidArgumentError('expected a time of at least a second, such as 30s or 5m')
+}
+
+/** A moment as ms since the epoch: a date, or how long ago (`90m`, `24h`, `7d`). */
+export function moment(now: () => number) {
+  return (text: string): number => {
+    const ms = /^\d+[mhd]$/.test(text) ? now() - parseDuration(text) : Date.parse(text)
+    if (Number.isFinite(ms)) return ms
+    throw new InvalidArgumentError('expected a date such as 2026-11-20 or an age such as 24h')
+  }
+}
+
+/** `platform:NAME` or `agent:URL`, as a destination of the protocol. */
+export function destination(text: string): { type: string } {
+  const [, type, place = ''] = /^(platform|agent):(.+)$/.exec(text) ?? []
+  if (type === 'platform') return { type, ...{ platform: place } }
+  if (type === 'agent' && URL.canParse(place)) return { type, ...{ agent_url: place } }
+  throw new InvalidArgumentError('expected platform:NAME or agent:URL')
+}
+
 /** Exit codes (docs/operations.md) and the one way a command ends badly: a sentence that says what to do next. */
 export const EXIT = { failed: 1, usage: 2, config: 3, incomplete: 4 } as const
 

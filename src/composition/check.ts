@@ -2,27 +2,24 @@
  * What a configuration would federate, found out once and without serving: every registry, upstream and provider is
  * asked, nothing is written, and each missing part has its reason (`tributary check`).
  */
-
 import { pino } from 'pino'
 import { howMany } from '../adcp/answer.js'
 import { shownUrl } from '../adcp/redaction.js'
 import type { Providers } from '../authz/provider/providers.js'
 import type { Config } from '../config/values.js'
-import { type Contribution, contributions } from '../explain/contributions.js'
+import { type Contribution, contributionsOf } from '../explain/upstream.js'
 import type { Clock } from '../net/clock.js'
+import { drained } from '../process/portions.js'
 import { buildSnapshot } from '../snapshot/builder.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
-import { drained } from '../threads/portions.js'
-import { type AgentDescription, describeAgent } from '../upstreams/agent/dialect/described.js'
-import { notesOf, rowsRead, type UpstreamStatus } from '../upstreams/agent/status.js'
+import { notesOf, rowsRead, type UpstreamStatus } from '../upstreams/agent/agent.js'
+import { type AgentDescription, describeAgent } from '../upstreams/agent/dialect-described.js'
 import type { Roster } from '../upstreams/roster/roster.js'
-import { createPassingBlobs } from '../upstreams/rows/blobs.js'
+import { createPassingBlobs } from '../upstreams/rows/storage.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
 import { type FirstLook, firstLooks } from './first-looks.js'
-import { createSources } from './sources/sources.js'
-import { isSettled, opening } from './start/opening.js'
-import { createStack } from './start/stack.js'
-import { openWayOut } from './start/way-out.js'
+import { createStack, openWayOut } from './foundation.js'
+import { createSources, isSettled, opening } from './sources.js'
 
 const POLL_MS = 50
 
@@ -201,7 +198,7 @@ export async function checkConfig(options: CheckOptions): Promise<CheckReport> {
     const report = reportOf(
       config,
       { opened, upstreams, providers, snapshot },
-      drained(contributions(snapshot, judge)),
+      drained(contributionsOf(snapshot, judge)),
     )
     const dialect = upstream === undefined ? undefined : upstreams.dialectOf(upstream)
     return { ...report, ...(dialect && { speaks: describeAgent(dialect) }) }

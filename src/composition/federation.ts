@@ -7,21 +7,31 @@ import type { FastifyInstance } from 'fastify'
 import { type ActivationOptions, createActivation } from '../activation/activation.js'
 import { overlayName } from '../config/callers.js'
 import type { Config } from '../config/values.js'
-import type { Contribution } from '../explain/contributions.js'
+import type { Contribution } from '../explain/upstream.js'
 import { createFeed, type Feed } from '../feed/feed.js'
 import type { Reader } from '../feed/query.js'
 import { createOperations, type Operations } from '../operations/operations.js'
 import { createAdmission } from '../server/door/admission.js'
-import type { UpstreamStatus } from '../upstreams/agent/status.js'
-import { credentialOf, declaredAccountsOf } from './configuration/account-settings.js'
-import { admissionSettings, nonceCheck, settledAtStart, upstreamsSettings } from './configuration/settings.js'
+import type { UpstreamStatus } from '../upstreams/agent/agent.js'
 import { createFeedEvents } from './feed-events.js'
-import { createPublishing, type Publishing } from './publishing/publishing.js'
+import {
+  createStack,
+  type Foundation,
+  type FoundationOptions,
+  layFoundation,
+  type Stack,
+} from './foundation.js'
+import { createPublishing, type Publishing } from './publishing.js'
 import { openServer } from './serving.js'
-import { createSources, type Sources } from './sources/sources.js'
-import { type Foundation, type FoundationOptions, layFoundation } from './start/foundation.js'
-import { opening } from './start/opening.js'
-import { createStack, type Stack } from './start/stack.js'
+import {
+  admissionSettings,
+  credentialOf,
+  declaredAccountsOf,
+  nonceCheck,
+  settledAtStart,
+  upstreamsSettings,
+} from './settings.js'
+import { createSources, opening, type Sources } from './sources.js'
 
 /** A walk that takes longer, or for whose snapshot there is no memory, starts again. */
 const RETAIN = { ms: 15 * 60_000, bytes: 1024 ** 3 }

@@ -3,7 +3,6 @@ import { randomUUID } from 'node:crypto'
 import { overlayName } from '../config/callers.js'
 import type { Config } from '../config/values.js'
 import { type Announcer, createAnnouncer } from '../events/announcer.js'
-import { createChallenge } from '../events/challenge.js'
 import {
   createListener,
   type HeardOutcome,
@@ -11,21 +10,20 @@ import {
   type Listener,
   type Teller,
 } from '../events/listener.js'
-import { createSenderKeys } from '../events/sender-keys.js'
+import { createSenderKeys } from '../events/receiver.js'
 import { createStandings, type Eyes } from '../events/standings.js'
-import { createSubscriptions, type Subscribing } from '../events/subscriptions.js'
+import { createChallenge, createSubscriptions, type Subscribing } from '../events/subscriptions.js'
 import { createWebhook, webhookPolicy } from '../events/webhook.js'
-import { inventoryOf } from '../explain/contributions.js'
+import { inventoryOf } from '../explain/upstream.js'
 import type { Feed } from '../feed/feed.js'
 import type { Reader } from '../feed/query.js'
-import { WEBHOOKS } from '../signing/profile.js'
-import { createReplayGuard } from '../signing/replay.js'
 import { createSigner } from '../signing/sign.js'
+import { WEBHOOKS } from '../signing/signature.js'
+import { createReplayGuard } from '../signing/verify.js'
 import type { DeclaredAccounts } from '../tasks/read-account.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
-import { nonceCheck, signingFacts, upstreamsSettings } from './configuration/settings.js'
-import type { Foundation } from './start/foundation.js'
-import type { Stack } from './start/stack.js'
+import type { Foundation, Stack } from './foundation.js'
+import { nonceCheck, signingFacts, upstreamsSettings } from './settings.js'
 
 type FeedEventsOptions = {
   foundation: Foundation

@@ -1,29 +1,77 @@
-/** The server over all other parts: who may come in, the tasks, the console, what operators can do. */
+/**
+ * The server over all other parts: who may come in, the tasks, the console, what operators can do. Its agent card and its
+ * signed identity name the address where it listens, so that is known before. On its way out of service it first says that
+ * it is not ready, and answers all the same for so long.
+ */
+import { once } from 'node:events'
+import { type AddressInfo, createServer } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 import type { Activation } from '../activation/activation.js'
+import type { Config } from '../config/values.js'
 import { readAssets } from '../console/assets.js'
 import { createConsole } from '../console/console.js'
 import type { Feed } from '../feed/feed.js'
+import { type Clock, pause } from '../net/clock.js'
 import type { Operations } from '../operations/operations.js'
 import { isTracing, traceRequests } from '../operations/tracing.js'
-import { createSharedTasks } from '../server/a2a/a2a-shared.js'
-import { createServer, type ServerOptions } from '../server/app.js'
+import { createApp, type ServerOptions } from '../server/app.js'
 import type { Admission } from '../server/door/admission.js'
+import { createSharedTasks } from '../server/transports/a2a-tasks.js'
 import { activateSignal } from '../tasks/activate-signal.js'
+import { createTestController, scenariosOf } from '../tasks/comply-test-controller.js'
 import { getTaskStatus } from '../tasks/get-task-status.js'
 import { listAccounts } from '../tasks/list-accounts.js'
 import { listTasks } from '../tasks/list-tasks.js'
 import type { DeclaredAccounts } from '../tasks/read-account.js'
 import { reportUsage } from '../tasks/report-usage.js'
 import { syncAccounts } from '../tasks/sync-accounts.js'
-import { createTestController, scenariosOf } from '../tasks/testing/test-controller.js'
-import { ACTIONS, createActions } from './actions/actions.js'
+import { ACTIONS, createActions } from './actions.js'
 import { type FeedEvents, factsOf } from './feed-events.js'
-import type { Publishing } from './publishing/publishing.js'
-import type { Sources } from './sources/sources.js'
-import type { Foundation } from './start/foundation.js'
-import { createDraining, listening } from './start/own-address.js'
-import type { Stack } from './start/stack.js'
+import type { Foundation, Stack } from './foundation.js'
+import type { Publishing } from './publishing.js'
+import type { Sources } from './sources.js'
+
+async function freePort(host: string): Promise<number> {
+  const probe = createServer().listen(0, host)
+  await once(probe, 'listening')
+  const { port } = probe.address() as AddressInfo
+  probe.close()
+  await once(probe, 'close')
+  return port
+}
+
+/**
+ * Builds the server for its public url and listens. Throws when the address cannot be listened on.
+ * With port 0 a free port is looked up; when another process takes it first, the server is built for the next one.
+ */
+export async function listening(
+  { host, port, publicUrl }: Pick<Config['listen'], 'host' | 'port' | 'publicUrl'>,
+  build: (publicUrl: string) => FastifyInstance,
+): Promise<{ app: FastifyInstance; url: string }> {
+  for (;;) {
+    const own = port === 0 ? await freePort(host) : port
+    const app = build(publicUrl ?? `http://${host}:${own}`)
+    try {
+      return { app, url: await app.listen({ host, port: own }) }
+    } catch (error) {
+      await app.close()
+      if (port !== 0 || (error as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw error
+    }
+  }
+}
+
+/** `ms`: how long load balancers are given to see it. */
+function createDraining(clock: Clock, ms: number) {
+  let hasBegun = false
+  return {
+    hasBegun: () => hasBegun,
+    /** Resolves when whoever sends requests has had the time to look. */
+    async drain(): Promise<void> {
+      hasBegun = true
+      await pause(clock, ms)
+    },
+  }
+}
 
 const TASKS = [activateSignal, reportUsage, getTaskStatus, listTasks, listAccounts, syncAccounts]
 
@@ -107,7 +155,7 @@ export async function openServer(options: ServingOptions, stack: Stack) {
 
   function build(publicUrl: string): FastifyInstance {
     options.onPublicUrl(publicUrl)
-    const server = createServer({
+    const server = createApp({
       ...{ publicUrl, version, feed, upstreams: sources.upstreams, log, hooked: isTracing() },
       now: clock.now,
       ...served,

@@ -1,17 +1,23 @@
-/** The callers of a configuration, with their accounts and credentials bound to upstreams. */
+/**
+ * The callers of a configuration, with their accounts and credentials bound to upstreams, and the rules on them: keys that
+ * nobody can use, and names that mean no upstream.
+ */
 import type { AccountReference } from '../adcp/caller.js'
-import { nearest } from '../adcp/nearest.js'
+import { nearest } from '../adcp/issue-words.js'
 import type { Destination } from '../adcp/signal.js'
-import { agentUrlOf } from '../adcp/url.js'
-import type { Jwk } from '../signing/key.js'
+import { agentUrlOf, canonicalUrl } from '../adcp/url.js'
+import { isUsable, type Jwk } from '../signing/key.js'
+import { ALGORITHMS, REQUESTS } from '../signing/signature.js'
 import type { Auth } from '../upstreams/agent/agent.js'
+import { authRules, calledUrlRule } from './address-rules.js'
+import type { ConfigPath, Rule } from './problem.js'
 import type { AuthEntry, ConfigFile } from './schema.js'
 
 /**
  * Which upstream a caller's `accounts` and `credentials` mean. A name is bound to one canonical url when the
  * configuration is read, so that no agent that appears later can take it (docs/decisions.md#identity).
  */
-export type UpstreamNames = {
+type UpstreamNames = {
   /** The canonical url that is meant; undefined when the name is neither a configured upstream's id nor a url. */
   agentUrl(name: string): string | undefined
   /** The names that were probably meant, nearest first. */
@@ -23,7 +29,7 @@ function bare(url: string): string {
   return url.replace(/^https?:\/\//, '')
 }
 
-export function upstreamNames(upstreams: ConfigFile['upstreams'] = []): UpstreamNames {
+function upstreamNames(upstreams: ConfigFile['upstreams'] = []): UpstreamNames {
   const byId = new Map(upstreams.flatMap(({ id, url }) => (id === undefined ? [] : [[id, url] as const])))
   const spoken = new Map(upstreams.map(({ id, url }) => [id ?? bare(url), id ?? url]))
   return {
@@ -128,4 +134,102 @@ export function overlayName(callerId: string, accountId: string): string {
 /** The caller with the account of that name, and the caller's own id for it. */
 export function accountNamed(name: string): [caller: string, account: string] {
   return JSON.parse(name) as [string, string]
+}
+
+const ANONYMOUS = 'anonymous'
+
+function* boundNames(named: Readonly<Record<string, unknown>>, names: UpstreamNames, at: ConfigPath): Rule {
+  const bound = new Map<string, string>()
+  for (const name of Object.keys(named)) {
+    const agentUrl = names.agentUrl(name)
+    const got = JSON.stringify(name)
+    const known = agentUrl === undefined ? undefined : bound.get(agentUrl)
+    if (agentUrl === undefined) {
+      const near = names.near(name).map((one) => JSON.stringify(one))
+      const meant = near.length > 0 ? `; did you mean ${near.join(' or ')}?` : ''
+      yield {
+        at: [...at, name],
+        expected: "the id of one of upstreams[], or an agent's url",
+        got: got + meant,
+      }
+    } else if (known !== undefined) {
+      yield { at: [...at, name], expected: `an upstream that ${JSON.stringify(known)} does not name`, got }
+    } else bound.set(agentUrl, name)
+  }
+}
+
+type WrittenSigning = NonNullable<NonNullable<ConfigFile['callers']>['keys']>[number]['signing']
+
+/** Keys that can sign requests, each with an id that no other key of the file has. */
+function* signingRules(signing: WrittenSigning, seen: Set<string>, at: ConfigPath): Rule {
+  if (!signing) return
+  const { jwks, jwks_url: url } = signing
+  if ((jwks === undefined) === (url === undefined)) {
+    yield { at, expected: 'one of jwks and jwks_url', got: jwks ? 'both' : 'neither' }
+  }
+  for (const [index, key] of (jwks?.keys ?? []).entries()) {
+    const place: ConfigPath = [...at, 'jwks', 'keys', index]
+    if (!ALGORITHMS.some((algorithm) => isUsable(key, algorithm, REQUESTS.keyUses))) {
+      const expected =
+        'a public Ed25519 or P-256 key with alg, use sig, key_ops verify and adcp_use request-signing'
+      yield { at: place, expected, got: 'another key' }
+    } else if ('d' in key) yield { at: place, expected: 'a public key', got: 'a private one' }
+    if (typeof key.kid !== 'string' || key.kid === '' || seen.has(key.kid)) {
+      yield { at: [...place, 'kid'], expected: 'an id that no other key has' }
+    }
+    seen.add(String(key.kid))
+  }
+}
+
+type Grant = NonNullable<
+  NonNullable<NonNullable<ConfigFile['callers']>['keys']>[number]['destinations']
+>[number]
+
+/** A destination that means one place, and that a deployment can be on. */
+function* grantRules(grant: Grant, at: ConfigPath): Rule {
+  const { type, agent_url: url } = grant
+  const [needed, other] =
+    type === 'platform' ? (['platform', 'agent_url'] as const) : (['agent_url', 'platform'] as const)
+  if (!grant[needed]) yield { at: [...at, needed], expected: `${needed}, as type is ${type}` }
+  if (grant[other] !== undefined) yield { at: [...at, other], expected: `no ${other}, as type is ${type}` }
+  else if (url !== undefined && !canonicalUrl(url))
+    yield { at: [...at, 'agent_url'], expected: "an agent's url" }
+}
+
+export function* callerRules({ callers, upstreams }: ConfigFile): Rule {
+  const names = upstreamNames(upstreams)
+  yield* calledUrlRule(callers?.jwt?.jwks_url, ['callers', 'jwt', 'jwks_url'])
+  const ids = new Set<string>()
+  const digests = new Set<string>()
+  const keyIds = new Set<string>()
+  for (const [index, key] of (callers?.keys ?? []).entries()) {
+    const at: ConfigPath = ['callers', 'keys', index]
+    if (key.id === ANONYMOUS)
+      yield { at: [...at, 'id'], expected: 'another id: callers without a key go by it' }
+    if (ids.has(key.id)) yield { at: [...at, 'id'], expected: 'an id that no other key has' }
+    ids.add(key.id)
+    const digest = key.token_sha256?.toLowerCase()
+    yield* calledUrlRule(key.signing?.jwks_url, [...at, 'signing', 'jwks_url'])
+    yield* signingRules(key.signing, keyIds, [...at, 'signing'])
+    if (!digest && !callers?.jwt && !key.signing) {
+      yield {
+        at: [...at, 'token_sha256'],
+        expected: '64 hex digits, as callers.jwt is not configured and it signs nothing',
+      }
+    }
+    if (digest && digests.has(digest)) {
+      yield { at: [...at, 'token_sha256'], expected: 'a token that no other key has' }
+    }
+    if (digest) digests.add(digest)
+    for (const [account, references] of Object.entries(key.accounts ?? {})) {
+      yield* boundNames(references, names, [...at, 'accounts', account])
+    }
+    yield* boundNames(key.credentials ?? {}, names, [...at, 'credentials'])
+    for (const [name, entry] of Object.entries(key.credentials ?? {})) {
+      yield* authRules(entry, [...at, 'credentials', name])
+    }
+    for (const [place, grant] of (key.destinations ?? []).entries()) {
+      yield* grantRules(grant, [...at, 'destinations', place])
+    }
+  }
 }

@@ -1,6 +1,6 @@
 /** What is wrong with a configuration: where in the file, what was expected, what came. Never a secret's value. */
 import type { ErrorObject } from 'ajv'
-import { nearest } from '../adcp/nearest.js'
+import { nearest } from '../adcp/issue-words.js'
 
 export type ConfigProblem = { path: string; line?: number; expected: string; got: string }
 

@@ -1,23 +1,76 @@
 /**
- * The configuration as the product uses it (docs/configuration.md): types, defaults, and the way from the file to
- * them.
+ * The configuration as the product uses it (docs/configuration.md): types, defaults, and the way from the file to them. With
+ * it goes what operators may look at: the file as it says it, without secrets, and with urls that have no user, password or
+ * credentials in their query.
  */
-
+import { createPrivateKey, type KeyObject } from 'node:crypto'
+import { stringify } from 'yaml'
 import { parseDuration } from '../adcp/duration.js'
+import { isRecord } from '../adcp/json.js'
+import { redacted, shownUrl } from '../adcp/redaction.js'
 import { canonicalUrl } from '../adcp/url.js'
 import type { Preview } from '../adcp/version.js'
 import type { PolicySettings } from '../authz/rules/verdict.js'
-import type { Rates } from '../feed/rates.js'
+import type { Rates } from '../feed/query.js'
 import type { Retention } from '../store/expiry.js'
 import type { Auth } from '../upstreams/agent/agent.js'
 import type { RosterPolicy } from '../upstreams/roster/roster.js'
 import { type CallerSettings, toAuth, toCallers } from './callers.js'
-import { type Limits, toLimits } from './limits.js'
-import { toRetention } from './retention.js'
+import { DEFAULT_TIMES, defaultDrain, type Limits, toLimits, toRetention } from './quantities.js'
 import type { ConfigFile } from './schema.js'
-import { readSigningKey, type SigningKeySetting } from './signing-key.js'
-import { DEFAULT_TIMES, defaultDrain } from './times.js'
-import { writtenConfig } from './written-config.js'
+
+type SigningKeySetting = { keyId: string; privateKey: KeyObject }
+
+/** What the configuration file holds: a JSON Web Key as text, or an id with a key in PEM. */
+type SigningKeyEntry = string | { id: string; private_key: string }
+
+function isOfWebhookProfile(key: KeyObject): boolean {
+  const { asymmetricKeyType: type, asymmetricKeyDetails: details } = key
+  return type === 'ed25519' || (type === 'ec' && details?.namedCurve === 'prime256v1')
+}
+
+function keyIn(entry: SigningKeyEntry): SigningKeySetting | undefined {
+  if (typeof entry !== 'string') {
+    return { keyId: entry.id, privateKey: createPrivateKey(entry.private_key) }
+  }
+  const key = JSON.parse(entry) as { kid?: unknown }
+  if (typeof key.kid !== 'string' || key.kid === '') return undefined
+  return { keyId: key.kid, privateKey: createPrivateKey({ key, format: 'jwk' }) }
+}
+
+/** Undefined when it is no private Ed25519 or P-256 key with an id: the algorithms of the webhook profile. */
+export function readSigningKey(entry: SigningKeyEntry): SigningKeySetting | undefined {
+  try {
+    const found = keyIn(entry)
+    return found && isOfWebhookProfile(found.privateKey) ? found : undefined
+  } catch {
+    return undefined // whatever is wrong with it, it is not such a key
+  }
+}
+
+const SECRET_MARK = '[secret]'
+
+/** Members whose value is a secret, or proves one, at any depth. */
+const SECRETS = new Set(['token', 'token_sha256', 'value', 'private_key', 'signing_key', 'jwks'])
+/** Members whose own members all may be secrets: headers, whose names people need not keep to. */
+const HOLDERS = new Set(['headers'])
+
+function isSecret(name: string, parent: string): boolean {
+  return SECRETS.has(name) || HOLDERS.has(parent) || (parent === 'storage' && name === 'key')
+}
+
+function shownSetting(value: unknown, name: string, parent: string): unknown {
+  if (isSecret(name, parent)) return SECRET_MARK
+  if (typeof value === 'string') return URL.canParse(value) ? shownUrl(value) : redacted(value)
+  if (Array.isArray(value)) return value.map((each) => shownSetting(each, '', name))
+  if (!isRecord(value)) return value
+  return Object.fromEntries(Object.entries(value).map(([key, held]) => [key, shownSetting(held, key, name)]))
+}
+
+/** Gives YAML. Variables of the environment are filled in, as the server uses them. */
+function writtenConfig(file: ConfigFile): string {
+  return stringify(shownSetting(file, '', ''), { lineWidth: 0 })
+}
 
 export type Config = {
   file: string

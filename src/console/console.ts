@@ -1,23 +1,177 @@
 /**
- * The console: one page for whoever runs Tributary or buys from it, and the JSON that the page reads (docs/console.md).
- * Everything it shows is what the caller whose key is given may see.
+ * The console: one page for whoever runs Tributary or buys from it, and the JSON that the page reads (docs/console.md): what
+ * operators look at and do, and a live stream that tells open pages to ask again. Everything it shows is what the caller
+ * whose key is given may see.
  */
-import type { FastifyInstance } from 'fastify'
-import type { Rates } from '../feed/rates.js'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { Caller } from '../adcp/caller.js'
+import { isRecord, tryParseJson } from '../adcp/json.js'
+import type { Rates } from '../feed/query.js'
 import type { Clock } from '../net/clock.js'
 import type { Searchable } from '../search/search-host.js'
 import type { Admission } from '../server/door/admission.js'
-import type { Door } from '../server/door/door.js'
-import { type ActionRoutesOptions, addActionRoutes } from './action-routes.js'
+import { busy, type Door, refusePlainly } from '../server/door/door.js'
+import type { AuditEntry } from '../store/records/history.js'
 import { type Asset, addAssets } from './assets.js'
-import { createEntrance, type Entrance, type EntranceOptions } from './entrance.js'
+import { addSignIn, createEntrance, createSessions, type Entrance, type EntranceOptions } from './entrance.js'
+import { createFind } from './feed-question.js'
 import { addFeedRoutes } from './feed-routes.js'
-import { createFind } from './find.js'
-import { addLive } from './live.js'
 import { addOpenApi } from './openapi.js'
-import { createSessions } from './session.js'
-import { addSignIn } from './sign-in.js'
 import { addSignalRoute, type SignalRouteOptions } from './signal-route.js'
+
+const MOST_ENTRIES = 500 // entries of the log
+
+type ActionRoutesOptions = {
+  entrance: Entrance
+  /** Names of all actions. */
+  actions: readonly string[]
+  /**
+   * Does `action` to `subject` for the caller `who`. `until: 'reload'`: it holds until the configuration is read again.
+   * `unknown`: nothing is called `subject`.
+   */
+  act(
+    action: string,
+    subject: string,
+    who: string,
+  ): Promise<{ kind: 'done'; until?: string } | { kind: 'unknown' } | { kind: 'refused'; reason: string }>
+  audit: { last(limit: number): Promise<(AuditEntry & { at: number })[]> }
+}
+
+/** `POST /console/api/actions` and `GET /console/api/audit`, for operators (docs/console.md). */
+export function addActionRoutes(
+  app: FastifyInstance,
+  { entrance, actions, act, audit }: ActionRoutesOptions,
+): void {
+  app.post(
+    '/console/api/actions',
+    entrance.forOperators(async ({ caller }, { body }, reply) => {
+      const given = body instanceof Uint8Array ? tryParseJson(body) : undefined
+      const { action, subject } = isRecord(given) ? given : {}
+      const bad = (parameter: string, expected: string) =>
+        reply.code(400).send({ error: `Invalid ${parameter}: expected ${expected}`, parameter })
+      if (typeof action !== 'string' || !actions.includes(action))
+        return bad('action', `one of ${actions.join(', ')}`)
+      if (typeof subject !== 'string' || subject === '') return bad('subject', 'what it is to be done to')
+      const acted = await act(action, subject, caller.id)
+      if (acted.kind === 'unknown') {
+        return reply.code(404).send({ error: 'Invalid subject: nothing has this name', parameter: 'subject' })
+      }
+      if (acted.kind === 'refused') return reply.code(409).send({ error: acted.reason })
+      return { action, subject, ...(acted.until !== undefined && { until: acted.until }) }
+    }),
+  )
+
+  app.get(
+    '/console/api/audit',
+    entrance.forOperators(async () => ({
+      entries: (await audit.last(MOST_ENTRIES)).map(({ at, ...entry }) => ({
+        at: new Date(at).toISOString(),
+        ...entry,
+      })),
+    })),
+  )
+}
+
+const LOOK_EVERY_MS = 1_000
+const BEAT_EVERY = 10 // looks: a page that receives nothing for longer knows that the connection is lost
+const MOST_PAGES = 500 // open connections
+const MOST_A_CALLER = 20
+const MOST_UNREAD = 64 * 1024 // bytes that wait for one page; with more, the page is taken for gone
+
+/** One text for each part that a page may show; equal texts mean that nothing in it changed. Undefined: nothing yet. */
+type Pulse = { feed?: string | undefined; operations?: string | undefined }
+
+type LiveOptions = {
+  entrance: Entrance
+  clock: Clock
+  /** Changes when the feed changes. Every caller with a key is told of it. */
+  feed(): string | undefined
+  /** Changes when anything else changes that operators are shown. Operators alone are told of it. */
+  operations(): string
+}
+
+type Listener = {
+  request: FastifyRequest
+  caller: Caller
+  write(text: string): void
+  end(): void
+  /** What it was sent last. */
+  told: string
+}
+
+/** `GET /console/api/live`: the events `changed` and `beat`. Answers 503 when too many connections are open. */
+export function addLive(app: FastifyInstance, { entrance, clock, feed, operations }: LiveOptions): void {
+  const listeners = new Set<Listener>()
+  let looks = 0
+  let stop: (() => void) | undefined
+
+  /** What each caller is told at this look. `operations` is asked once, however many pages are open. */
+  function createPulse(): (caller: Caller) => string {
+    let seen: string | undefined
+    const ofOperations = () => {
+      seen ??= operations()
+      return seen
+    }
+    return ({ role }) => {
+      const pulse: Pulse = { feed: feed(), ...(role === 'operator' && { operations: ofOperations() }) }
+      return JSON.stringify(pulse)
+    }
+  }
+
+  /**
+   * Sends one page its event. Ends the connection of a caller whose key is no longer valid. While keys cannot be checked
+   * (503), sends beats only.
+   */
+  async function tell(listener: Listener, pulseOf: (caller: Caller) => string): Promise<void> {
+    if (pulseOf(listener.caller) === listener.told && looks % BEAT_EVERY !== 0) return
+    const still = await entrance.identify(listener.request)
+    if (still.kind === 'turned_away' && still.status !== 503) return listener.end()
+    if (still.kind === 'visitor') listener.caller = still.caller
+    const text = still.kind === 'visitor' ? pulseOf(still.caller) : listener.told
+    listener.write(text === listener.told ? 'event: beat\ndata: {}\n\n' : `event: changed\ndata: ${text}\n\n`)
+    listener.told = text
+  }
+
+  function look(): void {
+    looks += 1
+    const pulseOf = createPulse()
+    for (const listener of listeners) tell(listener, pulseOf).catch(listener.end) // the page asks again by itself
+    stop = listeners.size > 0 ? clock.after(LOOK_EVERY_MS, look) : undefined
+  }
+
+  app.get(
+    '/console/api/live',
+    entrance.forCallers(({ caller }, request, reply) => {
+      const own = [...listeners].filter((one) => one.caller.id === caller.id)
+      if (listeners.size >= MOST_PAGES || own.length >= MOST_A_CALLER) {
+        return refusePlainly(reply, busy('Too many pages are open.'))
+      }
+      const response = reply.hijack().raw
+      const listener: Listener = {
+        ...{ request, caller, told: '' },
+        write: (text) =>
+          void (response.writableLength > MOST_UNREAD ? response.destroy() : response.write(text)),
+        end: () => void response.end(),
+      }
+      response.writeHead(200, {
+        'content-type': 'text/event-stream; charset=utf-8',
+        'cache-control': 'no-store',
+        'x-accel-buffering': 'no',
+      })
+      response.write('retry: 2000\n\n')
+      response.on('close', () => listeners.delete(listener))
+      listeners.add(listener)
+      tell(listener, createPulse()).catch(listener.end)
+      stop ??= clock.after(LOOK_EVERY_MS, look)
+      return reply
+    }),
+  )
+
+  app.addHook('preClose', async () => {
+    stop?.()
+    for (const listener of listeners) listener.end()
+  })
+}
 
 type ConsoleOptions = Omit<SignalRouteOptions & ActionRoutesOptions, 'entrance'> & {
   assets: ReadonlyMap<string, Asset>

@@ -5,8 +5,8 @@
  */
 import { SIGNAL_TYPES, VALUE_TYPES } from '../adcp/signal.js'
 import { countryTest, createNarrowing } from '../feed/narrowing.js'
+import { createMeter, type InPortions } from '../process/portions.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
-import { createMeter, type InPortions } from '../threads/portions.js'
 import { keepFirst } from './in-order.js'
 
 /** What signals are counted by. */

@@ -4,19 +4,16 @@
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Caller } from '../adcp/caller.js'
-import { createRowPieces } from '../briefs/ranking/answer-page.js'
-import type { Corpus } from '../briefs/ranking/hits.js'
-import type { Reader, Selection } from '../feed/query.js'
-import type { Rates } from '../feed/rates.js'
+import { type Corpus, createRowPieces } from '../briefs/corpus.js'
+import type { Rates, Reader, Selection } from '../feed/query.js'
 import { handleKey } from '../merge/identity.js'
+import { inTurns } from '../process/portions.js'
 import { countBelow, findKey, putKey, WORDS } from '../snapshot/keys.js'
 import { handleAt, type Snapshot } from '../snapshot/snapshot.js'
 import { type DeclaredAccounts, findAccount } from '../tasks/read-account.js'
-import { inTurns } from '../threads/portions.js'
 import type { Entrance } from './entrance.js'
 import { counted, FACETS, type Facet } from './facets.js'
-import { type FeedQuestion, readFeedQuestion, type Sort } from './feed-question.js'
-import type { Find, Found } from './find.js'
+import { type FeedQuestion, type Find, type Found, readFeedQuestion, type Sort } from './feed-question.js'
 import { nameOrder, nextInOrder, type OrderPlace, orderValue } from './in-order.js'
 
 type FeedRoutesOptions = {

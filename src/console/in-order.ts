@@ -3,11 +3,10 @@
  * the page before.
  */
 import { SIGNAL_TYPES } from '../adcp/signal.js'
-import { converted, type Rates } from '../feed/rates.js'
-import { currencyCode } from '../merge/pricing.js'
+import { converted, type Rates } from '../feed/query.js'
+import { currencyCode } from '../merge/row.js'
+import { createMeter, createShared, type InPortions, inTurns } from '../process/portions.js'
 import { headBytes, type Snapshot } from '../snapshot/snapshot.js'
-import { createMeter, type InPortions, inTurns } from '../threads/portions.js'
-import { createShared } from '../threads/shared.js'
 import type { Sort } from './feed-question.js'
 
 type ValueOf = (entry: number) => number

@@ -5,17 +5,15 @@
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Clock } from '../net/clock.js'
-import { createLots } from '../store/database/lots.js'
-import type { Held, JobChange, NewJob } from '../store/jobs/jobs.js'
-import { createTurn } from '../store/jobs/turn.js'
-import { createWorker, type Worker } from '../store/jobs/worker.js'
-import type { StoredSubscription } from '../store/records/subscriptions.js'
+import { createSpareTime, type SpareTime, type ThreadTime } from '../process/portions.js'
+import { createLots } from '../store/database/storage-work.js'
+import type { Held, JobChange, NewJob } from '../store/jobs.js'
+import type { StoredSubscription } from '../store/records/accounts.js'
 import type { Store } from '../store/store.js'
-import { createSpareTime, type SpareTime, type ThreadTime } from '../threads/spare-time.js'
+import { createTurn, createWorker, type Worker } from '../store/worker.js'
 import { BULK_EVENT, type FeedEvent, type Told, told } from './feed-event.js'
-import type { PushConfig } from './push-config.js'
 import { type Eyes, eyesName, type Standings, sameVersions, type ToldVersions } from './standings.js'
-import type { Webhook, WebhookOutcome } from './webhook.js'
+import type { PushConfig, Webhook, WebhookOutcome } from './webhook.js'
 
 const KIND = 'feed_events'
 const IDLE_MS = 3_600_000 // a subscriber is woken when something changes; this is in case that fails

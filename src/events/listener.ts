@@ -6,16 +6,16 @@
 import { createHmac } from 'node:crypto'
 import type { Clock } from '../net/clock.js'
 import type { KeyAnswer } from '../signing/key.js'
-import type { ReplayGuard } from '../signing/replay.js'
+import type { ReplayGuard } from '../signing/verify.js'
 import { FEED_EVENTS } from './feed-event.js'
 import {
   createReceiver,
   type EventsPlace,
   keptSubscription,
   type ReceiverReply,
+  type Sender,
   type SignedDelivery,
 } from './receiver.js'
-import type { Sender } from './sender-keys.js'
 
 const LOOK_EVERY_MS = 1_000
 const RENEW_MS = 3_600_000

@@ -1,11 +1,11 @@
 /**
  * An account's webhook subscriptions as they are written: checked, kept and shown (schema core/notification-config). Whether a
- * url wants our webhooks is asked elsewhere (events/challenge.ts).
+ * url wants our webhooks is asked elsewhere (events/subscriptions.ts).
  */
-import { nearest } from '../adcp/nearest.js'
+import { nearest } from '../adcp/issue-words.js'
 import { createAddressPolicy } from '../net/connect.js'
 import type { EgressPolicy } from '../net/egress.js'
-import type { Suspension } from '../store/records/subscriptions.js'
+import type { Suspension } from '../store/records/accounts.js'
 
 export type NotificationConfig = Readonly<Record<string, unknown>>
 

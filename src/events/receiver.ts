@@ -1,22 +1,79 @@
 /**
  * Receives an agent's reports of changes of its feed: verifies the signature, answers a proof of control while one is expected,
- * and recognises repeated events and events for another receiver (docs/protocol.md#feed-webhooks).
+ * and recognises repeated events and events for another receiver (docs/protocol.md#feed-webhooks). The sender's keys are found from
+ * its capabilities by its operator's brand.json (docs/protocol.md#signatures): only what its own domain says counts.
  */
-
+import { getDomain } from 'tldts'
 import { isRecord } from '../adcp/json.js'
 import { canonicalUrl } from '../adcp/url.js'
-import { createRecent } from '../memory/recent.js'
 import { createBuckets } from '../net/buckets.js'
-import type { SignedMessage } from '../signing/base.js'
-import type { KeyAnswer } from '../signing/key.js'
-import { WEBHOOKS } from '../signing/profile.js'
-import type { ReplayGuard } from '../signing/replay.js'
-import { createVerifier } from '../signing/verify.js'
-import type { Sender } from './sender-keys.js'
+import type { Send } from '../net/send.js'
+import { createRecent } from '../process/memory.js'
+import { createKeySets, type KeyAnswer } from '../signing/key.js'
+import { type SignedMessage, WEBHOOKS } from '../signing/signature.js'
+import { createVerifier, type ReplayGuard } from '../signing/verify.js'
+
+const TIMEOUT_MS = 10_000
+const MAX_BRAND_BYTES = 256 * 1_024
+const MOST_KNOWN = 10_000
+const BRAND_AGE_MS = 10 * 60_000
+const COOLDOWN_MS = 30_000 // a sender whose brand.json cannot be read is not asked for it with each of its signatures
+const DEFAULT_KEYS = '/.well-known/jwks.json'
+
+export type Sender = {
+  /** Canonical. */
+  agentUrl: string
+  brandJsonUrl: string
+}
+
+type Known = { triedAt: number; readAt?: number; keysAt?: string; keyOf?: ReturnType<typeof createKeySets> }
+
+const siteOf = (url: string) => getDomain(new URL(url).hostname) ?? new URL(url).hostname
+
+/** Where the agent's keys are, as its operator's brand.json says; undefined when it names the agent not at all, or twice. */
+function keysNamedIn(body: Uint8Array, agentUrl: string): string | undefined {
+  try {
+    const brand: unknown = JSON.parse(Buffer.from(body).toString())
+    const agents = isRecord(brand) && Array.isArray(brand.agents) ? brand.agents.filter(isRecord) : []
+    const own = agents.filter(({ url }) => typeof url === 'string' && canonicalUrl(url) === agentUrl)
+    const [{ jwks_uri: named } = {}] = own
+    if (own.length !== 1) return undefined
+    return typeof named === 'string' ? named : new URL(DEFAULT_KEYS, agentUrl).href
+  } catch {
+    return undefined // it is no brand.json
+  }
+}
+
+/** Gives the look-up of a key by its id; what was read of a sender is remembered for a while. */
+export function createSenderKeys({ send, now }: { send: Send; now(): number }) {
+  const senders = createRecent<Known>(MOST_KNOWN) // by canonical url
+
+  async function follow({ agentUrl, brandJsonUrl }: Sender, known: Known): Promise<void> {
+    known.triedAt = now()
+    if (!URL.canParse(brandJsonUrl) || siteOf(brandJsonUrl) !== siteOf(agentUrl)) return
+    const reply = await send({ url: brandJsonUrl, timeoutMs: TIMEOUT_MS, maxBytes: MAX_BRAND_BYTES })
+    const keysAt =
+      reply.kind === 'reply' && reply.status === 200 ? keysNamedIn(reply.body, agentUrl) : undefined
+    if (keysAt === undefined || !URL.canParse(keysAt)) return
+    known.readAt = now()
+    if (keysAt === known.keysAt) return
+    known.keysAt = keysAt
+    known.keyOf = createKeySets({ sources: [{ owner: agentUrl, url: keysAt }], send, now })
+  }
+
+  /** The sender's key of this id. */
+  return async (sender: Sender, keyid: string): Promise<KeyAnswer> => {
+    const known = senders.get(sender.agentUrl) ?? { triedAt: Number.NEGATIVE_INFINITY }
+    senders.set(sender.agentUrl, known)
+    const isOld = known.readAt === undefined || now() - known.readAt >= BRAND_AGE_MS
+    if (isOld && now() - known.triedAt >= COOLDOWN_MS) await follow(sender, known)
+    return known.keyOf ? await known.keyOf(keyid, sender.agentUrl) : 'unavailable'
+  }
+}
 
 const OF_ONE = { burst: 50, perSecond: 5 } // more than an agent with a wrong key sends while it learns of it
 const OF_STRANGERS = { burst: 200, perSecond: 20 }
-const MOST_SENDERS = 10_000
+const MOST_ADDRESSES = 10_000
 
 /**
  * Bounds the refused deliveries of each receiving url: from one address, and from all addresses that have sent nothing valid yet.
@@ -24,9 +81,9 @@ const MOST_SENDERS = 10_000
  * each. Accepted deliveries do not count.
  */
 function createRefusedSenders(now: () => number) {
-  const one = createBuckets(MOST_SENDERS)
-  const strangers = createBuckets(MOST_SENDERS)
-  const seen = createRecent<true>(MOST_SENDERS)
+  const one = createBuckets(MOST_ADDRESSES)
+  const strangers = createBuckets(MOST_ADDRESSES)
+  const seen = createRecent<true>(MOST_ADDRESSES)
 
   return {
     /**

@@ -2,15 +2,13 @@
  * How the feed stands for each kind of reader, and how it stood shortly before, so that one comparison serves all who see it
  * alike. A question about an earlier state that is no longer known is answered with one event: many things changed.
  */
-
 import type { Feed } from '../feed/feed.js'
 import { grantsName } from '../feed/grants.js'
 import type { Reader } from '../feed/query.js'
 import type { Clock } from '../net/clock.js'
+import { inTurns } from '../process/portions.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
-import { inTurns } from '../threads/portions.js'
-import { type ChangeSet, changesBetween } from './changes.js'
-import { eventsBetween, type FeedStanding, mostSingles } from './feed-changes.js'
+import { type ChangeSet, changesBetween, eventsBetween, type FeedStanding, mostSingles } from './changes.js'
 import { type AppliesTo, bulkEvent, createEventIds, type FeedEvent, type FeedTokens } from './feed-event.js'
 
 /** Earlier snapshots of a layer that changes are told from, and for how long, ms. */

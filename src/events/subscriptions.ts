@@ -1,15 +1,94 @@
 /**
- * Subscriptions to the feed's changes, from the request that names a url to the job that sends events there: the url is asked
- * first whether it wants them, outside of any transaction, and what it agreed to is stored with the account.
+ * Subscriptions to the feed's changes, from the request that names a url to the job that sends events there. The url is asked
+ * first, outside of any transaction, whether it wants them (schema core/webhook-challenge): otherwise any caller could have us send
+ * to any url. The challenge is always signed, whatever later deliveries are authenticated with. What the url agreed to is stored
+ * with the account.
  */
+import { hash, randomBytes } from 'node:crypto'
 import pLimit from 'p-limit'
-import type { StoredSubscription } from '../store/records/subscriptions.js'
-import type { Repositories } from '../store/repositories.js'
+import { isRecord } from '../adcp/json.js'
+import type { Send } from '../net/send.js'
+import type { Signer } from '../signing/sign.js'
+import type { Repositories } from '../store/promised-work.js'
+import type { StoredSubscription } from '../store/records/accounts.js'
 import type { Store } from '../store/store.js'
 import { subscriptionJob } from './announcer.js'
-import type { Challenge, Claim } from './challenge.js'
 import type { ConfigRules, NotificationConfig, NotificationProblem } from './notification-config.js'
 import type { Eyes, Standings, ToldVersions } from './standings.js'
+
+const CHALLENGE_MS = 10_000
+const MAX_REPLY_BYTES = 4 * 1_024
+const CHALLENGE_BYTES = 32
+const NONCE_BYTES = 16
+const TRIES = 2 // a connection that broke is tried once more
+
+/** What one proof covers: any other tuple needs a proof of its own. */
+export type Claim = {
+  accountId: string
+  subscriberId: string
+  url: string
+  eventTypes: readonly string[]
+  authentication?: { schemes: readonly string[]; credentials?: string }
+}
+
+type ChallengeOptions = {
+  send: Send
+  signer: Signer
+  now(): number
+  /** The url of the agent whose key signs. */
+  agentUrl(): string
+}
+
+function deliveryAuth({ authentication }: Claim) {
+  if (!authentication) return { mode: 'rfc9421' }
+  const fingerprint = hash('sha256', authentication.credentials ?? '')
+  return { mode: authentication.schemes[0], credential_fingerprint: fingerprint }
+}
+
+function echoes(body: Uint8Array, challenge: string): boolean {
+  try {
+    const said: unknown = JSON.parse(Buffer.from(body).toString())
+    if (!isRecord(said)) return false
+    const given = [said.challenge, said.token].filter((value) => value !== undefined)
+    return given.length === 1 && given[0] === challenge
+  } catch {
+    return false // not JSON: whatever answered does not know what it was asked
+  }
+}
+
+/** Undefined when the url answered as it must; else what it did instead. */
+export function createChallenge({ send, signer, now, agentUrl }: ChallengeOptions) {
+  return async (claim: Claim): Promise<string | undefined> => {
+    const challenge = randomBytes(CHALLENGE_BYTES).toString('base64url')
+    const body = JSON.stringify({
+      type: 'webhook.challenge',
+      challenge,
+      account_id: claim.accountId,
+      subscriber_id: claim.subscriberId,
+      seller_agent_url: agentUrl(),
+      delivery_auth: deliveryAuth(claim),
+      event_types: claim.eventTypes,
+    })
+    for (let tries = 1; ; tries += 1) {
+      const nonce = randomBytes(NONCE_BYTES).toString('base64url')
+      const outcome = await send({
+        ...{ url: claim.url, method: 'POST', headers: signer(claim.url, body, now(), nonce), body },
+        ...{ timeoutMs: CHALLENGE_MS, maxBytes: MAX_REPLY_BYTES },
+      })
+      if (outcome.kind === 'failed') {
+        if (outcome.reason === 'unreachable' && tries < TRIES) continue
+        return outcome.reason === 'refused'
+          ? 'this agent may not send there'
+          : `it did not answer (${outcome.reason})`
+      }
+      const { status } = outcome
+      if (status < 200 || status > 299) return `it answered with status ${status}`
+      return echoes(outcome.body, challenge) ? undefined : 'it did not give the challenge back'
+    }
+  }
+}
+
+type Challenge = ReturnType<typeof createChallenge>
 
 /** Active subscriptions of one caller, over all its accounts. */
 const MOST_ACTIVE = 100

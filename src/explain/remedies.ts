@@ -3,7 +3,7 @@
  * console, explain, check and the log (docs/upstreams.md and docs/authorization.md have them in full).
  */
 import type { Unauthorized, Unverifiable } from '../authz/rules/verdict.js'
-import type { UpstreamFailure } from '../upstreams/agent/status.js'
+import type { UpstreamFailure } from '../upstreams/agent/agent.js'
 
 const ITS_OPERATOR = 'whoever runs it'
 

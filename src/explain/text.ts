@@ -1,14 +1,59 @@
-/** An explanation as lines for a terminal: the reason first, then what it rests on. */
-
+/**
+ * What people read in a terminal: a table that fits its width, the widest column cut first, and an explanation as lines, the
+ * reason first, then what it rests on. What strangers wrote steers no terminal.
+ */
 import { howMany } from '../adcp/answer.js'
 import { forTerminal } from '../adcp/redaction.js'
 import type { Explanation } from './explain.js'
-import type { OfferExplanation, SignalExplanation } from './offers-of-signal.js'
 import { fileProblemText, problemText, whyNotMore } from './remedies.js'
-import { renderTable } from './text-table.js'
+import type { OfferExplanation, SignalExplanation } from './signal.js'
 import type { AccountExplanation, UpstreamExplanation } from './upstream.js'
 
-function verdict({ verdict: outcome, evidence }: OfferExplanation): string {
+const GAP = '  '
+
+function fitted(widths: number[], room: number): number[] {
+  const result = [...widths]
+  for (let over = sum(result) - room; over > 0; over -= 1) {
+    const widest = result.indexOf(Math.max(...result))
+    if ((result[widest] as number) <= 8) break
+    result[widest] = (result[widest] as number) - 1
+  }
+  return result
+}
+
+const sum = (numbers: readonly number[]) => numbers.reduce((total, number) => total + number, 0)
+
+function cut(text: string, width: number): string {
+  return text.length <= width ? text.padEnd(width) : `${text.slice(0, width - 1)}…`
+}
+
+/** Lines with a header. What strangers wrote in a cell steers no terminal. */
+export function renderTable(
+  header: readonly string[],
+  rows: readonly (readonly string[])[],
+  width: number,
+): string {
+  const cells = [header, ...rows].map(forTerminal)
+  const natural = header.map((_, column) => Math.max(...cells.map((row) => (row[column] ?? '').length)))
+  const widths = fitted(natural, width - GAP.length * (header.length - 1))
+  return cells
+    .map((row) =>
+      widths
+        .map((each, column) => cut(row[column] ?? '', each))
+        .join(GAP)
+        .trimEnd(),
+    )
+    .join('\n')
+}
+
+/** The width to draw for: what COLUMNS says, else the terminal's. What goes to a file or a pipe is cut nowhere. */
+export function tableWidth(stream: { isTTY?: boolean; columns?: number }): number {
+  const asked = Number(process.env.COLUMNS)
+  if (asked > 0) return asked
+  return stream.isTTY && stream.columns ? stream.columns : Number.POSITIVE_INFINITY
+}
+
+function verdictText({ verdict: outcome, evidence }: OfferExplanation): string {
   const grants = evidence?.grants.map(({ at }) => at).join(', ')
   return [outcome, evidence?.reason, evidence?.hint, grants].filter(Boolean).join(': ')
 }
@@ -18,7 +63,7 @@ function signalLines(signal: SignalExplanation, width: number): string[] {
   const rows = offers.map((offer) => [
     offer.upstream,
     offer.fate,
-    verdict(offer),
+    verdictText(offer),
     String(offer.pricing_options),
     offer.segment_id,
     offer.handle,

@@ -2,10 +2,9 @@
  * Positions in a page walk (docs/decisions.md#snapshots-and-versions): the snapshot, and the signal after which the
  * next page begins. The signature binds a cursor to its query, scope and caller.
  */
-
 import { createHmac, timingSafeEqual } from 'node:crypto'
-import { createRecent } from '../memory/recent.js'
 import { KEY_BYTES } from '../merge/identity.js'
+import { createRecent } from '../process/memory.js'
 
 /**
  * Opaque cursors (specification, "Pagination"). A signed one is bound to the query and the caller it was given to. They

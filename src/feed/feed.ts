@@ -3,43 +3,46 @@
  * and page walks that stay on one snapshot (docs/decisions.md#snapshots-and-versions; specification, Wholesale
  * conditional-fetch rules). Reads are synchronous: a snapshot is replaced between two of them, never during one.
  */
-
-import { type AdcpWarning, adcpError, type Refused } from '../adcp/error.js'
-import { BAD_CURSOR } from '../adcp/requests/get-signals.js'
-import { createRecent } from '../memory/recent.js'
+import { type AdcpWarning, adcpError, type Refused } from '../adcp/answer.js'
+import { BAD_CURSOR } from '../adcp/signal-requests.js'
+import { createRecent } from '../process/memory.js'
+import { type InPortions, inTurns } from '../process/portions.js'
 import { keyAt } from '../snapshot/keys.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
-import { type InPortions, inTurns } from '../threads/portions.js'
-import { type Criteria, criteriaOf, needsListings } from './canonical.js'
 import { createCursors, type Place } from './cursor.js'
 import { filterWarnings, nearMisses } from './filter-warnings.js'
 import { entryOfRef, type Resolved, resolveHandle } from './find-signal.js'
 import type { Grants } from './grants.js'
-import { createKeptAnswers, createKeptPages } from './kept-answers.js'
-import { createReplaced, type Layer, type SnapshotRetention } from './layer.js'
 import {
   type Answering,
   answeringAt,
   createLayers,
+  createReplaced,
   EVERYBODY,
+  type Layer,
   type Moment,
   OTHER_ACCOUNT,
   type Publication,
+  type SnapshotRetention,
   versions,
 } from './layers.js'
-import { createPages, isSmallPage } from './page.js'
-import type {
-  CacheScope,
-  Gap,
-  LookupQuery,
-  Page,
-  Reader,
-  Selection,
-  Versions,
-  WholesaleAnswer,
-  WholesaleQuery,
+import { createKeptAnswers, createKeptPages, createPages, isSmallPage } from './page.js'
+import {
+  type CacheScope,
+  type Criteria,
+  criteriaOf,
+  type Gap,
+  isUnchanged,
+  type LookupQuery,
+  needsListings,
+  type Page,
+  type Rates,
+  type Reader,
+  type Selection,
+  type Versions,
+  type WholesaleAnswer,
+  type WholesaleQuery,
 } from './query.js'
-import type { Rates } from './rates.js'
 import { firstBeyond, stands } from './view.js'
 
 type FeedOptions = {
@@ -84,15 +87,6 @@ const NOT_READY: Refused = {
     retry_after: 1,
     suggestion: 'Repeat the request after retry_after seconds.',
   }),
-}
-
-/**
- * Feed first, prices second: every version that the request sends must match (specification, Wholesale
- * conditional-fetch rules 1).
- */
-function isUnchanged({ ifFeedVersion, ifPricingVersion }: WholesaleQuery, current: Versions): boolean {
-  if (ifFeedVersion !== current.feedVersion) return false
-  return ifPricingVersion === undefined || ifPricingVersion === current.pricingVersion
 }
 
 /** What a cursor is bound to: the query, the caller, and the scope of the walk. */

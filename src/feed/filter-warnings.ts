@@ -2,18 +2,21 @@
  * The warnings of an answer about its filters: unknown filters, filters that are not applied, and the rates by which
  * prices were compared.
  */
-
-import type { AdcpWarning } from '../adcp/error.js'
-import { didYouMean } from '../adcp/issue-words.js'
-import { countriesMeant, isCountry, nearest } from '../adcp/nearest.js'
+import type { AdcpWarning } from '../adcp/answer.js'
+import { countriesMeant, didYouMean, isCountry, nearest } from '../adcp/issue-words.js'
 import type { Destination } from '../adcp/signal.js'
-import { createRecent, type Recent } from '../memory/recent.js'
 import { destinationKey, matchesDestination } from '../merge/deployments.js'
+import { createRecent, type Recent } from '../process/memory.js'
 import { digestText } from '../snapshot/keys.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
-import { type Criteria, priceCurrency } from './canonical.js'
-import type { Filters, Reader, Selection } from './query.js'
-import type { Rates } from './rates.js'
+import {
+  type Criteria,
+  type Filters,
+  priceCurrency,
+  type Rates,
+  type Reader,
+  type Selection,
+} from './query.js'
 
 /**
  * What a request may have meant whose providers or platforms no signal of the feed has, or whose country codes do not

@@ -3,11 +3,8 @@
  * specification, "exact lookup"). The upstream behind a handle is read from the private slices: shared rows never hold
  * an upstream's segment and option ids.
  */
-
-import type { SignalRef } from '../adcp/reference.js'
-import type { PricingOption } from '../adcp/signal.js'
+import type { PricingOption, SignalRef } from '../adcp/signal.js'
 import { canonicalUrl } from '../adcp/url.js'
-import { createRecent, type Recent } from '../memory/recent.js'
 import { destinationKey, mergeDeployments } from '../merge/deployments.js'
 import {
   HANDLE_LENGTH,
@@ -19,7 +16,8 @@ import {
   signalPart,
 } from '../merge/identity.js'
 import { listsNone } from '../merge/offer.js'
-import { mergePricing } from '../merge/pricing.js'
+import { mergePricing } from '../merge/row.js'
+import { createRecent, type Recent } from '../process/memory.js'
 import { findKey, putKey, WORDS } from '../snapshot/keys.js'
 import { handleAt, rowAt, type Snapshot, standingListings } from '../snapshot/snapshot.js'
 

@@ -11,12 +11,11 @@ import {
 } from '../merge/deployments.js'
 import type { Row } from '../merge/row.js'
 import type { Piece } from '../merge/row-writer.js'
+import { createMeter, type InPortions } from '../process/portions.js'
 import { digestText } from '../snapshot/keys.js'
 import { keyPiece, type Snapshot, standingListings } from '../snapshot/snapshot.js'
-import { createMeter, type InPortions } from '../threads/portions.js'
-import type { Criteria } from './canonical.js'
 import { createNarrowing } from './narrowing.js'
-import type { Reader } from './query.js'
+import type { Criteria, Reader } from './query.js'
 import { destinationTest, shownDeployments } from './view.js'
 
 export type Grants = {

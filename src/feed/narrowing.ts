@@ -4,12 +4,12 @@
  * unchanged, at no cost.
  */
 import { LRUCache } from 'lru-cache'
-import { narrowRow, type PublishedRow } from '../merge/narrow.js'
+import { narrowRow, type PublishedRow } from '../merge/merged-signal.js'
 import type { Row } from '../merge/row.js'
+import { type Meter, PORTION } from '../process/portions.js'
 import { digestText, WORDS } from '../snapshot/keys.js'
-import { keyWords, rowWords, type Words } from '../snapshot/row-words.js'
+import { keyWords, rowWords, type Words } from '../snapshot/rows.js'
 import { type IndexedSlice, rowAt, type Snapshot, standingListings } from '../snapshot/snapshot.js'
-import { type Meter, PORTION } from '../threads/portions.js'
 
 /**
  * Which words of a snapshot's list pass a filter, computed for each word when it is first met. An upstream may invent a

@@ -1,8 +1,17 @@
-/** What a caller may ask of the feed and what comes back: the contract between `feed` and `server`. */
-import type { AdcpWarning, Refused } from '../adcp/error.js'
-import type { SignalRef } from '../adcp/reference.js'
-import type { Destination } from '../adcp/signal.js'
+/**
+ * What a caller may ask of the feed and what comes back: the contract between `feed` and `server`. Equivalent questions
+ * have one spelling, so that they get one version (specification, Wholesale conditional-fetch rules 2 and 5): keys are
+ * sorted, omitted and default values are alike, lists are sets. Fields that the protocol may still add are treated as
+ * sets, too: they are part of the spelling although nothing filters by them. Rates from the configuration are the only
+ * way in which prices in different currencies are compared; no price is ever shown converted.
+ */
+import type { AdcpWarning, Refused } from '../adcp/answer.js'
+import { isRecord } from '../adcp/json.js'
+import { type Destination, SIGNAL_TYPES, type SignalRef } from '../adcp/signal.js'
 import type { Undecided } from '../authz/rules/verdict.js'
+import { destinationKey } from '../merge/deployments.js'
+import { currencyNumber } from '../merge/row.js'
+import { digestText } from '../snapshot/keys.js'
 import type { Part } from '../upstreams/rows/slice.js'
 
 export type CacheScope = 'public' | 'account'
@@ -79,4 +88,169 @@ export type Gap =
  */
 export function isUnconfirmed(gaps: readonly Gap[]): boolean {
   return gaps.some(({ kind }) => kind === 'account')
+}
+
+export type Rates = {
+  /** The date of the table. */
+  asOf: string
+  /** The value of one unit of each currency, in a common measure. */
+  worth: ReadonlyMap<string, number>
+}
+
+/** An amount in another currency; undefined when the table lacks one of the two. */
+export function converted(
+  amount: number,
+  from: string,
+  to: string,
+  rates: Rates | undefined,
+): number | undefined {
+  if (from === to) return amount
+  const [own, other] = [rates?.worth.get(from), rates?.worth.get(to)]
+  return own === undefined || other === undefined ? undefined : (amount * own) / other
+}
+
+/** An amount in its own currency and in each that it can be converted to, by currency number. */
+function amountsIn(amount: number, currency: string, rates: Rates | undefined): [number, number][] {
+  const others = rates?.worth.has(currency) ? rates.worth.keys() : [currency]
+  return [...new Set([currency, ...others])]
+    .map((one): [number, number] => [currencyNumber(one), converted(amount, currency, one, rates) as number])
+    .sort(([a], [b]) => a - b)
+}
+
+/** The part of a selection that chooses rows. An absent member does not restrict. */
+export type Criteria = {
+  readonly types?: readonly string[]
+  /** Lower case: names as in `data_provider`, or domains. */
+  readonly providers?: readonly string[]
+  /** The highest CPM allowed, by currency number; the amounts are all worth the same. */
+  readonly maxCpm?: readonly (readonly [currency: number, amount: number])[]
+  readonly maxPercent?: number
+  readonly minCoverage?: number
+  readonly destinations?: readonly string[]
+  readonly countries?: readonly string[]
+  /** Filters that this version does not apply, by name: unknown ones, and vendor filters under `ext`. */
+  readonly unknown: readonly string[]
+  /** The canonical spelling of the tuple: versions, caches and cursors are bound to it. */
+  readonly tuple: string
+}
+
+const KNOWN: ReadonlySet<string> = new Set([
+  'catalog_types',
+  'data_providers',
+  'max_cpm',
+  'max_percent',
+  'min_coverage_percentage',
+])
+
+/** The currency of `max_cpm` when the request does not state one. */
+const DEFAULT_CURRENCY = 'USD'
+const CURRENCY = /^[A-Z]{3}$/
+const LONGEST_TUPLE = 512 // caches use tuples as keys, so a caller must not decide their size
+
+type Words = readonly string[] | undefined
+
+function set(values: unknown, spell: (value: string) => string = (value) => value): Words {
+  if (!Array.isArray(values)) return undefined
+  const spelled = new Set(values.filter((value) => typeof value === 'string' && value !== '').map(spell))
+  return spelled.size > 0 ? [...spelled].sort() : undefined
+}
+
+function number(value: unknown, isDefault: (value: number) => boolean): number | undefined {
+  return typeof value === 'number' && !isDefault(value) ? value : undefined
+}
+
+/** Canonical JSON of a value that we do not interpret; undefined when it is empty. */
+function spelled(value: unknown): string | undefined {
+  if (value === null || value === undefined) return undefined
+  if (Array.isArray(value)) {
+    const members = new Set(value.map(spelled).filter((member) => member !== undefined))
+    return members.size > 0 ? `[${[...members].sort().join()}]` : undefined
+  }
+  if (typeof value !== 'object') return JSON.stringify(value)
+  const members = Object.keys(value)
+    .sort()
+    .map((name) => [name, spelled((value as Record<string, unknown>)[name])] as const)
+    .filter(([, member]) => member !== undefined)
+  return members.length > 0
+    ? `{${members.map(([name, member]) => `${JSON.stringify(name)}:${member}`).join()}}`
+    : undefined
+}
+
+function everyType(types: Words): Words {
+  return types && SIGNAL_TYPES.every((type) => types.includes(type)) ? undefined : types
+}
+
+/** The protocol has no currency for `max_cpm`; `ext.tributary.currency` states it. */
+function currencyOf({ ext }: Filters): string | undefined {
+  const named = isRecord(ext) && isRecord(ext.tributary) ? ext.tributary.currency : undefined
+  return typeof named === 'string' && CURRENCY.test(named) ? named : undefined
+}
+
+/** The currency of `max_cpm`, stated or default. */
+export function priceCurrency(filters: Filters): string {
+  return currencyOf(filters) ?? DEFAULT_CURRENCY
+}
+
+function maxCpmOf(filters: Filters, rates: Rates | undefined): Criteria['maxCpm'] {
+  const amount = number(filters.max_cpm, () => false)
+  return amount === undefined ? undefined : amountsIn(amount, priceCurrency(filters), rates)
+}
+
+/** Whether `ext` holds only the currency of `max_cpm`. */
+function isCurrencyOnly(filters: Filters): boolean {
+  const { max_cpm, ext } = filters
+  if (max_cpm === undefined || currencyOf(filters) === undefined) return false
+  return spelled(ext) === spelled({ tributary: { currency: currencyOf(filters) } })
+}
+
+function unknownFilters(filters: Filters): string[] {
+  return Object.keys(filters)
+    .filter(
+      (name) =>
+        !KNOWN.has(name) &&
+        !(name === 'ext' && isCurrencyOnly(filters)) &&
+        spelled(filters[name]) !== undefined,
+    )
+    .sort()
+}
+
+function spell({ filters = {}, destinations, countries }: Selection, rates?: Rates): Criteria {
+  const unknown = unknownFilters(filters)
+  const criteria = {
+    types: everyType(set(filters.catalog_types)),
+    providers: set(filters.data_providers, (name) => name.trim().toLowerCase()),
+    maxCpm: maxCpmOf(filters, rates),
+    maxPercent: number(filters.max_percent, (value) => value >= 100), // no option charges more than 100 percent
+    minCoverage: number(filters.min_coverage_percentage, (value) => value <= 0),
+    // A malformed agent url is nobody's destination: it stays in the tuple and matches nothing.
+    destinations: set(
+      destinations?.map((asked) => destinationKey(asked) ?? `malformed:${JSON.stringify(asked)}`),
+    ),
+    countries: set(countries),
+    unknown,
+  }
+  const grown = unknown.map((name) => `${JSON.stringify(name)}:${spelled(filters[name])}`).join()
+  const tuple = `${JSON.stringify(criteria)}{${grown}}`
+  return { ...criteria, tuple: tuple.length > LONGEST_TUPLE ? digestText(tuple) : tuple }
+}
+
+const WHOLE_FEED = spell({})
+
+/** The canonical spelling of a selection. `rates`: how prices in other currencies are compared, if at all. */
+export function criteriaOf(selection: Selection, rates?: Rates): Criteria {
+  const { filters, destinations, countries } = selection
+  return filters || destinations || countries ? spell(selection, rates) : WHOLE_FEED
+}
+
+/** Activation keys, and what is merged again for countries, come from the listings behind the rows. */
+export const needsListings = ({ countries, destinations }: Criteria, { grants }: Reader): boolean =>
+  countries !== undefined || destinations !== undefined || grants.length > 0
+
+/**
+ * Feed first, prices second: every version that the request sends must match (specification, Wholesale
+ * conditional-fetch rules 1).
+ */
+export function isUnchanged({ ifFeedVersion, ifPricingVersion }: WholesaleQuery, current: Versions): boolean {
+  if (ifFeedVersion !== current.feedVersion) return false
+  return ifPricingVersion === undefined || ifPricingVersion === current.pricingVersion
 }

@@ -5,12 +5,11 @@
  */
 import { SIGNAL_TYPES } from '../adcp/signal.js'
 import { destinationMatcher } from '../merge/deployments.js'
+import { createMeter, type InPortions, type Meter, PORTION } from '../process/portions.js'
 import { createColumn, u32 } from '../snapshot/columns.js'
 import { compareKeys, countBelow, createDigest, WORDS } from '../snapshot/keys.js'
-import { NO_PRICES } from '../snapshot/row-words.js'
+import { NO_PRICES } from '../snapshot/rows.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
-import { createMeter, type InPortions, type Meter, PORTION } from '../threads/portions.js'
-import type { Criteria } from './canonical.js'
 import {
   countryTest,
   createNarrowing,
@@ -19,7 +18,7 @@ import {
   type WordTest,
   wordTest,
 } from './narrowing.js'
-import type { Reader } from './query.js'
+import type { Criteria, Reader } from './query.js'
 
 export type View = {
   /** Entries, in key order. */

@@ -3,8 +3,8 @@
  * pure functions of the identity: the same on every replica and after every restart.
  */
 import { hash } from 'node:crypto'
-import { refFromLegacy, type SignalRef } from '../adcp/reference.js'
-import { createRecent } from '../memory/recent.js'
+import { refFromLegacy, type SignalRef } from '../adcp/signal.js'
+import { createRecent } from '../process/memory.js'
 import type { Listing } from '../upstreams/rows/slice.js'
 
 /** `kind` names which rule of docs/decisions.md#identity gave the identity. */

@@ -1,14 +1,14 @@
 /**
- * `offers -> signal`: one published row from all the ways to buy one identity (docs/decisions.md#trust, #merging).
- * Pure: the same offers give the same bytes, in whatever order they arrived.
+ * `offers -> signal`: one published row from all the ways to buy one identity (docs/decisions.md#trust, #merging), and the
+ * same row for a reader who names countries, merged again from the offers that may be used there. What the signal is stays the same
+ * then, above all its restrictions. Pure: the same offers give the same bytes, in whatever order they arrived.
  */
-import type { SignalRef } from '../adcp/reference.js'
-import type { SignalType, ValueType } from '../adcp/signal.js'
+import type { SignalRef, SignalType, ValueType } from '../adcp/signal.js'
 import { type Policy, publishable } from '../authz/rules/verdict.js'
-import { countriesOf, type Definition, mergeDefinition } from './definition.js'
+import { type Conflict, countriesOf, type Definition, mergeDefinition } from './definition.js'
 import { type Identity, identityKey, offerHandle, signalHandle } from './identity.js'
-import { byText, byUpstream, type Offer, sellerOf } from './offer.js'
-import { type Row, writeRow } from './row.js'
+import { byText, byUpstream, type Offer, type Provenance, type SoldBy, sellerOf } from './offer.js'
+import { type Row, type Standing, writeRow } from './row.js'
 
 export type MergedSignal = Row & {
   readonly kind: 'signal'
@@ -51,22 +51,19 @@ function inOrder(offers: readonly Offer[]): readonly Offer[] {
  */
 const MOST_PARTS = 6_000
 
-const partsOf = ({ offer: { listing } }: Standing) =>
+const partsOf = ({ offer: { listing } }: Usable) =>
   listing.deployments.length + (listing.pricing_options?.length ?? 0)
 
 /**
  * When all offers together have too many, the largest ones are cut: an offer that lists little loses nothing to one
  * that lists much.
  */
-function withinRoom(standing: readonly Standing[]): readonly Standing[] {
+function withinRoom(standing: readonly Usable[]): readonly Usable[] {
   let room = MOST_PARTS
   for (const one of standing) room -= partsOf(one)
   if (room >= 0 || standing.length < 2) return standing
   room = MOST_PARTS
-  const [smallest, ...others] = [...standing].sort((a, b) => partsOf(a) - partsOf(b)) as [
-    Standing,
-    ...Standing[],
-  ]
+  const [smallest, ...others] = [...standing].sort((a, b) => partsOf(a) - partsOf(b)) as [Usable, ...Usable[]]
   room -= partsOf(smallest)
   const kept = new Set([smallest])
   for (const one of others) {
@@ -89,7 +86,7 @@ export function publishedRef(identity: Identity, handle: string): SignalRef {
   return { scope: 'signal_source', signal_source_url: identity.agentUrl, signal_id }
 }
 
-type Standing = { offer: Offer; countries: readonly string[] | undefined }
+type Usable = { offer: Offer; countries: readonly string[] | undefined }
 
 /**
  * The offers that the policy admits, and those of them that make the row, each with the countries in which it may be
@@ -98,7 +95,7 @@ type Standing = { offer: Offer; countries: readonly string[] | undefined }
 export function standingOffers(offers: readonly Offer[], policy: Policy, definition: Definition | undefined) {
   const admitted = trusted(offers, policy)
   const usable = inOrder(admitted)
-    .map((offer): Standing => ({ offer, countries: countriesOf(offer, definition) }))
+    .map((offer): Usable => ({ offer, countries: countriesOf(offer, definition) }))
     .filter(({ countries }) => countries?.length !== 0)
   return { admitted, standing: withinRoom(usable) }
 }
@@ -140,4 +137,69 @@ export function mergeSignal(
     valueType: described.fields.value_type as ValueType | undefined,
     provider: described.fields.data_provider as string | undefined,
   }
+}
+
+/** The members of a published row that narrowing reads or writes anew. */
+export type PublishedRow = {
+  signal_agent_segment_id: string
+  signal_ref: SignalRef
+  signal_id?: unknown
+  coverage_percentage?: unknown
+  coverage_forecast?: unknown
+  countries?: unknown
+  deployments?: unknown
+  pricing_options?: unknown
+  ext: {
+    tributary: { offers: readonly Provenance[]; restricted_attributes?: string[]; conflicts?: Conflict[] }
+  }
+}
+
+function conflictsAmong(conflicts: readonly Conflict[], kept: readonly Standing[]): Conflict[] {
+  const upstreams = new Set(kept.map(({ seller }) => seller.upstream))
+  return conflicts
+    .map((conflict) => ({ ...conflict, upstreams: conflict.upstreams.filter((one) => upstreams.has(one)) }))
+    .filter((conflict) => conflict.upstreams.length > 0)
+}
+
+/** `sold`: the listings that the row is made from. Undefined when no offer may be used in any of the countries. */
+export function narrowRow(
+  row: PublishedRow,
+  sold: readonly SoldBy[],
+  countries: readonly string[],
+): Row | undefined {
+  const {
+    signal_agent_segment_id: handle,
+    signal_ref: ref,
+    signal_id: _,
+    coverage_percentage: __,
+    coverage_forecast: ___,
+    countries: ____,
+    deployments: _____,
+    pricing_options: ______,
+    ext: { tributary },
+    ...fields
+  } = row
+  const listings = new Map(
+    sold.map(({ agentUrl, listing }) => [
+      offerHandle(handle, agentUrl, listing.signal_agent_segment_id),
+      listing,
+    ]),
+  )
+  const kept = tributary.offers.flatMap((offer): Standing[] => {
+    const { countries: bound, coverage_percentage: _, deployments: __, ...seller } = offer
+    const listing = listings.get(offer.handle)
+    const isUsable = !bound || bound.some((country) => countries.includes(country))
+    return listing && isUsable ? [{ seller, listing, countries: bound }] : []
+  })
+  if (kept.length === 0) return undefined
+  return writeRow(
+    {
+      handle,
+      ref,
+      fields,
+      restrictions: tributary.restricted_attributes ?? [],
+      conflicts: conflictsAmong(tributary.conflicts ?? [], kept),
+    },
+    kept,
+  )
 }

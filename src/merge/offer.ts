@@ -3,8 +3,7 @@
  * under `ext.tributary.offers`, and in which order the offers of a signal are written, whatever order they arrived in
  * (docs/decisions.md#merging).
  */
-
-import type { SignalRef } from '../adcp/reference.js'
+import type { SignalRef } from '../adcp/signal.js'
 import { canonicalUrl } from '../adcp/url.js'
 import type { Verdict } from '../authz/rules/verdict.js'
 import type { Listing, SliceMode } from '../upstreams/rows/slice.js'

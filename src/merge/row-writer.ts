@@ -5,7 +5,7 @@
  */
 import { bufferOf, endOfString, endOfValue } from '../adcp/json.js'
 import { nameHash, step } from '../upstreams/rows/written.js'
-import { published } from './published.js'
+import { published } from './definition.js'
 import type { RowPlaces } from './row.js'
 
 /** The bytes of a row without its closing brace, with its prices or without them, somewhere in memory. */

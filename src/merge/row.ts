@@ -1,16 +1,155 @@
 /**
- * One published row: what a signal is, and what some of its offers let a buyer do with it (docs/decisions.md#merging).
- * The same function writes the row with all offers and the row with the offers that a reader's countries allow
- * (merge/narrow.ts).
+ * One published row: what a signal is, and what some of its offers let a buyer do with it (docs/decisions.md#merging): one
+ * upstream's estimate of how much of the inventory it covers, never a sum (specification, "CoverageForecast"), and every offer's
+ * prices side by side, because two upstreams bill one price differently. Options are published as they came, except for their
+ * ids. The same function writes the row with all offers and the row with the offers that a reader's countries allow
+ * (merge/merged-signal.ts).
  */
-import { legacyFromRef, type SignalRef } from '../adcp/reference.js'
+import {
+  type CoverageForecast,
+  forecastPercentage,
+  legacyFromRef,
+  type PricingOption,
+  type SignalRef,
+} from '../adcp/signal.js'
 import type { Listing } from '../upstreams/rows/slice.js'
-import { mergeCoverage } from './coverage.js'
-import type { Conflict } from './definition.js'
+import { type Conflict, forecastConforms } from './definition.js'
 import { type MergedDeployment, mergeDeployments } from './deployments.js'
 import { optionId } from './identity.js'
-import { listsNone, type Seller } from './offer.js'
-import { cpmCurrency, lowest, type MergedOption, mergePricing } from './pricing.js'
+import { byText, listsNone, type Offer, type Seller } from './offer.js'
+
+type MergedCoverage = {
+  /** Index of the offer that the estimate comes from; -1 when no offer gives one. */
+  readonly offer: number
+  readonly percentage: number | undefined
+  readonly forecast: CoverageForecast | undefined
+}
+
+/** More buckets win, then a complete partition; the upstream order decides a tie. */
+function isMoreSpecific(a: CoverageForecast, b: CoverageForecast): boolean {
+  if (a.points.length !== b.points.length) return a.points.length > b.points.length
+  return a.bucket_completeness === 'complete' && b.bucket_completeness === 'partial'
+}
+
+/**
+ * Rewrites every signal dimension to name the enclosing signal (schema core/signal-coverage-forecast, identity match).
+ */
+function renamed(forecast: CoverageForecast, ref: SignalRef): CoverageForecast {
+  const points = forecast.points.map(({ label, dimensions, metrics }) => ({
+    ...(label === undefined ? {} : { label }),
+    dimensions: dimensions.map(({ kind, presence, signal_value }) => ({
+      kind,
+      signal_ref: ref,
+      ...(signal_value === undefined ? {} : { signal_value }),
+      presence,
+    })),
+    metrics,
+  }))
+  const { method, forecast_range_unit, scope, bucket_semantics, bucket_completeness } = forecast
+  return { method, forecast_range_unit, scope, bucket_semantics, bucket_completeness, points }
+}
+
+/** The estimate that a signal publishes. `ref`: the signal's own reference. */
+export function mergeCoverage(offers: readonly Pick<Offer, 'listing'>[], ref: SignalRef): MergedCoverage {
+  let best: CoverageForecast | undefined
+  let offer = -1
+  offers.forEach(({ listing }, index) => {
+    const forecast = listing.coverage_forecast
+    if (!forecast || !forecastConforms(forecast)) return
+    if (best && !isMoreSpecific(forecast, best)) return
+    best = forecast
+    offer = index
+  })
+  if (best) {
+    const percentage = forecastPercentage(best) ?? offers[offer]?.listing.coverage_percentage
+    return { offer, forecast: renamed(best, ref), percentage }
+  }
+  offer = offers.findIndex(({ listing }) => listing.coverage_percentage !== undefined)
+  const percentage = offers[offer]?.listing.coverage_percentage
+  return { offer, forecast: undefined, percentage }
+}
+
+type MergedOption = {
+  readonly option: PricingOption
+  /** The upstream's own id, which activation and billing need. */
+  readonly upstreamId: string
+  readonly offer: number
+}
+
+/** The amount that the option's model charges; custom models have none. */
+function price(option: PricingOption): number {
+  if (option.model === 'cpm') return option.cpm
+  if (option.model === 'percent_of_media') return option.percent
+  if (option.model === 'flat_fee') return option.amount
+  return option.model === 'per_unit' ? option.unit_price : 0
+}
+
+function order({ option: a }: MergedOption, { option: b }: MergedOption): number {
+  return (
+    byText(a.model, b.model) ||
+    byText(a.currency ?? '', b.currency ?? '') ||
+    price(a) - price(b) ||
+    byText(a.pricing_option_id, b.pricing_option_id)
+  )
+}
+
+function isPublishable(option: PricingOption): boolean {
+  return option.model !== 'custom' || option.description !== ''
+}
+
+/**
+ * Sorted by model, currency, price, id. `handles[i]` is offer `i`'s handle. When an upstream gives one id to two
+ * options of a signal, only the first is kept, because billing could not tell them apart.
+ */
+export function mergePricing(
+  offers: readonly Pick<Offer, 'listing'>[],
+  handles: readonly string[],
+): MergedOption[] {
+  const options: MergedOption[] = []
+  offers.forEach((offer, index) => {
+    for (const option of offer.listing.pricing_options ?? []) {
+      if (!isPublishable(option)) continue
+      const upstreamId = option.pricing_option_id
+      const pricing_option_id = optionId(handles[index] as string, upstreamId)
+      options.push({ option: { ...option, pricing_option_id }, upstreamId, offer: index })
+    }
+  })
+  if (options.length < 2) return options
+  const seen = new Set<string>()
+  return options.sort(order).filter(({ option: { pricing_option_id: id } }) => !seen.has(id) && seen.add(id))
+}
+
+/** The lowest number among the options of one model; NaN when there is none. */
+export function lowest(options: readonly MergedOption[], model: 'cpm' | 'percent_of_media'): number {
+  let found = Number.NaN
+  for (const { option } of options) {
+    if (option.model === model && !(price(option) >= found)) found = price(option)
+  }
+  return found
+}
+
+/** The currency of CPM prices as a number for a column: none, several, or the three letters of one. */
+export const NO_CURRENCY = 0
+const SEVERAL_CURRENCIES = 1
+
+/** ISO 4217. */
+export function currencyNumber(code: string): number {
+  return [...code].reduce((sum, letter) => sum * 256 + letter.charCodeAt(0), 0)
+}
+
+/** The code of such a number; undefined for none and for several. */
+export function currencyCode(number: number): string | undefined {
+  if (number === NO_CURRENCY || number === SEVERAL_CURRENCIES) return undefined
+  return String.fromCharCode((number >>> 16) & 255, (number >>> 8) & 255, number & 255)
+}
+
+/** The currency of the CPM prices among the options. */
+export function cpmCurrency(options: readonly MergedOption[]): number {
+  const found = new Set(options.flatMap(({ option }) => (option.model === 'cpm' ? [option.currency] : [])))
+  const [only] = found
+  if (only === undefined) return NO_CURRENCY
+  return found.size > 1 ? SEVERAL_CURRENCIES : currencyNumber(only)
+}
 
 /** The part of the row that does not depend on who sells the signal where. */
 type Description = {
@@ -53,7 +192,7 @@ export type Row = {
   /** NaN when no option has the model. */
   readonly lowestCpm: number
   readonly lowestPercent: number
-  /** The currency of the CPM prices (merge/pricing.ts). */
+  /** The currency of the CPM prices (merge/row.ts). */
   readonly cpmCurrency: number
 }
 

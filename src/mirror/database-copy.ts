@@ -7,11 +7,10 @@ import { randomUUID } from 'node:crypto'
 import { join, resolve } from 'node:path'
 import { type Kysely, sql } from 'kysely'
 import { isRecord } from '../adcp/json.js'
+import { embedded, POSTGRES, type SqlDialect, type Tables } from '../store/database/database.js'
 import { lockFolder, makeFolder } from '../store/database/folder.js'
 import { openPostgres } from '../store/database/postgres.js'
-import { embedded, POSTGRES, type SqlDialect } from '../store/database/sql-dialect.js'
 import { openSqlite } from '../store/database/sqlite.js'
-import type { Tables } from '../store/database/table-types.js'
 import type { Copy, CopyRow, CopyState, RowChange } from './copy.js'
 
 const CONNECTIONS = 2

@@ -7,14 +7,18 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { isRecord } from '../adcp/json.js'
 import { canonicalUrl } from '../adcp/url.js'
 import { FEED_EVENTS } from '../events/feed-event.js'
-import { createReceiver, type EventsPlace, keptSubscription, type ReceiverReply } from '../events/receiver.js'
-import { createSenderKeys } from '../events/sender-keys.js'
-import { jittered } from '../net/backoff.js'
-import { type Clock, pause } from '../net/clock.js'
+import {
+  createReceiver,
+  createSenderKeys,
+  type EventsPlace,
+  keptSubscription,
+  type ReceiverReply,
+} from '../events/receiver.js'
+import { type Clock, jittered, pause } from '../net/clock.js'
 import type { Send } from '../net/send.js'
-import { createReplayGuard } from '../signing/replay.js'
-import { readFeedEvents } from '../upstreams/agent/dialect/dialect.js'
-import type { FeedAsker } from './asker.js'
+import { createReplayGuard } from '../signing/verify.js'
+import { readFeedEvents } from '../upstreams/agent/dialect.js'
+import type { FeedAsker } from './feed-client.js'
 
 /**
  * An account's set is replaced whole and carries no version, so whoever read it at the same time may write it without us

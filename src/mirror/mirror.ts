@@ -3,18 +3,13 @@
  * feed may be any agent's of the protocol. This is the published entry point `@tributary-adcp/tributary/mirror`.
  */
 import canonicalize from 'canonicalize'
-import { backoffMs, jittered } from '../net/backoff.js'
-import { type Clock, pause, systemClock } from '../net/clock.js'
+import { backoffMs, type Clock, jittered, pause, systemClock } from '../net/clock.js'
 import { createEgress } from '../net/egress.js'
-import { createFeedAsker } from './asker.js'
-import { catchUp } from './catching-up.js'
-import type { Copy, CopyState } from './copy.js'
+import { catchUp, createInbox, stepOf } from './catching-up.js'
+import { type Copy, type CopyState, openJsonLines } from './copy.js'
 import { openPostgresCopy, openSqliteCopy } from './database-copy.js'
-import { stepOf } from './event-steps.js'
-import { createInbox } from './inbox.js'
-import { openJsonLines } from './json-lines.js'
+import { createFeedAsker, type FeedReading, readFeed } from './feed-client.js'
 import { type Listening, type ListenOptions, startListening } from './listening.js'
-import { type FeedReading, readFeed } from './reading.js'
 
 const EVERY_MS = 60_000
 const ALIVE_MS = 2 ** 30

@@ -1,11 +1,90 @@
 /**
  * Reads the body of an answer into memory, with a cap on *decoded* bytes: under a cap on the bytes of the wire, a small
- * compressed body could still fill the memory (docs/protocol.md#provider-files).
+ * compressed body could still fill the memory (docs/protocol.md#provider-files). Each answer has its own bound, but thousands
+ * of them at once would still fill the memory, so the bytes of all that are being read are counted. Beyond the common bound the
+ * largest answer of one registrable domain is given up: the domain with most bytes under way. Domains and not hosts, because
+ * the owner of a domain can have any number of hosts.
  */
 import type { Readable, Transform } from 'node:stream'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib'
-import type { BodyReading } from './under-way.js'
+import { getDomain } from 'tldts'
+
+/** The default bound (docs/configuration.md). */
+export const UNDER_WAY_BYTES = 512 * 1024 ** 2
+
+/** One answer that is being read. */
+type BodyReading = {
+  grew(bytes: number): void
+  /** It is complete, or was given up. */
+  end(): void
+}
+
+export type UnderWay = {
+  /** Registers an answer; `giveUp` is called when it must end because all answers together are too large. */
+  begin(url: URL, giveUp: () => void): BodyReading
+  bytes(): number
+  /** The number of answers that were given up. */
+  givenUp(): number
+}
+
+type Answering = { domain: string; bytes: number; giveUp(): void }
+
+function largest(entries: Iterable<Answering>): Answering | undefined {
+  let most: Answering | undefined
+  for (const entry of entries) if (!most || entry.bytes > most.bytes) most = entry
+  return most
+}
+
+/** `limit` returns the current bound in bytes. */
+export function createUnderWay(limit: () => number): UnderWay {
+  const domains = new Map<string, { bytes: number; entries: Set<Answering> }>()
+  let total = 0
+  let givenUp = 0
+
+  function count(entry: Answering, bytes: number): void {
+    const domain = domains.get(entry.domain) ?? { bytes: 0, entries: new Set() }
+    domains.set(entry.domain, domain)
+    domain.entries.add(entry)
+    domain.bytes += bytes
+    entry.bytes += bytes
+    total += bytes
+  }
+
+  function forget(entry: Answering): void {
+    const domain = domains.get(entry.domain)
+    if (!domain?.entries.delete(entry)) return
+    total -= entry.bytes
+    domain.bytes -= entry.bytes
+    if (domain.entries.size === 0) domains.delete(entry.domain)
+  }
+
+  function makeRoom(): void {
+    const greediest = [...domains.values()].reduce((most, one) => (one.bytes > most.bytes ? one : most))
+    const entry = largest(greediest.entries)
+    if (!entry) return
+    givenUp += 1
+    forget(entry)
+    entry.giveUp()
+  }
+
+  return {
+    begin({ hostname }, giveUp) {
+      const domain = getDomain(hostname, { allowPrivateDomains: true }) ?? hostname
+      const entry: Answering = { domain, bytes: 0, giveUp }
+      count(entry, 0)
+      return {
+        grew(bytes) {
+          count(entry, bytes)
+          while (total > limit()) makeRoom()
+        },
+        end: () => forget(entry),
+      }
+    },
+    bytes: () => total,
+    givenUp: () => givenUp,
+  }
+}
 
 const FEW = 16 // this many small chunks are kept as they came
 const SMALL_BYTES = 4 * 1024
@@ -69,7 +148,7 @@ const PORTION_BYTES = 1024 ** 2 // copied between two turns of the event loop, i
 export type BodyOutcome =
   | { kind: 'body'; body: Buffer }
   | { kind: 'too_large'; message: string }
-  /** It was ended because all answers together were too large (net/under-way.ts). */
+  /** It was ended because all answers together were too large (net/body.ts). */
   | { kind: 'crowded_out' }
   | { kind: 'broken'; message: string }
 

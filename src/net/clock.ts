@@ -1,3 +1,9 @@
+/**
+ * Time as an argument, so that tests can advance it and do not wait: the clock, a pause, a deadline, and the wait before
+ * another try. After a success that is the schedule. After failures one tries soon and then at growing intervals, but
+ * within a minute whatever the upstream asked for, so that one that recovered is noticed (docs/configuration.md).
+ */
+
 /** Time as an argument, so that tests can advance it and do not wait: the clock, a pause, a deadline. */
 export type Clock = {
   /** Milliseconds since the epoch. */
@@ -6,14 +12,14 @@ export type Clock = {
   after(ms: number, task: () => void): () => void
 }
 
-const LONGEST_MS = 2 ** 31 - 1 // 24.8 days; beyond it setTimeout fires at once
+const LONGEST_TIMER_MS = 2 ** 31 - 1 // 24.8 days; beyond it setTimeout fires at once
 
 export const systemClock: Clock = {
   now: Date.now,
   after(ms, task) {
     let timer: NodeJS.Timeout
     const wait = (left: number): void => {
-      const part = Math.min(Math.max(0, left), LONGEST_MS)
+      const part = Math.min(Math.max(0, left), LONGEST_TIMER_MS)
       timer = setTimeout(() => (left > part ? wait(left - part) : task()), part)
       timer.unref()
     }
@@ -108,4 +114,38 @@ export async function within<T, U>(
   } finally {
     deadline.release()
   }
+}
+
+/**
+ * Says when to try again. After a success, on the schedule. After failures, soon and then at growing intervals, but
+ * within a minute whatever the upstream asked for, so that one that recovered is noticed (docs/configuration.md).
+ */
+const FIRST_WAIT_MS = 1_000
+const LONGEST_WAIT_MS = 60_000
+const SHORTEST_CAP_MS = 5_000 // a short schedule must not become a flood of retries
+const CAP_PER_REFRESH = 10
+const JITTER = 0.1
+
+type BackoffOptions = {
+  /** Failures in a row, at least 1. */
+  failures: number
+  /** The interval after a success. A short one also shortens the first waits after a failure. */
+  refreshMs: number
+  random(): number
+  /** The wait that the agent asked for. */
+  retryAfterMs?: number | undefined
+}
+
+/** The interval, varied by up to a tenth either way, so that many upstreams are not due at one moment. */
+export function jittered(ms: number, random: () => number): number {
+  return ms * (1 - JITTER + 2 * JITTER * random())
+}
+
+/** The wait before the next attempt, ms; a minute at most. */
+export function backoffMs({ failures, refreshMs, random, retryAfterMs = 0 }: BackoffOptions): number {
+  const first = Math.min(FIRST_WAIT_MS, refreshMs)
+  const cap = Math.min(LONGEST_WAIT_MS, Math.max(SHORTEST_CAP_MS, CAP_PER_REFRESH * refreshMs))
+  const exponential = Math.min(cap, first * 2 ** Math.min(failures - 1, 16))
+  const wait = exponential * (0.5 + 0.5 * random())
+  return Math.max(wait, Math.min(retryAfterMs, LONGEST_WAIT_MS))
 }

@@ -4,7 +4,7 @@
  */
 import { setMaxListeners } from 'node:events'
 import { Agent, type Dispatcher, errors as undici } from 'undici'
-import { readBody } from './body.js'
+import { createUnderWay, readBody, UNDER_WAY_BYTES, type UnderWay } from './body.js'
 import { createDeadline, type End } from './clock.js'
 import {
   createAddressPolicy,
@@ -14,9 +14,14 @@ import {
   type Resolve,
   systemResolve,
 } from './connect.js'
-import { followRedirects } from './redirect.js'
-import type { Outbound, Send, SendFailed, SendFailure, SendOutcome } from './send.js'
-import { createUnderWay, UNDER_WAY_BYTES, type UnderWay } from './under-way.js'
+import {
+  followRedirects,
+  type Outbound,
+  type Send,
+  type SendFailed,
+  type SendFailure,
+  type SendOutcome,
+} from './send.js'
 
 /**
  * Names a failure below HTTP in our words: the codes of the resolver, the socket and OpenSSL become a reason of the

@@ -1,21 +1,21 @@
 /**
  * Metrics of upstreams, registries, providers, verdicts and snapshots (docs/metrics.md); those of served requests are in
- * server/health.ts. Gauges are read from their owners at each scrape, so they are never outdated. Labels are bounded:
+ * server/monitoring.ts. Gauges are read from their owners at each scrape, so they are never outdated. Labels are bounded:
  * ids from the roster, up to a limit, and our own closed words.
  */
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
-import { recordBytes } from '../authz/provider/room.js'
-import type { ProviderState } from '../authz/rules/state.js'
-import type { Contribution } from '../explain/contributions.js'
+import { recordBytes } from '../authz/provider/files.js'
+import type { ProviderState } from '../authz/rules/verdict.js'
+import type { Contribution } from '../explain/upstream.js'
 import type { Feed } from '../feed/feed.js'
 import type { Egress } from '../net/egress.js'
-import type { Revisions } from '../server/health.js'
+import type { Revisions } from '../server/monitoring.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
-import type { UpstreamStatus } from '../upstreams/agent/status.js'
+import type { UpstreamStatus } from '../upstreams/agent/agent.js'
 import type { RegistryStatus } from '../upstreams/roster/registries.js'
 import type { RosterEntry } from '../upstreams/roster/roster.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
-import { createUpstreamMeter, type UpstreamMeter } from './upstream-calls.js'
+import { createUpstreamMeter, type UpstreamMeter } from './meters.js'
 
 const MAX_LABELLED = 500
 const OTHERS = 'others'

@@ -6,33 +6,43 @@ import { randomUUID } from 'node:crypto'
 import type { Providers } from '../authz/provider/providers.js'
 import type { CompiledProvider } from '../authz/rules/decide.js'
 import type { Config } from '../config/values.js'
-import { type Contribution, contributions, publishedByUpstream } from '../explain/contributions.js'
-import { createDepartures, createFormerUpstreams } from '../explain/departures.js'
+import { createDepartures, createFormerUpstreams } from '../explain/absence.js'
 import { createExplainer } from '../explain/explain.js'
-import { explainUpstreams, type UpstreamSources } from '../explain/upstream.js'
+import {
+  type Contribution,
+  contributionsOf,
+  explainUpstreams,
+  publishedByUpstream,
+  type UpstreamSources,
+} from '../explain/upstream.js'
 import type { Feed } from '../feed/feed.js'
 import type { Judge } from '../merge/judge.js'
 import { type Clock, pause } from '../net/clock.js'
 import type { Send } from '../net/send.js'
+import { inTurns } from '../process/portions.js'
 import type { ServerOptions } from '../server/app.js'
-import type { Revisions, RunningConfiguration } from '../server/health.js'
-import { createRegistryListing } from '../server/listing/registry-listing.js'
-import { createRegistrySource } from '../server/listing/registry-listing-source.js'
+import type { Revisions, RunningConfiguration } from '../server/monitoring.js'
+import { createRegistryListing, createRegistrySource } from '../server/registry-listing.js'
 import { digestText } from '../snapshot/keys.js'
 import { entryOf, type Snapshot, signalNameAt } from '../snapshot/snapshot.js'
-import type { Repositories } from '../store/repositories.js'
-import { inTurns } from '../threads/portions.js'
-import type { Blobs } from '../upstreams/rows/blobs.js'
+import type { Repositories } from '../store/promised-work.js'
 import type { Slice } from '../upstreams/rows/slice.js'
+import type { Blobs } from '../upstreams/rows/storage.js'
 import { createToolSurvey } from '../upstreams/tool-survey.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
-import { type ActivitySources, createActivity, createJobsView, type JobsSources } from './activity.js'
-import { createHistory, type Sample } from './history.js'
+import { createHistory, createSignalChangeLog, type Sample } from './history.js'
+import { createWatchdog } from './meters.js'
 import { createMetrics, type MetricSources } from './metrics.js'
-import { createSignalChangeLog } from './signal-changes.js'
 import { tracedSend } from './tracing.js'
-import { createViews, type ViewSources, type Views } from './views.js'
-import { createWatchdog } from './watchdog.js'
+import {
+  type ActivitySources,
+  createActivity,
+  createJobsView,
+  createViews,
+  type JobsSources,
+  type ViewSources,
+  type Views,
+} from './views.js'
 
 /** Parts that are made later than this one, and are read only at a scrape, a view or a question. */
 type ObservedParts = {
@@ -105,7 +115,7 @@ export function createOperations(options: OperationsOptions): Operations {
     const snapshot = feed.current()
     if (!snapshot) return []
     if (given?.snapshot !== snapshot) {
-      given = { snapshot, contributions: inTurns(contributions(snapshot, verdicts.judge())) }
+      given = { snapshot, contributions: inTurns(contributionsOf(snapshot, verdicts.judge())) }
     }
     return given.contributions
   }

@@ -1,22 +1,115 @@
 /**
- * What an operator looks at, as plain data: the parts of the product as they are now, without secrets. Each view is one
- * path of the console's JSON (docs/console.md).
+ * What an operator looks at, as plain data: the parts of the product as they are now, what callers did and what is still
+ * under way, without keys, credentials or the texts of callers. Each view is one path of the console's JSON
+ * (docs/console.md).
  */
+import { isRecord } from '../adcp/json.js'
 import { shownUrl } from '../adcp/redaction.js'
 import { nameAt, nameCount } from '../authz/rules/name-table.js'
-import { type HeldDocument, type ProviderState, shownFileUrl } from '../authz/rules/state.js'
+import { type HeldDocument, type ProviderState, shownFileUrl } from '../authz/rules/verdict.js'
 import { accountNamed } from '../config/callers.js'
 import type { Config } from '../config/values.js'
+import { deliveryOf } from '../events/announcer.js'
 import { leftOutText, toldProblem, verdictWords } from '../explain/remedies.js'
 import { iso, type UpstreamExplanation } from '../explain/upstream.js'
 import type { Egress } from '../net/egress.js'
-import type { Revisions, RunningConfiguration } from '../server/health.js'
+import type { Revisions, RunningConfiguration } from '../server/monitoring.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
-import type { UpstreamStatus } from '../upstreams/agent/status.js'
+import type { Repositories } from '../store/promised-work.js'
+import type { OpenJobs } from '../store/records/work.js'
+import type { UpstreamStatus } from '../upstreams/agent/agent.js'
 import type { ScopeStatus } from '../upstreams/mirror/scope-status.js'
 import type { RegistryStatus } from '../upstreams/roster/registries.js'
 import type { Roster } from '../upstreams/roster/roster.js'
 import type { History, Span } from './history.js'
+
+const MOST_ENTRIES = 200
+const MOST_JOBS = 200
+
+export type ActivitySources = Pick<Repositories, 'ledger' | 'jobs' | 'work'>
+
+type ActivityOptions = ActivitySources & {
+  /** What a signal that is in the feed now is called, by its handle or an offer's. */
+  nameOf(handle: string): string | undefined
+}
+
+export type JobsSources = { openJobs: Pick<OpenJobs, 'list'>; now(): number }
+
+const isoTime = (ms: number) => new Date(ms).toISOString()
+
+/** Why an activation failed, as the caller was told: the words are ours, the upstream's code is a word of its own. */
+function failureOf(error: unknown) {
+  if (!isRecord(error) || typeof error.code !== 'string') return undefined
+  const { code, message, details } = error
+  const upstreamCode = isRecord(details) ? details.upstream_code : undefined
+  return { code, message, ...(upstreamCode !== undefined && { upstream_code: upstreamCode }) }
+}
+
+/** The console's view of activations, tasks, usage reports, jobs and subscriptions. Rejects with `StorageUnavailable`. */
+export function createActivity({ ledger, jobs, work, nameOf }: ActivityOptions) {
+  async function subscriptions() {
+    const found = await work.deliveries(MOST_ENTRIES)
+    return found.map(({ caller, account, subscriber, host, suspended, stream, nextAttemptAt }) => {
+      const { pending, failures, failingSince } = deliveryOf(stream)
+      return {
+        ...{ caller, account, subscriber, host, pending, failures },
+        suspended: suspended !== undefined,
+        ...(suspended && { reason: suspended.reason }),
+        ...(failingSince !== undefined && { failing_since: isoTime(failingSince) }),
+        ...(pending > 0 && nextAttemptAt !== undefined && { next_attempt_at: isoTime(nextAttemptAt) }),
+      }
+    })
+  }
+
+  return async () => {
+    const [entries, backlog, tasks, usage, subscribers] = await Promise.all([
+      ledger.query({}, MOST_ENTRIES),
+      jobs.backlog(),
+      work.tasks(MOST_ENTRIES),
+      work.usage(MOST_ENTRIES),
+      subscriptions(),
+    ])
+    return {
+      activations: entries.map(({ handle, taskId, error, createdAt, updatedAt, ...entry }) => {
+        const { caller, account, action, upstream, destinations, outcome, seenAs } = entry
+        const [name, problem] = [nameOf(handle), failureOf(error)]
+        return {
+          ...{ caller, action, handle, upstream, destinations, outcome, seen_as: seenAs },
+          ...(account !== undefined && { account: JSON.parse(account) as unknown }),
+          ...(name !== undefined && { name }),
+          ...(problem && { problem }),
+          ...(taskId !== undefined && { task_id: taskId }),
+          ...{ asked_at: isoTime(createdAt), updated_at: isoTime(updatedAt) },
+        }
+      }),
+      tasks: tasks.map(({ createdAt, updatedAt, ...task }) => ({
+        ...{ ...task, created_at: isoTime(createdAt), updated_at: isoTime(updatedAt) },
+      })),
+      usage: usage.map(({ at, agentUrl, ...report }) => ({
+        ...{ ...report, agent_url: agentUrl, reported_at: isoTime(at) },
+      })),
+      jobs: backlog,
+      subscriptions: subscribers,
+    }
+  }
+}
+
+/**
+ * The jobs that have not ended, for the console: whom they are for and when they are tried next. Rejects with
+ * `StorageUnavailable`.
+ */
+export function createJobsView({ openJobs, now }: JobsSources) {
+  return async () => {
+    const jobs = await openJobs.list(MOST_JOBS)
+    return {
+      jobs: jobs.map(({ id, kind, lane, caller, attempts, isHeld, dueInMs, createdAt }) => ({
+        ...{ id, kind, lane: shownUrl(lane), caller, attempts, is_held: isHeld },
+        ...(!isHeld && { next_attempt_at: isoTime(now() + Math.max(0, dueInMs)) }),
+        created_at: isoTime(createdAt),
+      })),
+    }
+  }
+}
 
 const MOST_SHOWN = 500 // providers, upstreams, agents that are left out
 const AGENTS_NAMED = 10 // of those that a provider's file lists

@@ -2,14 +2,11 @@
  * Reads a buyer's words as concepts to look up: synonyms, spans, phrases, typing errors, and what is not wanted. A
  * question of filler words alone ("show all available signals") asks for everything.
  */
-
 import type { SearchIndex } from './search-index.js'
 import { ANY_PLACE, countryGroup, phrasesAt, type Sense, type Synonyms, senseTerm } from './synonyms.js'
-import { findTerm, lowerBound, type TermTable, termRows, termText } from './term-table.js'
-import { KINDS, overlap, parseIntervalTerm } from './text/interval.js'
-import { fold, isStop, isStopWord, termOf, tokens } from './text/words.js'
-import { corrections } from './typo.js'
+import { corrections, findTerm, lowerBound, type TermTable, termRows, termText } from './term-table.js'
 import { MAX_CHARACTERS, misspeltPlace } from './wishes.js'
+import { fold, isStop, isStopWord, KINDS, overlap, parseIntervalTerm, termOf, tokens } from './words.js'
 
 /** The most concepts of a question that are looked up; the answer says when others were left out. */
 const MAX_CONCEPTS = 32

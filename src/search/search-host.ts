@@ -3,9 +3,9 @@
  * index is finished, searches use the one before.
  */
 import type { Worker } from 'node:worker_threads'
+import { inTurns, SMALL_FEED_BYTES, smallBytes } from '../process/portions.js'
+import { startThread } from '../process/threads.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
-import { startThread } from '../threads/pool.js'
-import { inTurns, SMALL_FEED_BYTES, smallBytes } from '../threads/portions.js'
 import { createSearcher, type Searcher } from './search.js'
 import type { SearchBuild, SearchBuilt } from './search-worker.js'
 import type { Synonyms } from './synonyms.js'

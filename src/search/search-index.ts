@@ -2,10 +2,10 @@
  * Builds the full-text index over published rows: BM25 with field weights, in shared typed arrays. It runs off the
  * serving thread; the searcher reads the result directly.
  */
-import { drained, type InPortions } from '../threads/portions.js'
+import { drained, type InPortions } from '../process/portions.js'
 import { ANY_PLACE, countryGroup, phrasesAt, type Synonyms, senseTerm } from './synonyms.js'
 import { createTermTableBuilder, type TermTable } from './term-table.js'
-import { isStop, termOf, tokens } from './text/words.js'
+import { isStop, termOf, tokens } from './words.js'
 
 /** The fields of a published row that are searched. Upstreams choose the inner shapes, so only strings are read. */
 export type SearchableRow = {

@@ -3,8 +3,8 @@
  * (docs/decisions.md#memory-and-threads).
  */
 import { parentPort, workerData } from 'node:worker_threads'
+import { createMeter, drained, type InPortions, rowUnits } from '../process/portions.js'
 import type { Rows, Snapshot } from '../snapshot/snapshot.js'
-import { createMeter, drained, type InPortions, rowUnits } from '../threads/portions.js'
 import { createSearchIndexBuilder, type SearchableRow, type SearchIndex } from './search-index.js'
 import type { Synonyms } from './synonyms.js'
 

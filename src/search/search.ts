@@ -2,15 +2,22 @@
  * Answers a question from the index: the best rows in order, by BM25 over concepts, in under a millisecond for 100,000
  * rows. Deterministic: rows with equal scores are ordered by their prior (live first, broader first), then by number.
  */
-
-import { drained, type InPortions, inTurns } from '../threads/portions.js'
-import { createBestRows, type RankedRows } from './best-rows.js'
+import { drained, type InPortions, inTurns } from '../process/portions.js'
 import { type Concept, type Posting, type Question, readQuestion } from './concepts.js'
-import { CUT, createScores, MOST_PRIOR, ofAll, ofSubject, PRIOR_SHARE, STRETCH } from './scores.js'
+import {
+  CUT,
+  createBestRows,
+  createScores,
+  MOST_PRIOR,
+  ofAll,
+  ofSubject,
+  PRIOR_SHARE,
+  type RankedRows,
+  STRETCH,
+} from './scores.js'
 import type { SearchIndex } from './search-index.js'
 import { ANY_PLACE, type Synonyms, senseTerm } from './synonyms.js'
-import { findTerm } from './term-table.js'
-import { completed } from './typo.js'
+import { findTerm, lastWordCompleted } from './term-table.js'
 
 const UNWANTED = 255
 const NO_ROWS = new Uint32Array(0)
@@ -262,8 +269,8 @@ export function createSearcher(index: SearchIndex, synonyms: Synonyms) {
       last = found.catch(() => {})
       return found
     },
-    /** The text with its last word completed (search/typo.ts). */
-    complete: (text: string) => completed(index.words, text),
+    /** The text with its last word completed (search/term-table.ts). */
+    complete: (text: string) => lastWordCompleted(index.words, text),
   }
 }
 

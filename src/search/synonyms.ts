@@ -3,7 +3,7 @@
  * questions: a phrase of a group gives the group's own term.
  */
 import type { SynonymFile } from './synonym-file.js'
-import { termOf, tokens } from './text/words.js'
+import { termOf, tokens } from './words.js'
 
 /** ISO 3166-1 codes of countries where data is sold. */
 const MARKETS =

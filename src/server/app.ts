@@ -6,32 +6,39 @@ import type { IncomingMessage } from 'node:http'
 import Fastify, { type FastifyError, type FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
-import { discoveryMode, isPlainPage } from '../adcp/requests/get-signals.js'
+import { discoveryMode, isPlainPage } from '../adcp/signal-requests.js'
 import type { Preview, Release } from '../adcp/version.js'
 import type { SigningKey } from '../signing/sign.js'
 import { type AgentFacts, getAdcpCapabilities } from '../tasks/get-adcp-capabilities.js'
 import { type GetSignalsOptions, getSignals } from '../tasks/get-signals.js'
 import type { Task } from '../tasks/task.js'
-import { addA2a } from './a2a/a2a.js'
-import type { SharedTasks } from './a2a/a2a-shared.js'
-import { createA2aTasks } from './a2a/a2a-tasks.js'
-import { agentCard } from './a2a/agent-card.js'
-import { createFastLane } from './answer/fast-lane.js'
+import { createContextIds, createFastLane, createRequestIds } from './answer/exchange.js'
 import { createGzipPages } from './answer/gzip-pages.js'
-import { createContextIds, createRequestIds } from './answer/ids.js'
 import { createBodyReader, INVALID_MESSAGE, rpcError } from './answer/json-rpc.js'
-import { createCallLog, reasonOfStatus } from './call-log.js'
 import type { Admission } from './door/admission.js'
 import { createDispatcher, type Observed } from './door/dispatcher.js'
-import { createDoor, type Door } from './door/door.js'
-import { createAddressOf } from './door/origin.js'
-import { createOverload, dropSilentConnections } from './door/overload.js'
-import { addExplain, type ExplainOptions } from './explain.js'
-import { addOperations, createServingMetrics, type RunningConfiguration } from './health.js'
-import { addRegistryListing, type ListingRouteOptions } from './listing/registry-listing.js'
-import { addMcp } from './mcp/mcp.js'
-import { addIdentity } from './public-keys.js'
-import { addFeedEvents, addRefresh, type FeedEventsOptions, type RefreshOptions } from './reading-routes.js'
+import { createAddressOf, createDoor, createOverload, type Door, dropSilentConnections } from './door/door.js'
+import {
+  addOperations,
+  createCallLog,
+  createServingMetrics,
+  type RunningConfiguration,
+  reasonOfStatus,
+} from './monitoring.js'
+import { addRegistryListing, type ListingRouteOptions } from './registry-listing.js'
+import {
+  addExplain,
+  addFeedEvents,
+  addIdentity,
+  addRefresh,
+  type ExplainOptions,
+  type FeedEventsOptions,
+  type RefreshOptions,
+} from './routes.js'
+import { addA2a } from './transports/a2a.js'
+import { createA2aTasks, type SharedTasks } from './transports/a2a-tasks.js'
+import { agentCard } from './transports/agent-card.js'
+import { addMcp } from './transports/mcp.js'
 
 const BODY_BYTES = 1024 * 1024 // the largest legal request, 500 references, takes a tenth of it
 const REQUEST_MS = 30_000 // for headers and body together: slower clients are cut off
@@ -127,8 +134,8 @@ function whenAsked<Question extends unknown[], Answer>(
  */
 export async function loadRareCode({ jwt }: { jwt: boolean }): Promise<void> {
   await Promise.all([
-    import('./mcp/mcp-cold.js'),
-    import('./a2a/a2a-cold.js'),
+    import('./transports/mcp-cold.js'),
+    import('./transports/a2a-cold.js'),
     ...(jwt ? [import('jose')] : []),
   ])
 }
@@ -139,7 +146,7 @@ const noCompiler = () => {
 }
 
 /** Throws when tasks contradict each other. */
-export function createServer(options: ServerOptions): FastifyInstance {
+export function createApp(options: ServerOptions): FastifyInstance {
   const { feed, facts, log, replayTtlSeconds, now = Date.now } = options
   const overload = createOverload()
   const metrics = createServingMetrics(overload)
@@ -241,12 +248,14 @@ export function createServer(options: ServerOptions): FastifyInstance {
     now,
   }
   const { publicUrl, version } = options
-  const mcpCold = whenAsked(async () => (await import('./mcp/mcp-cold.js')).createMcpCold({ tasks, version }))
+  const mcpCold = whenAsked(async () =>
+    (await import('./transports/mcp-cold.js')).createMcpCold({ tasks, version }),
+  )
   addMcp(app, { cold: mcpCold, ...shared })
   const card = agentCard({ publicUrl, version, tasks })
   const a2aTasks = createA2aTasks(now, options.sharedTasks)
   const a2aCold = whenAsked(async () =>
-    (await import('./a2a/a2a-cold.js')).createA2aCold({ card, tasks: a2aTasks }),
+    (await import('./transports/a2a-cold.js')).createA2aCold({ card, tasks: a2aTasks }),
   )
   addA2a(app, { cold: a2aCold, tasks: a2aTasks, card, ...shared })
   addOperations(app, {

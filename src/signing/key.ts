@@ -1,7 +1,7 @@
 /** Public keys from key sets (RFC 7517): whether a key may be used for a signature, and where keys are found. */
 import { createPublicKey, type KeyObject, verify } from 'node:crypto'
 import type { Send } from '../net/send.js'
-import type { Algorithm } from './profile.js'
+import type { Algorithm } from './signature.js'
 
 export type Jwk = Readonly<Record<string, unknown>> & { kid?: unknown }
 

@@ -2,9 +2,16 @@
 import { createPublicKey, type KeyObject, randomBytes, sign } from 'node:crypto'
 import { isRecord } from '../adcp/json.js'
 import type { Send } from '../net/send.js'
-import { bodyDigest, signatureBase, targetOf } from './base.js'
 import type { Jwk } from './key.js'
-import { type Algorithm, LABEL, LONGEST_WINDOW_S, type Profile } from './profile.js'
+import {
+  type Algorithm,
+  bodyDigest,
+  LABEL,
+  LONGEST_WINDOW_S,
+  type Profile,
+  signatureBase,
+  targetOf,
+} from './signature.js'
 
 export type SigningKey = {
   /** The id of the key in our published key set. */

@@ -5,15 +5,13 @@
  */
 import { parentPort } from 'node:worker_threads'
 import { type CompiledProvider, compileProviders } from '../authz/rules/decide.js'
-import type { ProviderState } from '../authz/rules/state.js'
-import type { PolicySettings } from '../authz/rules/verdict.js'
+import type { PolicySettings, ProviderState } from '../authz/rules/verdict.js'
 import { judgeAt, nextVerdictAt } from '../merge/judge.js'
-import { createViewNumbers } from '../threads/held-memory.js'
-import { drained, type InPortions } from '../threads/portions.js'
+import { drained, type InPortions } from '../process/portions.js'
+import { createViewNumbers } from '../process/threads.js'
 import type { Slice } from '../upstreams/rows/slice.js'
 import { buildingSnapshot } from './builder.js'
-import type { IndexedSlice, Snapshot } from './snapshot.js'
-import { viewsOf } from './snapshot-parts.js'
+import { type IndexedSlice, type Snapshot, viewsOf } from './snapshot.js'
 
 export type BuildOrder = {
   kind: 'build'
@@ -37,7 +35,7 @@ export type BuildReply =
       kind: 'built'
       snapshot: Omit<Snapshot, 'slices'>
       slices: { number: number; keys: IndexedSlice['keys'] }[]
-      /** A number for each view of the snapshot and its slices (threads/held-memory.ts): the same number, the same memory. */
+      /** A number for each view of the snapshot and its slices (process/threads.ts): the same number, the same memory. */
       views: readonly number[]
       rebuildAt?: number
     }

@@ -3,15 +3,12 @@
  * states are posted once, by object identity; their bytes are in shared memory, so large ones cost no more to post. A
  * snapshot comes back as plain data over the same memory.
  */
-import type { ProviderState } from '../authz/rules/state.js'
-import type { PolicySettings } from '../authz/rules/verdict.js'
-import { createHeldMemory } from '../threads/held-memory.js'
-import { startThread } from '../threads/pool.js'
-import { inTurns, SMALL_FEED_BYTES, smallBytes } from '../threads/portions.js'
+import type { PolicySettings, ProviderState } from '../authz/rules/verdict.js'
+import { inTurns, SMALL_FEED_BYTES, smallBytes } from '../process/portions.js'
+import { createHeldMemory, startThread } from '../process/threads.js'
 import { type Slice, withoutPlaces } from '../upstreams/rows/slice.js'
 import type { BuildOrder, BuildReply, ForgetOrder, RestoreOrder } from './build-worker.js'
-import type { Snapshot } from './snapshot.js'
-import { withViews } from './snapshot-parts.js'
+import { type Snapshot, withViews } from './snapshot.js'
 
 export type BuildRequest = {
   /** The account whose overlay this is; absent for the public layer. */

@@ -3,21 +3,20 @@
  * changed are merged again; the result is byte for byte the same as a full merge. One walk in key order joins the
  * previous snapshot with the new rows.
  */
-
 import type { Verdict } from '../authz/rules/verdict.js'
 import { type Identity, identityOf } from '../merge/identity.js'
 import type { Judge, ProviderView } from '../merge/judge.js'
 import { mergeSignal } from '../merge/merged-signal.js'
 import type { Offer } from '../merge/offer.js'
 import { spliceSignal } from '../merge/splice.js'
-import { createMeter, drained, type InPortions, rowUnits } from '../threads/portions.js'
+import { createMeter, drained, type InPortions, rowUnits } from '../process/portions.js'
 import { slabRow } from '../upstreams/rows/slab.js'
 import { type Slice, sliceListing, sliceText } from '../upstreams/rows/slice.js'
 import { membersOf, providersRef, writtenRef } from '../upstreams/rows/written.js'
 import { createColumn, u32 } from './columns.js'
 import { createDraft } from './draft.js'
 import { bucketOf, hashTree } from './hash-tree.js'
-import { carryOffers, joined } from './join.js'
+import { carryOffers, joined, type Run, weaveOf } from './join.js'
 import { compareKeys, countBelow, keyAt } from './keys.js'
 import { indexSlices, type Move } from './slice-index.js'
 import {
@@ -28,7 +27,6 @@ import {
   type Rows,
   type Snapshot,
 } from './snapshot.js'
-import { type Run, weaveOf } from './weave.js'
 
 type BuildInput = {
   /** The last public snapshot. The new one shares its memory for everything that did not change. */

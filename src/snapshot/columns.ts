@@ -1,4 +1,12 @@
 /**
+ * What a snapshot knows about its signals besides their bytes: columns of numbers in shared memory, and lists of words. A
+ * worker fills them and the serving thread reads the same memory (docs/decisions.md#memory-and-threads: columns filter 1M
+ * rows in 1 ms). The table declares every column once: it decides what a snapshot holds, how a build writes and joins it,
+ * what is on disk and what counts as memory. A new column is a line in it and a `push` in the draft.
+ */
+import { WORDS } from './keys.js'
+
+/**
  * Columns of numbers in shared memory: what a snapshot knows about its signals besides their bytes. A worker fills them
  * and the serving thread reads the same memory (docs/decisions.md#memory-and-threads: columns filter 1M rows in 1 ms).
  */
@@ -23,7 +31,7 @@ function makerOf<T extends Numbers>(Type: Constructor<T>): Maker<T> {
 export const u8 = makerOf<Uint8Array>(Uint8Array)
 export const u16 = makerOf<Uint16Array>(Uint16Array)
 export const u32 = makerOf<Uint32Array>(Uint32Array)
-export const f64 = makerOf<Float64Array>(Float64Array)
+const f64 = makerOf<Float64Array>(Float64Array)
 
 /** A copy with each value mapped, in shared memory. */
 export function mapped<T extends Numbers>(
@@ -94,4 +102,172 @@ export function createWords(first: readonly string[] = []) {
   }
 
   return { id, list: list as readonly string[] }
+}
+
+/** What an entry has several of. */
+type Child = 'deployments' | 'offers'
+
+/** Numbers that a build writes. */
+type Values<T extends Numbers = Numbers> = {
+  readonly kind: 'values'
+  readonly make: Maker<T>
+  /** What has a value in the column: each entry of the snapshot, or each of an entry's children. */
+  readonly of: 'entry' | Child
+  /** How many numbers make one value. */
+  readonly width: number
+  /** The list that the numbers point into. */
+  readonly list?: ListName
+}
+/** Where each entry's children begin in their columns; the last number is the count of all children. */
+type Starts = { readonly kind: 'starts'; readonly make: Maker<Uint32Array>; readonly of: Child }
+/** Words behind the numbers of other columns. The first `fixed` are kept whether they are used or not. */
+export type WordList = { readonly kind: 'list'; readonly fixed: number }
+/** Numbers that are derived from the other columns, once these are complete. */
+type Derived<T extends Numbers = Numbers> = { readonly kind: 'derived'; readonly make: Maker<T> }
+
+export type Spec = Values | Starts | WordList | Derived
+/** Groups of columns; `kind` tells a spec from a group. */
+type Table = { readonly [name: string]: Spec | { readonly [name: string]: Spec } }
+
+type ListName = 'facts.providers' | 'facts.domains' | 'facts.countrySets' | 'deployments.destinations'
+
+const entry = <T extends Numbers>(make: Maker<T>, width = 1): Values<T> => {
+  return { kind: 'values', make, of: 'entry', width }
+}
+const child = <T extends Numbers>(of: Child, make: Maker<T>, width = 1): Values<T> => {
+  return { kind: 'values', make, of, width }
+}
+const starts = (of: Child): Starts => ({ kind: 'starts', make: u32, of })
+const numbering = (list: ListName, of: Values['of'] = 'entry'): Values<Uint32Array> => {
+  return { kind: 'values', make: u32, of, width: 1, list }
+}
+const derived = <T extends Numbers>(make: Maker<T>): Derived<T> => ({ kind: 'derived', make })
+/** A list whose first word is the empty one, which means none. */
+const WORDS_OR_NONE: WordList = { kind: 'list', fixed: 1 }
+const ONLY_WORDS: WordList = { kind: 'list', fixed: 0 }
+
+/** What a build writes for the signals that it merges, and joins with the columns of the previous snapshot. */
+export const WRITTEN = {
+  keys: entry(u32, WORDS),
+  /** Each row in a chunk ends with a comma, so that consecutive rows can be sent as one piece. */
+  rows: {
+    chunkOf: entry(u16),
+    start: entry(u32),
+    /** Bytes up to the prices, without a closing brace (merge/merged-signal.ts, head and tail). */
+    head: entry(u32),
+    /** All bytes; 0 when the signal is withheld. */
+    length: entry(u32),
+    /** Where readers' choices begin (merge/row.ts, RowPlaces). */
+    fields: entry(u32),
+    deployments: entry(u32),
+  },
+  /** The values that filters read, one number per signal. */
+  facts: {
+    /** Index into SIGNAL_TYPES. */
+    type: entry(u8),
+    /** Index into VALUE_TYPES plus 1; 0 when not stated. */
+    valueType: entry(u8),
+    provider: numbering('facts.providers'),
+    domain: numbering('facts.domains'),
+    /** 0: no bound. */
+    countries: numbering('facts.countrySets'),
+    /** 1 when its offers differ in their countries. */
+    mixed: entry(u8),
+    /** 1 when one of its offers lists no deployment, and so may be asked for any destination. */
+    anywhere: entry(u8),
+    /** NaN: not stated. */
+    coverage: entry(f64),
+    cpm: entry(f64),
+    percent: entry(f64),
+    /** The currency of `cpm` (merge/row.ts). */
+    currency: entry(u32),
+    providers: WORDS_OR_NONE,
+    domains: WORDS_OR_NONE,
+    /** Comma-joined. */
+    countrySets: WORDS_OR_NONE,
+  },
+  /** Deployments of entry `i` are `at[i]` to `at[i + 1]`, in the order in which its row names them. */
+  deployments: {
+    at: starts('deployments'),
+    destination: numbering('deployments.destinations', 'deployments'),
+    /** The digest of its state and the offers that give it (snapshot/rows.ts). */
+    words: child('deployments', u32, WORDS),
+    /** The digest of its activation key; 0 0 when it has none. */
+    key: child('deployments', u32, 2),
+    /** Where that key stands: which of the signal's offers, and where in its listing. No bytes: it has to be parsed. */
+    keyOffer: child('deployments', u16),
+    keyStart: child('deployments', u32),
+    keyBytes: child('deployments', u16),
+    destinations: ONLY_WORDS,
+  },
+  /** Offers of entry `i` are `at[i]` to `at[i + 1]`. */
+  offers: {
+    at: starts('offers'),
+    /** Where its listing is: the index of the slice in `slices`, and the row in it. */
+    slice: child('offers', u16),
+    row: child('offers', u32),
+    /** 1 when it is part of its signal's row. */
+    stands: child('offers', u8),
+    /** The countries in which it may be used. */
+    countries: numbering('facts.countrySets', 'offers'),
+  },
+  /** Hashes of a signal's head, its head without deployments, and its prices (snapshot/rows.ts). */
+  digests: {
+    structure: entry(u32, WORDS),
+    core: entry(u32, WORDS),
+    pricing: entry(u32, WORDS),
+  },
+} satisfies Table
+
+/** All columns. */
+export const TABLE = {
+  ...WRITTEN,
+  /** Entries that have a row, in order. */
+  shown: derived(u32),
+  /** Digests of buckets of signals, by the first bits of their key: a change rehashes only the buckets it touches. */
+  tree: { structure: derived(u8), pricing: derived(u8), unseen: derived(u8) },
+} satisfies Table
+
+type ValueOf<S> = S extends { make: Maker<infer T> } ? T : S extends WordList ? readonly string[] : Filled<S>
+
+/** The columns and lists of a table. */
+export type Filled<T> = { readonly [Name in keyof T]: ValueOf<T[Name]> }
+
+const isSpec = (at: Table[string]): at is Spec => typeof at.kind === 'string'
+
+/** Each spec with its path, in the table's order: `keys`, `facts.provider`. */
+export function specsOf(table: Table): [path: string, spec: Spec][] {
+  return Object.entries(table).flatMap(([name, member]): [string, Spec][] => {
+    if (isSpec(member)) return [[name, member]]
+    return Object.entries(member).map(([of, spec]) => [`${name}.${of}`, spec])
+  })
+}
+
+/** The lists of a table, in its order. */
+export function listsOf(table: Table): [path: string, spec: WordList][] {
+  return specsOf(table).flatMap(([path, spec]): [string, WordList][] => {
+    return spec.kind === 'list' ? [[path, spec]] : []
+  })
+}
+
+/** The value of `holder` at a path. */
+export function valueAt(holder: object, path: string): unknown {
+  return path.split('.').reduce<unknown>((at, name) => (at as Record<string, unknown>)[name], holder)
+}
+
+/** The table with each spec replaced by a value. */
+export function filled(table: Table, value: (path: string, spec: Spec) => unknown): Record<string, unknown> {
+  const whole: Record<string, unknown> = {}
+  for (const [path, spec] of specsOf(table)) {
+    const [group = '', member] = path.split('.')
+    if (member === undefined) whole[group] = value(path, spec)
+    else whole[group] = { ...(whole[group] as object | undefined), [member]: value(path, spec) }
+  }
+  return whole
+}
+
+/** The columns of `holder` for a table, in the table's order and without its lists. */
+export function columnsOf(table: Table, holder: object): Numbers[] {
+  const columns = specsOf(table).filter(([, { kind }]) => kind !== 'list')
+  return columns.map(([path]) => valueAt(holder, path) as Numbers)
 }

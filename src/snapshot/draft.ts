@@ -1,14 +1,21 @@
 /** The signals that one build merged, in key order, as the columns of a snapshot of them alone. */
 import { SIGNAL_TYPES, VALUE_TYPES } from '../adcp/signal.js'
-import { type KeySpan, keySpans } from '../merge/key-spans.js'
+import { type KeySpan, keySpans } from '../merge/deployments.js'
 import type { MergedSignal } from '../merge/merged-signal.js'
-import { NO_CURRENCY } from '../merge/pricing.js'
-import { placesIn, type Row, type RowPlaces } from '../merge/row.js'
-import { type Column, createColumn, createWords, type Maker } from './columns.js'
-import { createChunks } from './row-chunks.js'
-import { keyWords, pushWords, type RowWords, rowWords } from './row-words.js'
+import { NO_CURRENCY, placesIn, type Row, type RowPlaces } from '../merge/row.js'
+import {
+  type Column,
+  createColumn,
+  createWords,
+  filled,
+  type Maker,
+  type Spec,
+  valueAt,
+  type WordList,
+  WRITTEN,
+} from './columns.js'
+import { createChunks, keyWords, pushWords, type RowWords, rowWords } from './rows.js'
 import { type IndexedSlice, keptListing, type OfferPlace, type Snapshot } from './snapshot.js'
-import { filled, type Spec, valueAt, type WordList, WRITTEN } from './table.js'
 
 const NO_DIGEST = [0, 0, 0, 0]
 const NO_SPAN: KeySpan = { listing: 0, start: 0, bytes: 0 }

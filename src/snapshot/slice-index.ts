@@ -3,7 +3,7 @@
  * not parsed again (docs/decisions.md#memory-and-threads).
  */
 import { type Identity, identityOf } from '../merge/identity.js'
-import { type InPortions, type Meter, rowUnits } from '../threads/portions.js'
+import { type InPortions, type Meter, rowUnits } from '../process/portions.js'
 import { bytesOf, slabRow } from '../upstreams/rows/slab.js'
 import { type Listing, type Slice, sameDigests, sliceListing } from '../upstreams/rows/slice.js'
 import { writtenRef } from '../upstreams/rows/written.js'

@@ -3,10 +3,9 @@
  * it stored as blobs. This happens once; a database without such data costs one query.
  */
 import { type Kysely, sql } from 'kysely'
-import type { Blobs } from '../upstreams/rows/blobs.js'
-import type { Db } from './database/table-types.js'
-import { callJob, type NewCall } from './jobs/calls.js'
-import type { Repositories } from './repositories.js'
+import type { Blobs } from '../upstreams/rows/storage.js'
+import type { Db } from './database/database.js'
+import { callJob, type NewCall, type Repositories } from './promised-work.js'
 
 /** The table of the first release: the columns that are read. */
 type OldCall = {

@@ -3,7 +3,7 @@
  * share: all rows in one transaction, then the blobs. The source is only read. The target must hold no state.
  */
 import { type Kysely, sql, type Transaction } from 'kysely'
-import { STATE_TABLES, type Tables } from './database/table-types.js'
+import { STATE_TABLES, type Tables } from './database/database.js'
 import type { Store } from './store.js'
 
 const BATCH_ROWS = 200 // twenty columns each: well under the bound-parameter limits of both databases

@@ -3,13 +3,13 @@
  * PostgreSQL that replicas share (docs/decisions.md#dependencies, docs/configuration.md `storage`). The repositories
  * are the same on both.
  */
-
 import { join } from 'node:path'
 import { type Kysely, type Migration, sql } from 'kysely'
-import type { AddedBlobs } from '../upstreams/rows/blobs.js'
-import { openBlobFiles } from './blobs/blob-files.js'
-import { createBlobRows } from './blobs/blob-rows.js'
+import type { AddedBlobs } from '../upstreams/rows/storage.js'
+import { openBlobFiles } from './blob-files.js'
+import { createBlobRows } from './blob-rows.js'
 import { carryOver } from './carry-over.js'
+import { type Db, embedded, POSTGRES, type SqlDialect, type Tables } from './database/database.js'
 import {
   databaseFile,
   lockFolder,
@@ -20,28 +20,21 @@ import {
 } from './database/folder.js'
 import { EMBEDDED_MIGRATIONS, migrate, SHARED_MIGRATIONS } from './database/migrations.js'
 import { createSeal, type Seal } from './database/seal.js'
-import { embedded, POSTGRES, type SqlDialect } from './database/sql-dialect.js'
 import { openSqlite } from './database/sqlite.js'
-import type { Db, Tables } from './database/table-types.js'
-import { storageMethods, storageWork, watchedStorage } from './database/unavailable.js'
-import { createJobs } from './jobs/jobs.js'
-import { createOpenJobs } from './jobs/open-jobs.js'
-import { createNonces, type Nonces } from './nonces.js'
-import { createSteps, type Steps } from './promised-steps.js'
-import { createAccounts } from './records/accounts.js'
-import { createAudit } from './records/audit.js'
+import { storageMethods, storageWork, watchedStorage } from './database/storage-work.js'
+import { createJobs } from './jobs.js'
+import { createSteps, type Repositories, type Steps } from './promised-work.js'
+import { createAccounts, createSubscriptionRecords } from './records/accounts.js'
 import { createFound } from './records/found.js'
+import { createAudit, createSignalChanges } from './records/history.js'
 import { createIdempotency } from './records/idempotency.js'
 import { createLedger } from './records/ledger.js'
-import { createSignalChanges } from './records/signal-changes.js'
-import { createSubscriptionRecords } from './records/subscriptions.js'
 import { createTasks } from './records/tasks.js'
-import { createWork } from './records/work.js'
-import { createHandover, type Handover } from './replicas/handover.js'
-import { createLeases } from './replicas/leases.js'
+import { createOpenJobs, createWork } from './records/work.js'
+import { createHandover, createNonces, type Handover, type Nonces } from './replicas/handover.js'
+import { createLeases } from './replicas/membership.js'
 import { CHANNEL, createNotes } from './replicas/notes.js'
 import type { Replicas } from './replicas/replica.js'
-import type { Repositories } from './repositories.js'
 
 export type StoreOptions = {
   /** `file:` and a folder, relative to the working folder or absolute; or `postgres://...`. */

@@ -2,25 +2,19 @@
  * activate_signal: a signal found here is made live, or switched off, at the upstream that offers it (specification,
  * "Operation `activate_signal`"; schemas signals/activate-signal). Intent and outcome stand in the ledger.
  */
-
 import type { Activation } from '../activation/activation.js'
 import type { Delivered } from '../activation/delivery.js'
-import { mayOverlap, visibleDeployments } from '../activation/destination.js'
-import { type Holder, standingFor } from '../activation/holders.js'
-import type { Conclusion, Plan } from '../activation/once.js'
-import { findOwnAccount, type OwnAccount } from '../activation/own-account.js'
-import { notOn } from '../activation/refusals.js'
-import { fingerprint, upstreamKey } from '../activation/request-identity.js'
+import { type Holder, mayOverlap, standingFor, visibleDeployments } from '../activation/holders.js'
+import { findOwnAccount, fingerprint, type OwnAccount, upstreamKey } from '../activation/identity.js'
+import { type Conclusion, notOn, type Plan } from '../activation/once.js'
 import { type Route, routeActivation, routeDeactivation } from '../activation/route.js'
-import { type Activated, toldFields } from '../activation/told.js'
-import { type Answer, howMany, refuse } from '../adcp/answer.js'
+import { type Activated, toldFields } from '../activation/upstream-answer.js'
+import { type AdcpError, type Answer, howMany, refuse } from '../adcp/answer.js'
 import type { Caller } from '../adcp/caller.js'
-import type { AdcpError } from '../adcp/error.js'
-import { ActivateSignalRequest } from '../adcp/requests/activate-signal.js'
-import { ActivateSignalResponse } from '../adcp/responses.js'
 import { type Destination, destinationsOf } from '../adcp/signal.js'
-import type { NewCall } from '../store/jobs/calls.js'
-import type { EntryOfJob } from '../store/promised-steps.js'
+import { ActivateSignalRequest } from '../adcp/signal-requests.js'
+import { ActivateSignalResponse } from '../adcp/task-schemas.js'
+import type { EntryOfJob, NewCall } from '../store/promised-work.js'
 import type { TaskStatus } from '../store/records/tasks.js'
 import type { Task } from './task.js'
 

@@ -3,11 +3,10 @@
  * for every caller (docs/protocol.md#versions). It claims only what works now.
  */
 import { howMany } from '../adcp/answer.js'
-import { CapabilitiesRequest } from '../adcp/requests/protocol-requests.js'
-import { CapabilitiesResponse } from '../adcp/responses.js'
+import { CapabilitiesRequest, CapabilitiesResponse } from '../adcp/task-schemas.js'
 import { isSince32, MAJOR, type Preview, RELEASES, type Release } from '../adcp/version.js'
 import { FEED_EVENTS } from '../events/feed-event.js'
-import { type Algorithm, WEBHOOKS } from '../signing/profile.js'
+import { type Algorithm, WEBHOOKS } from '../signing/signature.js'
 import type { Task } from './task.js'
 
 const MAX_DOMAINS = 10_000

@@ -2,17 +2,21 @@
  * get_signals: the wholesale feed page by page, exact lookup, and search in plain words (specification, "Operation
  * `get_signals`"). The rules between fields and the account are settled here; the feed and discovery answer.
  */
-
-import { type Answer, type Answered, howMany } from '../adcp/answer.js'
-import type { Caller } from '../adcp/caller.js'
-import { type AdcpError, type AdcpWarning, adcpError } from '../adcp/error.js'
-import { cursorOf, GetSignalsRequest, pageSizeOf, refsOf, selectionOf } from '../adcp/requests/get-signals.js'
-import { GetSignalsResponse } from '../adcp/responses.js'
+import {
+  type AdcpError,
+  type AdcpWarning,
+  type Answer,
+  type Answered,
+  adcpError,
+  howMany,
+} from '../adcp/answer.js'
+import { cursorOf, GetSignalsRequest, pageSizeOf, refsOf, selectionOf } from '../adcp/signal-requests.js'
+import { GetSignalsResponse } from '../adcp/task-schemas.js'
 import { invalidRequest, type Violation } from '../adcp/validation.js'
 import { isSince32, type Release } from '../adcp/version.js'
 import type { AnswerPage } from '../briefs/answer-pages.js'
-import type { Lookup } from '../briefs/named-signals.js'
-import { staleWarnings } from '../briefs/upstream-report.js'
+import { staleWarnings } from '../briefs/brief.js'
+import type { Lookup } from '../briefs/lookup.js'
 import { type Health, type IncompleteEntry, incompleteOf } from '../feed/incomplete.js'
 import type { Moment } from '../feed/layers.js'
 import type {
@@ -24,8 +28,8 @@ import type {
   WholesaleAnswer,
   WholesaleQuery,
 } from '../feed/query.js'
-import { inTurns } from '../threads/portions.js'
-import { type AccountFound, type DeclaredAccounts, findAccount } from './read-account.js'
+import { inTurns } from '../process/portions.js'
+import { type AccountFound, createReaders, type DeclaredAccounts, findAccount } from './read-account.js'
 import type { CallContext, Task } from './task.js'
 
 const LOOKUPS = ['signal_spec', 'signal_refs', 'signal_ids'] as const
@@ -200,26 +204,6 @@ function createLacks(health: Health) {
     const lacks = ofGaps.get(account) ?? made(gaps, account, now)
     ofGaps.set(account, lacks)
     return lacks
-  }
-}
-
-/** The reader of the feed: one object per caller, release and account. */
-function createReaders() {
-  const known = new WeakMap<Caller, Map<string, Reader>>()
-  return (caller: Caller, wholeOnly: boolean, account: string | undefined): Reader => {
-    const ofCaller = known.get(caller) ?? new Map<string, Reader>()
-    known.set(caller, ofCaller)
-    const name = `${wholeOnly ? 'whole' : 'all'} ${account ?? ''}`
-    const found = ofCaller.get(name)
-    if (found) return found
-    const { id, visibility, destinations: grants } = caller
-    const made: Reader = {
-      ...{ caller: id, visibility, grants },
-      ...(account !== undefined && { account }),
-      ...(wholeOnly && { wholeOnly }),
-    }
-    ofCaller.set(name, made)
-    return made
   }
 }
 

@@ -1,16 +1,64 @@
-/** get_task_status: how a request that was answered `submitted` goes on (schema protocol/get-task-status-request). */
+/**
+ * get_task_status: how a request that was answered `submitted` goes on (schema protocol/get-task-status-request). A task is
+ * shown here as list_tasks shows it, too: to its caller only, with what this caller may see now.
+ */
 import type { Activation } from '../activation/activation.js'
-import { findOwnAccount } from '../activation/own-account.js'
-import { notFound } from '../activation/refusals.js'
-import type { Answer, AnswerStatus } from '../adcp/answer.js'
+import { shownSignals, visibleDeployments } from '../activation/holders.js'
+import { findOwnAccount } from '../activation/identity.js'
+import { notFound, storageDown } from '../activation/once.js'
+import type { Answer, AnswerStatus, Refused } from '../adcp/answer.js'
 import type { Caller } from '../adcp/caller.js'
-import { GetTaskStatusRequest } from '../adcp/requests/protocol-requests.js'
-import { GetTaskStatusResponse } from '../adcp/responses.js'
+import type { Deployment } from '../adcp/signal.js'
+import { GetTaskStatusRequest, GetTaskStatusResponse } from '../adcp/task-schemas.js'
 import { isSince32, type Release } from '../adcp/version.js'
-import { StorageUnavailable } from '../store/database/unavailable.js'
+import { StorageUnavailable } from '../store/database/storage-work.js'
 import type { StoredTask } from '../store/records/tasks.js'
-import { historyOf, readable, shownResult, shownTask } from './shown-task.js'
 import type { Task } from './task.js'
+
+const iso = (ms: number) => new Date(ms).toISOString()
+
+/** Without its result and its history, which only some answers have. */
+export function shownTask(task: StoredTask) {
+  return {
+    task_id: task.id,
+    task_type: task.type,
+    created_at: iso(task.createdAt),
+    updated_at: iso(task.updatedAt),
+    ...(task.completedAt !== undefined && { completed_at: iso(task.completedAt) }),
+    has_webhook: task.webhook ?? false,
+  }
+}
+
+/** A result with keys only for callers who may see them now. */
+function shownResult({ type, result }: StoredTask, principal: Caller): unknown {
+  if (type === 'get_signals') return shownSignals(result, principal.destinations)
+  const { deployments, ...more } = result as { deployments: readonly Deployment[] }
+  return { deployments: visibleDeployments(deployments, principal.destinations), ...more }
+}
+
+/** What was asked and what was answered, oldest first (schema protocol/get-task-status-response, `history`). */
+export function historyOf(task: StoredTask, principal: Caller) {
+  const { id, status, request, error, createdAt, completedAt } = task
+  const asked = { timestamp: iso(createdAt), type: 'request', data: request }
+  const said = { timestamp: iso(createdAt), type: 'response', data: { status: 'submitted', task_id: id } }
+  if (completedAt === undefined) return [asked, said]
+  const data = {
+    status,
+    ...(task.result !== undefined && { result: shownResult(task, principal) }),
+    ...(error !== undefined && { error }),
+  }
+  return [asked, said, { timestamp: iso(completedAt), type: 'response', data }]
+}
+
+/** A storage that cannot even be read is told as SERVICE_UNAVAILABLE. */
+export async function readable<T>(work: () => Promise<T>): Promise<T | Refused> {
+  try {
+    return await work()
+  } catch (error) {
+    if (error instanceof StorageUnavailable) return storageDown()
+    throw error
+  }
+}
 
 type Asking = Pick<Activation, 'store' | 'progress'>
 

@@ -1,14 +1,12 @@
 /** list_tasks: a caller's own tasks, for reconciliation (schema protocol/list-tasks-request). */
-
-import { findOwnAccount } from '../activation/own-account.js'
+import { findOwnAccount } from '../activation/identity.js'
 import { type Answer, howMany, refuse } from '../adcp/answer.js'
 import type { Caller } from '../adcp/caller.js'
-import { ListTasksRequest } from '../adcp/requests/protocol-requests.js'
-import { ListTasksResponse } from '../adcp/responses.js'
+import { ListTasksRequest, ListTasksResponse } from '../adcp/task-schemas.js'
 import { plainCursors } from '../feed/cursor.js'
 import type { TaskFilter, TaskOrder } from '../store/records/tasks.js'
 import type { Store } from '../store/store.js'
-import { historyOf, readable, shownTask } from './shown-task.js'
+import { historyOf, readable, shownTask } from './get-task-status.js'
 import type { Task } from './task.js'
 
 const PAGE = 50

@@ -1,11 +1,12 @@
 /**
- * Whether an account that a request names is the caller's. An account that does not exist and one of somebody else
- * get the same answer, byte for byte (docs/decisions.md#callers; docs/protocol.md#envelope).
+ * Who reads the feed: a caller, or a caller with an account that the request names and that is the caller's. An account
+ * that does not exist and one of somebody else get the same answer, byte for byte (docs/decisions.md#callers;
+ * docs/protocol.md#envelope).
  */
-
+import { adcpError, type Refused } from '../adcp/answer.js'
 import type { AccountReference, Caller } from '../adcp/caller.js'
-import { adcpError, type Refused } from '../adcp/error.js'
 import { overlayName } from '../config/callers.js'
+import type { Reader } from '../feed/query.js'
 
 export type AccountFound =
   /** `overlay`: the layer of the feed that may hold prices of its own; without one the rate card is the account's. */
@@ -45,4 +46,24 @@ export function findAccount(
   if (caller.accounts.has(id)) return { kind: 'account', overlay: overlayName(caller.id, id) }
   if (!declared) return NOT_FOUND
   return declared(caller.id, id).then((isOwn) => (isOwn ? { kind: 'account' } : NOT_FOUND))
+}
+
+/** The reader of the feed: one object per caller, release and account. */
+export function createReaders() {
+  const known = new WeakMap<Caller, Map<string, Reader>>()
+  return (caller: Caller, wholeOnly: boolean, account: string | undefined): Reader => {
+    const ofCaller = known.get(caller) ?? new Map<string, Reader>()
+    known.set(caller, ofCaller)
+    const name = `${wholeOnly ? 'whole' : 'all'} ${account ?? ''}`
+    const found = ofCaller.get(name)
+    if (found) return found
+    const { id, visibility, destinations: grants } = caller
+    const made: Reader = {
+      ...{ caller: id, visibility, grants },
+      ...(account !== undefined && { account }),
+      ...(wholeOnly && { wholeOnly }),
+    }
+    ofCaller.set(name, made)
+    return made
+  }
 }

@@ -3,22 +3,17 @@
  * (schemas account/report-usage). The rows of a part without an answer are reported as open; the same request again
  * sends only the missing parts, under the same derived keys, so nothing is counted twice.
  */
-
 import type { Activation } from '../activation/activation.js'
+import { type PartOutcome, partOutcome, rowField } from '../activation/call-kinds.js'
 import type { Delivered } from '../activation/delivery.js'
-import type { Conclusion, Plan } from '../activation/once.js'
-import { findOwnAccount } from '../activation/own-account.js'
-import { notFound } from '../activation/refusals.js'
-import { fingerprint, upstreamKey } from '../activation/request-identity.js'
-import { type PartOutcome, partOutcome, rowField } from '../activation/usage-calls.js'
-import { type Answer, howMany, refuse } from '../adcp/answer.js'
+import { findOwnAccount, fingerprint, upstreamKey } from '../activation/identity.js'
+import { type Conclusion, notFound, type Plan } from '../activation/once.js'
+import { type AdcpError, type Answer, adcpError, howMany, refuse } from '../adcp/answer.js'
 import type { AccountReference, Caller } from '../adcp/caller.js'
-import { type AdcpError, adcpError } from '../adcp/error.js'
-import { ReportUsageRequest } from '../adcp/requests/account-requests.js'
-import { ReportUsageResponse } from '../adcp/responses.js'
+import { ReportUsageRequest, ReportUsageResponse } from '../adcp/task-schemas.js'
 import type { Resolved } from '../feed/find-signal.js'
 import { signalPart } from '../merge/identity.js'
-import type { NewCall } from '../store/jobs/calls.js'
+import type { NewCall } from '../store/promised-work.js'
 import type { Entry } from '../store/records/ledger.js'
 import type { Task } from './task.js'
 

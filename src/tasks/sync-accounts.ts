@@ -2,16 +2,12 @@
  * sync_accounts: a caller declares the accounts it acts for, and settings of accounts it has (schemas
  * account/sync-accounts). This agent invoices nobody: it keeps what was declared and passes natural keys to upstreams.
  */
-
-import { accountIdOf, naturalKey } from '../activation/own-account.js'
-import { keyConflict, stillRunning, storageDown } from '../activation/refusals.js'
-import { canonical, fingerprint } from '../activation/request-identity.js'
-import { type Answer, howMany } from '../adcp/answer.js'
+import { accountIdOf, canonical, fingerprint, naturalKey } from '../activation/identity.js'
+import { keyConflict, stillRunning, storageDown } from '../activation/once.js'
+import { type AdcpError, type Answer, adcpError, howMany } from '../adcp/answer.js'
 import type { Caller } from '../adcp/caller.js'
-import { type AdcpError, adcpError } from '../adcp/error.js'
-import { nearest } from '../adcp/nearest.js'
-import { SyncAccountsRequest } from '../adcp/requests/account-requests.js'
-import { SyncAccountsResponse } from '../adcp/responses.js'
+import { nearest } from '../adcp/issue-words.js'
+import { SyncAccountsRequest, SyncAccountsResponse } from '../adcp/task-schemas.js'
 import {
   type ConfigRules,
   configProblems,
@@ -26,11 +22,11 @@ import {
   type Subscribing,
   type WantedSubscriptions,
 } from '../events/subscriptions.js'
-import { StorageUnavailable } from '../store/database/unavailable.js'
+import { StorageUnavailable } from '../store/database/storage-work.js'
+import type { Repositories } from '../store/promised-work.js'
 import type { StoredAccount } from '../store/records/accounts.js'
-import type { Repositories } from '../store/repositories.js'
 import type { Store } from '../store/store.js'
-import { accountName, accountSettings, type HeldAccount, heldAccounts, NO_DOMAIN } from './account-view.js'
+import { accountName, accountSettings, type HeldAccount, heldAccounts, NO_DOMAIN } from './list-accounts.js'
 import type { Task } from './task.js'
 
 const MAX_ACCOUNTS = 10_000 // a caller's declared accounts

@@ -2,7 +2,6 @@
  * The contract of a task: what the dispatcher needs to offer it over MCP and A2A alike.
  * A task's file in `tasks/` reads as the specification's section: request schema, rules, handler, message.
  */
-
 import type { Answer } from '../adcp/answer.js'
 import type { Caller } from '../adcp/caller.js'
 import type { Static, TSchema } from '../adcp/type.js'
@@ -35,9 +34,9 @@ export type Task<S extends TSchema = TSchema> = {
   readonly title: string
   /** Written for a language model that chooses among tools: what it gives, when to use it, what to send. */
   readonly description: string
-  /** Validated before `handle` runs. It spreads `requestEnvelope` (adcp/requests/envelope.ts) and tolerates unknown fields. */
+  /** Validated before `handle` runs. It spreads `requestEnvelope` (adcp/task-schemas.ts) and tolerates unknown fields. */
   readonly request: S
-  /** What MCP hosts are told of its answers (adcp/responses.ts). */
+  /** What MCP hosts are told of its answers (adcp/task-schemas.ts). */
   readonly response?: TSchema
   /** Can undo existing effects: hosts may ask their user first. */
   readonly destructive?: boolean

@@ -4,12 +4,11 @@
  * asked once; an answer that came late serves the next caller.
  */
 import { LRUCache } from 'lru-cache'
-import { createRecent } from '../memory/recent.js'
 import type { Clock } from '../net/clock.js'
-import type { Arguments, Auth } from './agent/agent.js'
-import { isCredentialError, isTransient } from './agent/dialect/dialect.js'
-import { DELIVER_TO } from './agent/dialect/signatures.js'
-import type { UpstreamFailure } from './agent/status.js'
+import { createRecent } from '../process/memory.js'
+import type { Arguments, Auth, UpstreamFailure } from './agent/agent.js'
+import { isCredentialError, isTransient } from './agent/dialect.js'
+import { DELIVER_TO } from './agent/signatures.js'
 import { NO_ROWS, type ReadRows } from './rows/read-rows.js'
 import { slabBytes } from './rows/slab.js'
 import type { Slice } from './rows/slice.js'

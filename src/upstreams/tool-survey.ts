@@ -3,14 +3,13 @@
  * upstreams at a time, and only when somebody reads the listing. A failed one is asked again later; nothing else
  * depends on it.
  */
-
 import pLimit from 'p-limit'
 import { boundedText, isRecord } from '../adcp/json.js'
-import { createRecent } from '../memory/recent.js'
 import type { Send } from '../net/send.js'
-import type { Protocol } from './agent/status.js'
-import { createA2aAgent } from './agent/transport/a2a.js'
-import { createMcpAgent } from './agent/transport/mcp.js'
+import { createRecent } from '../process/memory.js'
+import { createA2aAgent } from './agent/a2a.js'
+import type { Protocol } from './agent/agent.js'
+import { createMcpAgent } from './agent/mcp.js'
 import type { RosterEntry } from './roster/roster.js'
 
 const FRESH_MS = 60 * 60_000

@@ -3,18 +3,29 @@
  * product knows upstreams only through this.
  */
 import pLimit from 'p-limit'
-import type { SignalRef } from '../adcp/reference.js'
+import type { SignalRef } from '../adcp/signal.js'
 import { agentUrlOf } from '../adcp/url.js'
 import type { Clock } from '../net/clock.js'
 import type { Send } from '../net/send.js'
 import type { Signer } from '../signing/sign.js'
-import { type AgentError, type Arguments, type CallFailure, callFailed, type Payload } from './agent/agent.js'
-import type { Dialect } from './agent/dialect/dialect.js'
-import { createLearntStore } from './agent/dialect/learnt.js'
-import { createSlots } from './agent/slots.js'
-import type { UpstreamFailure, UpstreamStatus } from './agent/status.js'
+import {
+  type AgentError,
+  type Arguments,
+  type CallFailure,
+  callFailed,
+  type Payload,
+  type UpstreamFailure,
+  type UpstreamStatus,
+} from './agent/agent.js'
+import type { Dialect } from './agent/dialect.js'
 import { createReadings, turnOf } from './mirror/readings.js'
-import { createRunner, type Holding, type Runner, type RunnerSetting } from './mirror/runner.js'
+import {
+  createRunner,
+  createUnlisted,
+  type Holding,
+  type Runner,
+  type RunnerSetting,
+} from './mirror/runner.js'
 import { type Pace, PUBLIC, type Scope } from './mirror/scope-setting.js'
 import type { ScopeStatus, Transition } from './mirror/scope-status.js'
 import { createSliceStore } from './mirror/slice-store.js'
@@ -31,13 +42,11 @@ import {
   type RosterPolicy,
   type StaticUpstream,
 } from './roster/roster.js'
-import type { Blobs } from './rows/blobs.js'
 import type { ReadRows } from './rows/read-rows.js'
-import { EVERY_TURN, type Sharing } from './rows/sharing.js'
 import type { Slice } from './rows/slice.js'
-import { createUnlisted } from './unlisted.js'
-import type { UpstreamCall } from './walk/contact.js'
-import { createGovernor, READ_LIMITS, type ReadLimits } from './walk/governor.js'
+import { type Blobs, EVERY_TURN, type Sharing } from './rows/storage.js'
+import { createLearntStore, type UpstreamCall } from './walk/contact.js'
+import { createGovernor, createSlots, READ_LIMITS, type ReadLimits } from './walk/governor.js'
 
 const TOTAL_CALLS = 1_024 // calls under way at once: even hundreds of hung upstreams leave places for others
 const SWEEPING = 'sweeping'

@@ -1,5 +1,5 @@
 import { type Test, test } from 'tap'
-import type { SyncAccountsRequest } from '../../src/adcp/requests/account-requests.js'
+import type { SyncAccountsRequest } from '../../src/adcp/task-schemas.js'
 import { listAccounts } from '../../src/tasks/list-accounts.js'
 import { syncAccounts } from '../../src/tasks/sync-accounts.js'
 import { embedded, onEveryStorage, type Storage } from '../store/support/storages.js'

@@ -1,6 +1,6 @@
 import { test } from 'tap'
 import type { Answer } from '../../src/adcp/answer.js'
-import type { ReportUsageRequest } from '../../src/adcp/requests/account-requests.js'
+import type { ReportUsageRequest } from '../../src/adcp/task-schemas.js'
 import { buyer, other, rosterOf, soon } from './support/parts.js'
 import {
   asks,

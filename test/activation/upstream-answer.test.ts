@@ -1,8 +1,8 @@
 import { test } from 'tap'
+import { partOutcome, usageCalls } from '../../src/activation/call-kinds.js'
 import { understand } from '../../src/activation/upstream-answer.js'
-import { partOutcome, usageCalls } from '../../src/activation/usage-calls.js'
-import type { AdcpError } from '../../src/adcp/error.js'
-import type { Call } from '../../src/store/jobs/calls.js'
+import type { AdcpError } from '../../src/adcp/answer.js'
+import type { Call } from '../../src/store/promised-work.js'
 import type { CallOutcome } from '../../src/upstreams/upstreams.js'
 
 const answered = (payload: Record<string, unknown>): CallOutcome => ({ kind: 'answer', payload })

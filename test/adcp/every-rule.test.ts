@@ -1,17 +1,16 @@
 /** Every rule of every request schema is refused with a field, an expectation in plain words and a suggestion. */
 import type { TSchema } from '@sinclair/typebox'
 import { test } from 'tap'
-import * as accounts from '../../src/adcp/requests/account-requests.js'
-import { ReportUsageRequest } from '../../src/adcp/requests/account-requests.js'
-import { ActivateSignalRequest } from '../../src/adcp/requests/activate-signal.js'
-import { GetSignalsRequest } from '../../src/adcp/requests/get-signals.js'
+import { ActivateSignalRequest, GetSignalsRequest } from '../../src/adcp/signal-requests.js'
+import * as accounts from '../../src/adcp/task-schemas.js'
 import {
   CapabilitiesRequest,
   GetTaskStatusRequest,
   ListTasksRequest,
-} from '../../src/adcp/requests/protocol-requests.js'
+  ReportUsageRequest,
+} from '../../src/adcp/task-schemas.js'
 import { compileCheck, invalidRequest } from '../../src/adcp/validation.js'
-import { PushConfig } from '../../src/events/push-config.js'
+import { PushConfig } from '../../src/events/webhook.js'
 
 const REQUESTS: Record<string, TSchema> = {
   CapabilitiesRequest,

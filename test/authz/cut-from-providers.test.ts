@@ -1,10 +1,10 @@
 /** Of two processes on one storage, the one that reaches no provider leaves their files to the other. */
 import { pino } from 'pino'
 import { test } from 'tap'
-import { createShares } from '../../src/authz/provider/shares.js'
+import { createShares } from '../../src/authz/provider/turns.js'
 import { systemClock } from '../../src/net/clock.js'
 import { createReplica } from '../../src/store/replicas/replica.js'
-import type { Turn } from '../../src/upstreams/rows/sharing.js'
+import type { Turn } from '../../src/upstreams/rows/storage.js'
 import { NO_POSTGRES, shared } from '../store/support/storages.js'
 import { until } from '../support/until.js'
 

@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { providerDomain, speaksFor } from '../../src/authz/provider/domain.js'
+import { providerDomain, speaksFor } from '../../src/authz/provider/domains.js'
 
 test('a provider is a registrable name, in one spelling', async (t) => {
   t.equal(providerDomain('tridentauto.example'), 'tridentauto.example')

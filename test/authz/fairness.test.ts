@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { test } from 'tap'
-import { createWanted } from '../../src/authz/provider/wanted.js'
+import { createWanted } from '../../src/authz/provider/domains.js'
 import { proven } from '../support/proven.js'
 import { createWorld, DAY, granting, HOUR, named, WELL_KNOWN } from './world.js'
 

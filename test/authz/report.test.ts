@@ -1,6 +1,5 @@
 import { test } from 'tap'
-import { evidenceOf } from '../../src/authz/report/evidence.js'
-import { entryFor, renderReport, reportProvider } from '../../src/authz/report/report.js'
+import { entryFor, evidenceOf, renderReport, reportProvider } from '../../src/authz/report.js'
 import { compileProvider, decide } from '../../src/authz/rules/decide.js'
 import { compiled, NOW, stateWith } from './compiled.js'
 

@@ -1,9 +1,9 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'tap'
-import { renderReport, reportProvider } from '../../src/authz/report/report.js'
+import { renderReport, reportProvider } from '../../src/authz/report.js'
 import { decide } from '../../src/authz/rules/decide.js'
-import { inspect } from '../../src/authz/rules/inspect.js'
+import { inspect } from '../../src/authz/rules/tables.js'
 import { compiled, NOW, stateWith } from './compiled.js'
 
 const FOLDER = '../shared/adcp/adagents/docs'

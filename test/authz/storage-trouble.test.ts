@@ -1,6 +1,6 @@
 import pino from 'pino'
 import { test } from 'tap'
-import type { Blobs } from '../../src/upstreams/rows/blobs.js'
+import type { Blobs } from '../../src/upstreams/rows/storage.js'
 import { createWorld, granting, named, WELL_KNOWN } from './world.js'
 
 test('a disk that fails is told with its error, and the file is used all the same', async (t) => {

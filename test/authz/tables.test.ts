@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { test } from 'tap'
-import { elementSpans } from '../../src/authz/rules/json-spans.js'
+import { elementSpans } from '../../src/authz/rules/elements.js'
 import { createNames, findName, nameAt } from '../../src/authz/rules/name-table.js'
 import { proven } from '../support/proven.js'
 import { compiled } from './compiled.js'

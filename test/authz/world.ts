@@ -8,7 +8,7 @@ import { createProviders, type ProvidersOptions } from '../../src/authz/provider
 import type { Clock } from '../../src/net/clock.js'
 import { createEgress } from '../../src/net/egress.js'
 import type { Send } from '../../src/net/send.js'
-import { openBlobFiles } from '../../src/store/blobs/blob-files.js'
+import { openBlobFiles } from '../../src/store/blob-files.js'
 
 export const HOUR = 3_600_000
 export const DAY = 24 * HOUR

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pino } from 'pino'
 import { type Test, test } from 'tap'
-import { createReload } from '../../src/composition/configuration/reload.js'
+import { createReload } from '../../src/composition/running-config.js'
 import { loadConfig } from '../../src/config/load.js'
 import type { Config } from '../../src/config/values.js'
 

@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { createInForce } from '../../src/composition/configuration/in-force.js'
+import { createInForce } from '../../src/composition/running-config.js'
 import { parseConfig } from '../../src/config/load.js'
 import type { Config } from '../../src/config/values.js'
 

@@ -1,7 +1,7 @@
 import { createServer } from 'node:net'
 import Fastify from 'fastify'
 import { test } from 'tap'
-import { listening } from '../../src/composition/start/own-address.js'
+import { listening } from '../../src/composition/serving.js'
 
 test('a free port that another process takes first is given up for the next one', async (t) => {
   const thief = createServer()

@@ -1,7 +1,7 @@
 import { pino } from 'pino'
 import { test } from 'tap'
-import { createPublisher } from '../../src/composition/publishing/publisher.js'
-import type { World, Worlds } from '../../src/composition/sources/world.js'
+import { createPublisher } from '../../src/composition/publishing.js'
+import type { World, Worlds } from '../../src/composition/world.js'
 
 import { type Clock, systemClock } from '../../src/net/clock.js'
 import { createBuilderHost } from '../../src/snapshot/builder-host.js'

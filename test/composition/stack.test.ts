@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { createStack } from '../../src/composition/start/stack.js'
+import { createStack } from '../../src/composition/foundation.js'
 
 test('parts are stopped in the opposite order of their start, one after the other', async (t) => {
   const stack = createStack()

@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { upstreamsSettings } from '../../src/composition/configuration/settings.js'
+import { upstreamsSettings } from '../../src/composition/settings.js'
 import { parseConfig } from '../../src/config/load.js'
 
 test('to upstreams that ask for an account we are the host of our public url, where that is a public name', (t) => {

@@ -1,10 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { type Test, test } from 'tap'
-import { addActionRoutes } from '../../src/console/action-routes.js'
-import { createEntrance } from '../../src/console/entrance.js'
-import { addLive } from '../../src/console/live.js'
-import { createSessions } from '../../src/console/session.js'
-import { addSignIn } from '../../src/console/sign-in.js'
+import { addActionRoutes, addLive } from '../../src/console/console.js'
+import { addSignIn, createEntrance, createSessions } from '../../src/console/entrance.js'
 import { type AdmissionOptions, createAdmission } from '../../src/server/door/admission.js'
 import { OPERATOR_TOKEN, sha256, startServer } from '../support/server-fixture.js'
 

@@ -1,7 +1,7 @@
 import { test } from 'tap'
 import { nextInOrder, orderValue } from '../../src/console/in-order.js'
+import { drained } from '../../src/process/portions.js'
 import type { Snapshot } from '../../src/snapshot/snapshot.js'
-import { drained } from '../../src/threads/portions.js'
 
 const DOMAINS = 30_001
 

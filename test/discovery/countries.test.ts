@@ -1,10 +1,9 @@
 import { test } from 'tap'
-import { createGate, createRowPieces } from '../../src/briefs/ranking/answer-page.js'
-import { criteriaOf } from '../../src/feed/canonical.js'
-import type { Reader, Selection } from '../../src/feed/query.js'
+import { createGate, createRowPieces } from '../../src/briefs/corpus.js'
+import { criteriaOf, type Reader, type Selection } from '../../src/feed/query.js'
 import { viewOf } from '../../src/feed/view.js'
+import { drained } from '../../src/process/portions.js'
 import { buildSnapshot } from '../../src/snapshot/builder.js'
-import { drained } from '../../src/threads/portions.js'
 import { buyer, judgeThat, listing, sliceOf } from '../feed/world.js'
 
 const platform = (name: string) => ({ type: 'platform' as const, platform: name })

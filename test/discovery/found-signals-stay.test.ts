@@ -1,6 +1,6 @@
 import { test } from 'tap'
 import { startSandbox } from '../../sandbox/world.js'
-import type { SignalRef } from '../../src/adcp/reference.js'
+import type { SignalRef } from '../../src/adcp/signal.js'
 import { temporaryFolder } from '../support/temporary-folder.js'
 import { buyer, openWorld, readAnswer } from './support/world.js'
 

@@ -1,8 +1,8 @@
 /** An answer that was given while the storage was away: its further pages at other processes. */
 import { test } from 'tap'
-import { createLearned } from '../../src/briefs/learned.js'
-import { createKept } from '../../src/briefs/ranking/kept.js'
-import { StorageUnavailable } from '../../src/store/database/unavailable.js'
+import { createKept } from '../../src/briefs/kept.js'
+import { createLearned } from '../../src/briefs/lookup.js'
+import { StorageUnavailable } from '../../src/store/database/storage-work.js'
 import type { FoundRow } from '../../src/store/records/found.js'
 import type { Handover } from '../../src/store/replicas/handover.js'
 import { createManualClock } from '../support/upstream-clock.js'

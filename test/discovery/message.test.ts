@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { briefMessage } from '../../src/briefs/message.js'
+import { briefMessage } from '../../src/briefs/discover.js'
 
 const dsp = (is_live: boolean) => ({ type: 'platform' as const, platform: 'the-trade-desk', is_live })
 const cpm = (amount: number, currency = 'USD') => ({

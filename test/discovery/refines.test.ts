@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import type { SignalRef } from '../../src/adcp/reference.js'
+import type { SignalRef } from '../../src/adcp/signal.js'
 import { type Row, readAnswer, startWorld } from './support/world.js'
 
 const time_budget = { interval: 60, unit: 'seconds' } as const // however busy the machine

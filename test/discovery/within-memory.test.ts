@@ -1,7 +1,7 @@
 /** What questions leave in memory, however large the rows that upstreams answer with. */
 import { test } from 'tap'
-import { createLearned } from '../../src/briefs/learned.js'
-import { createKept } from '../../src/briefs/ranking/kept.js'
+import { createKept } from '../../src/briefs/kept.js'
+import { createLearned } from '../../src/briefs/lookup.js'
 import { systemClock } from '../../src/net/clock.js'
 import { buildSnapshot } from '../../src/snapshot/builder.js'
 import { slabBytes } from '../../src/upstreams/rows/slab.js'

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { type Test, test } from 'tap'
-import { openBlobFiles } from '../../src/store/blobs/blob-files.js'
+import { openBlobFiles } from '../../src/store/blob-files.js'
 import { startWorld, type World } from '../support/federation.js'
 
 const blobsOf = (t: Test, { folder }: World) =>

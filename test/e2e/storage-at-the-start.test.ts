@@ -1,7 +1,7 @@
 import { cp, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'tap'
-import { StorageUnavailable } from '../../src/store/database/unavailable.js'
+import { StorageUnavailable } from '../../src/store/database/storage-work.js'
 import { openStore } from '../../src/store/store.js'
 import { NO_SMALL_DISK, smallDisk } from '../store/support/disk.js'
 import { embedded } from '../store/support/storages.js'

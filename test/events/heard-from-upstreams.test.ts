@@ -1,7 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { test } from 'tap'
-import { WEBHOOKS } from '../../src/signing/profile.js'
 import { createSigner } from '../../src/signing/sign.js'
+import { WEBHOOKS } from '../../src/signing/signature.js'
 import { row, until } from '../support/upstream-world.js'
 import { type Key, newKey, startChain, UPSTREAM_KEY } from './support/chain.js'
 import { configFor, startSubscriber } from './support/subscriber.js'

@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { test } from 'tap'
-import type { Claim } from '../../src/events/challenge.js'
-import { createSubscriptions, type Subscribing } from '../../src/events/subscriptions.js'
+import { type Claim, createSubscriptions, type Subscribing } from '../../src/events/subscriptions.js'
 import { webhookPolicy } from '../../src/events/webhook.js'
 import { embedded } from '../store/support/storages.js'
 

@@ -1,6 +1,6 @@
 /** A word that every row holds is searched for without holding up the loop. */
 import { test } from 'tap'
-import { handleOfSegment } from '../../src/explain/ref.js'
+import { handleOfSegment } from '../../src/explain/explain.js'
 import { listing, sliceOf } from '../support/server-feed.js'
 
 const ROWS = 40_000

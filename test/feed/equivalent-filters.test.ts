@@ -1,7 +1,6 @@
 import fc from 'fast-check'
 import { test } from 'tap'
-import { criteriaOf } from '../../src/feed/canonical.js'
-import type { Selection } from '../../src/feed/query.js'
+import { criteriaOf, type Selection } from '../../src/feed/query.js'
 import { proven } from '../support/proven.js'
 import { ask, feedOf } from './feed-of.js'
 import { listing } from './world.js'

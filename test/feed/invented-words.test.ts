@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { inventoryOf } from '../../src/explain/contributions.js'
+import { inventoryOf } from '../../src/explain/upstream.js'
 import type { Selection } from '../../src/feed/query.js'
 import { ask, emptyFeed, publish } from './feed-of.js'
 import { rowsOf, walk } from './reader.js'

@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import type { SignalRef } from '../../src/adcp/reference.js'
+import type { SignalRef } from '../../src/adcp/signal.js'
 import { ask, emptyFeed, ids, publish } from './feed-of.js'
 import { rowsOf } from './reader.js'
 import { agentUrl, anonymous, buyer, listing, sliceOf } from './world.js'

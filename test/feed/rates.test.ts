@@ -2,7 +2,7 @@
 import { test } from 'tap'
 import { parseConfig } from '../../src/config/load.js'
 import { createFeed } from '../../src/feed/feed.js'
-import { converted, type Rates } from '../../src/feed/rates.js'
+import { converted, type Rates } from '../../src/feed/query.js'
 import { ask, ids, publish } from './feed-of.js'
 import { anonymous, listing, sliceOf } from './world.js'
 

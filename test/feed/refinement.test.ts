@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { fulfils, type RefinableRow, readWishes, refinedQuestion } from '../../src/search/refinement.js'
+import { fulfils, type RefinableRow, readWishes, refinedQuestion } from '../../src/search/wishes.js'
 
 function row(
   more: Partial<RefinableRow> & { cpm?: number; currency?: string; domain?: string } = {},

@@ -1,7 +1,6 @@
 import { test } from 'tap'
-import { overlap, parseIntervalTerm } from '../../src/search/text/interval.js'
-import { termOf, tokens } from '../../src/search/text/words.js'
-import { editDistance } from '../../src/search/typo.js'
+import { editDistance } from '../../src/search/term-table.js'
+import { overlap, parseIntervalTerm, termOf, tokens } from '../../src/search/words.js'
 
 test('text is folded: case, accents, possessives and punctuation do not matter', async (t) => {
   t.same(tokens("CAFÉ-goers, Kid’s toys & mother's day"), ['cafe', 'goers', 'kid', 'toys', 'mother', 'day'])

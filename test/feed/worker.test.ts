@@ -1,11 +1,11 @@
 import { hash } from 'node:crypto'
 import { test } from 'tap'
-import type { ProviderState } from '../../src/authz/rules/state.js'
 import { makeTables } from '../../src/authz/rules/tables.js'
+import type { ProviderState } from '../../src/authz/rules/verdict.js'
 import { resolveHandle } from '../../src/feed/find-signal.js'
+import { SMALL_FEED_BYTES } from '../../src/process/portions.js'
 import { type BuildRequest, createBuilderHost } from '../../src/snapshot/builder-host.js'
 import { rowBytes, type Snapshot } from '../../src/snapshot/snapshot.js'
-import { SMALL_FEED_BYTES } from '../../src/threads/portions.js'
 import { watchThreads } from '../composition/support/threads.js'
 import { agentUrl, listing, sliceOf } from './world.js'
 

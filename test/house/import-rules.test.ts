@@ -41,7 +41,7 @@ test('the demo world is reached from one place only', async (t) => {
     .filter(({ target }) => target?.startsWith('..'))
   t.same(
     outside.map(({ file }) => file),
-    ['composition/start/way-out.ts'],
+    ['composition/foundation.ts'],
   )
 })
 

@@ -24,7 +24,7 @@ test('a thread loads the packages that its work needs, and no validator before t
   t.same(packagesOf('search/search-worker.js'), [])
   t.same(packagesOf('authz/provider/inspect-worker.js'), [])
   t.same(packagesOf('upstreams/agent/reading-worker.js'), [])
-  t.same(packagesOf('store/blobs/checksum-worker.js'), [])
+  t.same(packagesOf('store/checksum-worker.js'), [])
   t.same(packagesOf('store/database/sqlite-thread.js'), ['libsql', 'lru-cache'])
 })
 

@@ -3,12 +3,12 @@ import { test } from 'tap'
 import { compileProviders } from '../../src/authz/rules/decide.js'
 import { judgeAt } from '../../src/merge/judge.js'
 import { buildSnapshot } from '../../src/snapshot/builder.js'
-import { snapshotParts } from '../../src/snapshot/snapshot-parts.js'
+import { snapshotParts } from '../../src/snapshot/snapshot.js'
 import type { Listing } from '../../src/upstreams/rows/slice.js'
 import { NOW, stateWith } from '../authz/compiled.js'
 import { agentUrl, listing, sliceOf } from '../feed/world.js'
 
-/** What SNAPSHOT_FORM in src/snapshot/snapshot-parts.ts stands for. Whoever raises it writes down here what it stands for now. */
+/** What SNAPSHOT_FORM in src/snapshot/snapshot.ts stands for. Whoever raises it writes down here what it stands for now. */
 const RECORDED = { format: 8, digest: '38aaf88ba7269ca6' }
 
 const platform = (name: string, more: object = {}) =>

@@ -9,12 +9,8 @@ const MOST_IN_FOLDER = 15
 /** Files of less than thirty lines, each with why it is one of its own. */
 const SMALL: Readonly<Record<string, string>> = {
   'authz/provider/inspect-worker.ts': 'what a thread runs',
-  'authz/rules/diagnostic.ts': 'what four files report in',
-  'memory/recent.ts': 'the one place that bounds by count',
   'operations/log.ts': 'the one place that says what no line of the log shows',
-  'server/answer/ids.ts': 'names that a stranger must not guess',
-  'store/repositories.ts': 'what one transaction holds, for all who write in it',
-  'store/blobs/checksum-worker.ts': 'what a thread runs',
+  'store/checksum-worker.ts': 'what a thread runs',
   'upstreams/agent/reading-worker.ts': 'what a thread runs',
 }
 

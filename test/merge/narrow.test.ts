@@ -1,7 +1,11 @@
 import fc from 'fast-check'
 import { test } from 'tap'
-import { type MergedSignal, mergeSignal } from '../../src/merge/merged-signal.js'
-import { narrowRow, type PublishedRow } from '../../src/merge/narrow.js'
+import {
+  type MergedSignal,
+  mergeSignal,
+  narrowRow,
+  type PublishedRow,
+} from '../../src/merge/merged-signal.js'
 import { anyListing } from '../feed/arbitrary.js'
 import type { Row } from '../feed/reader.js'
 import { proven } from '../support/proven.js'

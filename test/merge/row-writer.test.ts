@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import { test } from 'tap'
-import { published } from '../../src/merge/published.js'
+import { published } from '../../src/merge/definition.js'
 import { placesIn } from '../../src/merge/row.js'
 import { createRowWriter, unasked } from '../../src/merge/row-writer.js'
 import { hostileText } from '../support/hostile-text.js'

@@ -1,7 +1,6 @@
 import { Readable } from 'node:stream'
 import { test } from 'tap'
-import { type BodyOutcome, createGathering, readBody } from '../../src/net/body.js'
-import { createUnderWay } from '../../src/net/under-way.js'
+import { type BodyOutcome, createGathering, createUnderWay, readBody } from '../../src/net/body.js'
 
 const KiB = 1024
 const uncounted = { begin: () => ({ grew() {}, end() {} }) }

@@ -2,8 +2,8 @@
 import { ServerCallContext } from '@a2a-js/sdk/server'
 import { test } from 'tap'
 import { Type } from '../../src/adcp/type.js'
-import { createTaskStore } from '../../src/server/a2a/a2a-store.js'
-import { createA2aTasks } from '../../src/server/a2a/a2a-tasks.js'
+import { createTaskStore } from '../../src/server/transports/a2a-cold.js'
+import { createA2aTasks } from '../../src/server/transports/a2a-tasks.js'
 import type { Task } from '../../src/tasks/task.js'
 import { BUYER_TOKEN, startServer } from '../support/server-fixture.js'
 

@@ -1,8 +1,8 @@
 /** Tasks of A2A that are kept for other processes, while the storage is away. */
 import { test } from 'tap'
 import { systemClock } from '../../src/net/clock.js'
-import { createSharedTasks } from '../../src/server/a2a/a2a-shared.js'
-import { StorageUnavailable } from '../../src/store/database/unavailable.js'
+import { createSharedTasks } from '../../src/server/transports/a2a-tasks.js'
+import { StorageUnavailable } from '../../src/store/database/storage-work.js'
 import { BUYER_TOKEN, startServer } from '../support/server-fixture.js'
 
 test('while the storage is away a process knows its own tasks, and answers for those of others', async (t) => {

@@ -1,6 +1,6 @@
 import { test } from 'tap'
+import { createRateLimiter } from '../../src/server/door/admission.js'
 import { createDispatcher } from '../../src/server/door/dispatcher.js'
-import { createRateLimiter } from '../../src/server/door/rate-limit.js'
 import { getSignals } from '../../src/tasks/get-signals.js'
 import { healthOf } from '../support/health.js'
 import { onlyLookups } from '../support/only-lookups.js'

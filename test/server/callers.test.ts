@@ -1,6 +1,5 @@
 import { test } from 'tap'
-import { createCallers } from '../../src/server/door/credentials.js'
-import { createGuesses } from '../../src/server/door/guesses.js'
+import { createCallers, createGuesses } from '../../src/server/door/credentials.js'
 import { BUYER_TOKEN, OTHER_TOKEN, sha256, startServer } from '../support/server-fixture.js'
 
 const tool = (args: object) => ({

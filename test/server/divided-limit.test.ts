@@ -1,6 +1,6 @@
 /** Processes behind one address let a caller do together what one of them would. */
 import { test } from 'tap'
-import { createRateLimiter } from '../../src/server/door/rate-limit.js'
+import { createRateLimiter } from '../../src/server/door/admission.js'
 
 /** Calls let through of many, offered to each process in turn over so many seconds. */
 function letThrough(processes: number, seconds: number): number {

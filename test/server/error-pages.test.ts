@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import { test } from 'tap'
-import { ERROR_CODES } from '../../src/adcp/error.js'
+import { ERROR_CODES } from '../../src/adcp/answer.js'
 import { adcpSchema, SCHEMAS_ABSENT } from '../support/adcp-schema.js'
 import { startOver, TRADE_DESK } from '../support/federation-over.js'
 import { startMcpAgent } from '../support/upstream-agent.js'

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import { test } from 'tap'
 import { endOfString } from '../../src/adcp/json.js'
-import { firstRows } from '../../src/server/answer/first-rows.js'
+import { firstRows } from '../../src/server/answer/payload.js'
 import { hostileText } from '../support/hostile-text.js'
 import { proven } from '../support/proven.js'
 

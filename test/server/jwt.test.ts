@@ -3,9 +3,7 @@ import type { AddressInfo } from 'node:net'
 import { exportJWK, generateKeyPair, type JWTPayload, SignJWT } from 'jose'
 import { type Test, test } from 'tap'
 import type { Send } from '../../src/net/send.js'
-import { createCallers } from '../../src/server/door/credentials.js'
-import { createGuesses } from '../../src/server/door/guesses.js'
-import { createJwtVerifier } from '../../src/server/door/jwt.js'
+import { createCallers, createGuesses, createJwtVerifier } from '../../src/server/door/credentials.js'
 
 type Pair = Awaited<ReturnType<typeof generateKeyPair>>
 const START = Date.UTC(2026, 0, 1)

@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { createRateLimiter } from '../../src/server/door/rate-limit.js'
+import { createRateLimiter } from '../../src/server/door/admission.js'
 import { BUYER_TOKEN, OTHER_TOKEN, startServer } from '../support/server-fixture.js'
 
 test('a bucket holds its burst and refills by the clock', (t) => {

@@ -1,7 +1,7 @@
 import { Agent, request } from 'node:http'
 import { connect } from 'node:net'
 import { test } from 'tap'
-import { requestEnvelope } from '../../src/adcp/requests/envelope.js'
+import { requestEnvelope } from '../../src/adcp/task-schemas.js'
 import { Type } from '../../src/adcp/type.js'
 import { createFeed } from '../../src/feed/feed.js'
 import type { Task } from '../../src/tasks/task.js'

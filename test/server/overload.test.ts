@@ -1,9 +1,8 @@
 import Fastify from 'fastify'
 import { test } from 'tap'
-import { exchangeOf } from '../../src/server/answer/chunks.js'
+import { exchangeOf } from '../../src/server/answer/exchange.js'
 import { createAdmission } from '../../src/server/door/admission.js'
-import { createDoor } from '../../src/server/door/door.js'
-import { createOverload } from '../../src/server/door/overload.js'
+import { createDoor, createOverload } from '../../src/server/door/door.js'
 
 test('too many slow calls are 503 with Retry-After, until one of them ends', async (t) => {
   const overload = createOverload({ maxPending: 2 })

@@ -3,7 +3,7 @@
  * them, the answer stays with the one it began on: it neither looks at the other in one stop nor begins again.
  */
 import { test } from 'tap'
-import { explainView } from '../../src/explain/caller-view.js'
+import { explainView } from '../../src/explain/signal.js'
 import type { Reader, Selection } from '../../src/feed/query.js'
 import { feedOf, listing } from '../support/server-feed.js'
 import { type FixtureFeed, startServer } from '../support/server-fixture.js'

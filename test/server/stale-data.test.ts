@@ -1,6 +1,6 @@
 import { test } from 'tap'
-import { staleWarnings } from '../../src/briefs/upstream-report.js'
-import type { UpstreamStatus } from '../../src/upstreams/agent/status.js'
+import { staleWarnings } from '../../src/briefs/brief.js'
+import type { UpstreamStatus } from '../../src/upstreams/agent/agent.js'
 import { healthOf } from '../support/health.js'
 import { startServer } from '../support/server-fixture.js'
 

@@ -1,9 +1,8 @@
 import { generateKeyPairSync } from 'node:crypto'
 import { test } from 'tap'
-import { REQUESTS, WEBHOOKS } from '../../src/signing/profile.js'
-import { createReplayGuard } from '../../src/signing/replay.js'
 import { createSigner, publicJwk, type SigningKey } from '../../src/signing/sign.js'
-import { createVerifier } from '../../src/signing/verify.js'
+import { REQUESTS, WEBHOOKS } from '../../src/signing/signature.js'
+import { createReplayGuard, createVerifier } from '../../src/signing/verify.js'
 
 const NOW = 1_800_000_000_000
 const URL = 'https://agent.example/mcp?b=2&a=1'

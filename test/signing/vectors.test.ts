@@ -1,11 +1,14 @@
 import { createPrivateKey, createPublicKey, verify as verifyBytes } from 'node:crypto'
 import { test } from 'tap'
-import { signatureBase, targetOf } from '../../src/signing/base.js'
-import { readSignatureInput } from '../../src/signing/fields.js'
-import { REQUESTS, WEBHOOKS } from '../../src/signing/profile.js'
-import { createReplayGuard } from '../../src/signing/replay.js'
 import { algorithmOf, createSigner, type SigningKey } from '../../src/signing/sign.js'
-import { createVerifier, type Verification } from '../../src/signing/verify.js'
+import {
+  REQUESTS,
+  readSignatureInput,
+  signatureBase,
+  targetOf,
+  WEBHOOKS,
+} from '../../src/signing/signature.js'
+import { createReplayGuard, createVerifier, type Verification } from '../../src/signing/verify.js'
 import type { Received } from '../discovery/support/receiver.js'
 import { verifySignature } from '../discovery/support/verify-signature.js'
 import { canonicalCases, keysOf, privateKeys, SKIP, type Vector, vectorsOf } from './vectors.js'

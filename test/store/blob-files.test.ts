@@ -2,7 +2,7 @@ import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Test, test } from 'tap'
-import { openBlobFiles } from '../../src/store/blobs/blob-files.js'
+import { openBlobFiles } from '../../src/store/blob-files.js'
 
 async function fresh(t: Test) {
   const folder = await mkdtemp(join(tmpdir(), 'tributary-blobs-'))

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import type { Worker } from 'node:worker_threads'
 import { test } from 'tap'
-import { StorageUnavailable } from '../../src/store/database/unavailable.js'
+import { StorageUnavailable } from '../../src/store/database/storage-work.js'
 import { embedded } from './support/storages.js'
 
 const request = (key: string) => ({ caller: 'acme', key, task: 't', fingerprint: 'f' })

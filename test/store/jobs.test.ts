@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import type { Held, NewJob } from '../../src/store/jobs/jobs.js'
+import type { Held, NewJob } from '../../src/store/jobs.js'
 import type { Store } from '../../src/store/store.js'
 import { due, onEveryStorage } from './support/storages.js'
 

@@ -3,10 +3,15 @@ import fc from 'fast-check'
 import { sql } from 'kysely'
 import { type Test, test } from 'tap'
 import type { Clock } from '../../src/net/clock.js'
-import { POSTGRES } from '../../src/store/database/sql-dialect.js'
-import { StorageUnavailable } from '../../src/store/database/unavailable.js'
-import { createLeases, type Lease, type Leases, leaseStands } from '../../src/store/replicas/leases.js'
-import { createMembership } from '../../src/store/replicas/membership.js'
+import { POSTGRES } from '../../src/store/database/database.js'
+import { StorageUnavailable } from '../../src/store/database/storage-work.js'
+import {
+  createLeases,
+  createMembership,
+  type Lease,
+  type Leases,
+  leaseStands,
+} from '../../src/store/replicas/membership.js'
 import type { Store } from '../../src/store/store.js'
 import { NO_POSTGRES, shared } from './support/storages.js'
 

@@ -1,6 +1,6 @@
 import pg from 'pg'
 import { test } from 'tap'
-import { StorageUnavailable } from '../../src/store/database/unavailable.js'
+import { StorageUnavailable } from '../../src/store/database/storage-work.js'
 import { NO_POSTGRES, shared } from './support/storages.js'
 
 const LIMIT_MS = 5_000 // what nobody blocks takes less on a busy machine

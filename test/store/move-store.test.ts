@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { STATE_TABLES } from '../../src/store/database/table-types.js'
+import { STATE_TABLES } from '../../src/store/database/database.js'
 import { moveStore } from '../../src/store/move-store.js'
 import type { Store } from '../../src/store/store.js'
 import { bare, embedded, NO_POSTGRES } from './support/storages.js'

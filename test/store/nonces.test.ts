@@ -1,8 +1,8 @@
 /** A signature that reached one replica is used up at all of them. */
 import { test } from 'tap'
-import { nonceCheck } from '../../src/composition/configuration/settings.js'
-import { createReplayGuard } from '../../src/signing/replay.js'
-import { StorageUnavailable } from '../../src/store/database/unavailable.js'
+import { nonceCheck } from '../../src/composition/settings.js'
+import { createReplayGuard } from '../../src/signing/verify.js'
+import { StorageUnavailable } from '../../src/store/database/storage-work.js'
 import { embedded, NO_POSTGRES, shared } from './support/storages.js'
 
 const CALLER = { owner: 'caller', keyid: 'key' }

@@ -1,7 +1,7 @@
 /** What replicas tell each other reaches each of them, in one order, and under a lease only while it stands. */
 import { test } from 'tap'
 import { systemClock } from '../../src/net/clock.js'
-import { createBoard } from '../../src/store/replicas/board.js'
+import { createBoard } from '../../src/store/replicas/notes.js'
 import type { Store } from '../../src/store/store.js'
 import { mortal, NO_POSTGRES, shared } from './support/storages.js'
 

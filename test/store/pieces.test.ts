@@ -2,7 +2,7 @@
 import { webcrypto } from 'node:crypto'
 import { test } from 'tap'
 import { createBuilderHost } from '../../src/snapshot/builder-host.js'
-import { wholeParts } from '../../src/snapshot/snapshot-parts.js'
+import { wholeParts } from '../../src/snapshot/snapshot.js'
 import { listing, sliceOf } from '../feed/world.js'
 import { NO_POSTGRES, shared } from './support/storages.js'
 

@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import pg from 'pg'
 import { test } from 'tap'
-import { StorageUnavailable } from '../../src/store/database/unavailable.js'
+import { StorageUnavailable } from '../../src/store/database/storage-work.js'
 import { openStore } from '../../src/store/store.js'
 import { until } from '../support/until.js'
 import { NO_POSTGRES, shared } from './support/storages.js'

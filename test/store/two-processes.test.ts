@@ -1,8 +1,8 @@
 /** Work of several processes on one database: in one order whatever their clocks say, and by one of them. */
 import { test } from 'tap'
 import { systemClock } from '../../src/net/clock.js'
-import type { Held } from '../../src/store/jobs/jobs.js'
-import { createWorker } from '../../src/store/jobs/worker.js'
+import type { Held } from '../../src/store/jobs.js'
+import { createWorker } from '../../src/store/worker.js'
 import { until } from '../support/upstream-world.js'
 import { due, NO_POSTGRES, shared } from './support/storages.js'
 

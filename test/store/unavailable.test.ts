@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import { test } from 'tap'
-import { StorageUnavailable } from '../../src/store/database/unavailable.js'
-import type { Held, NewJob } from '../../src/store/jobs/jobs.js'
+import { StorageUnavailable } from '../../src/store/database/storage-work.js'
+import type { Held, NewJob } from '../../src/store/jobs.js'
 import type { Store } from '../../src/store/store.js'
 import { embedded, mortal, NO_POSTGRES } from './support/storages.js'
 

@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import { test } from 'tap'
 import { systemClock } from '../../src/net/clock.js'
-import { createWorker } from '../../src/store/jobs/worker.js'
+import { createWorker } from '../../src/store/worker.js'
 import { until } from '../support/upstream-world.js'
 import { embedded, onEveryStorage } from './support/storages.js'
 

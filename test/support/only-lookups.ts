@@ -1,8 +1,8 @@
 /** Briefs for tests and benches that do not search: real lookups in the feed, and no upstream to ask. */
-import { adcpError } from '../../src/adcp/error.js'
+import { adcpError } from '../../src/adcp/answer.js'
 import { createAnswerPages } from '../../src/briefs/answer-pages.js'
-import { createLookup } from '../../src/briefs/named-signals.js'
-import { createKept } from '../../src/briefs/ranking/kept.js'
+import { createKept } from '../../src/briefs/kept.js'
+import { createLookup } from '../../src/briefs/lookup.js'
 import type { Feed } from '../../src/feed/feed.js'
 import { systemClock } from '../../src/net/clock.js'
 import type { SignalsDiscovery } from '../../src/tasks/get-signals.js'

@@ -1,5 +1,5 @@
 /** What every refusal owes its caller (docs/errors): the field that is meant, what was expected, and what to send instead. */
-import type { AdcpError } from '../../src/adcp/error.js'
+import type { AdcpError } from '../../src/adcp/answer.js'
 
 const BLAMING = new Set([
   'INVALID_REQUEST',

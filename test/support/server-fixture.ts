@@ -4,7 +4,7 @@ import { connect } from 'node:net'
 import { pino } from 'pino'
 import type { Test } from 'tap'
 import type { Feed } from '../../src/feed/feed.js'
-import { createServer, type ServerOptions } from '../../src/server/app.js'
+import { createApp, type ServerOptions } from '../../src/server/app.js'
 import { type AdmissionOptions, createAdmission } from '../../src/server/door/admission.js'
 import type { SignalsFeed } from '../../src/tasks/get-signals.js'
 import { fetchServed } from './fetch-served.js'
@@ -37,7 +37,7 @@ export async function startServer(t: Test, options: FixtureOptions = {}) {
   const { callers = CALLERS, jwt, rateLimit, send: sendOut, feed = plainFeed(120), ...rest } = options
   const lines: string[] = []
   const log = pino({ level: 'info' }, { write: (line: string) => void lines.push(line) })
-  const app = createServer({
+  const app = createApp({
     publicUrl: 'http://tributary.example',
     version: '0.0.0',
     feed,

@@ -1,7 +1,7 @@
 /** What a test of the upstreams room needs around it: rows, blobs on disk, a real egress, and patience with a bound. */
 import { systemClock } from '../../src/net/clock.js'
 import { createEgress } from '../../src/net/egress.js'
-import { openBlobFiles } from '../../src/store/blobs/blob-files.js'
+import { openBlobFiles } from '../../src/store/blob-files.js'
 import type { StaticUpstream } from '../../src/upstreams/roster/roster.js'
 import {
   createUpstreams,

@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http'
 import { test } from 'tap'
-import { createA2aAgent } from '../../src/upstreams/agent/transport/a2a.js'
+import { createA2aAgent } from '../../src/upstreams/agent/a2a.js'
 import { readJson, startHttp } from '../support/upstream-agent.js'
 import { loopbackEgress, until } from '../support/upstream-world.js'
 

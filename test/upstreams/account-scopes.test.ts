@@ -1,6 +1,6 @@
 import { test } from 'tap'
 import { agentUrlOf } from '../../src/adcp/url.js'
-import { openBlobFiles } from '../../src/store/blobs/blob-files.js'
+import { openBlobFiles } from '../../src/store/blob-files.js'
 import type { Scope } from '../../src/upstreams/mirror/scope-setting.js'
 import type { Transition } from '../../src/upstreams/mirror/scope-status.js'
 import { sliceListing } from '../../src/upstreams/rows/slice.js'

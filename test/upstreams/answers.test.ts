@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { test } from 'tap'
-import { locateA2a, locateMcp, readAnswer } from '../../src/upstreams/agent/agent-answer.js'
+import { locateA2a, locateMcp, readAnswer } from '../../src/upstreams/agent/answer.js'
 import { skim } from '../../src/upstreams/rows/skim.js'
 
 const SEED = 20261120

@@ -1,7 +1,7 @@
 import { EventEmitter, once } from 'node:events'
 import { test } from 'tap'
-import { createA2aAgent } from '../../src/upstreams/agent/transport/a2a.js'
-import { createMcpAgent } from '../../src/upstreams/agent/transport/mcp.js'
+import { createA2aAgent } from '../../src/upstreams/agent/a2a.js'
+import { createMcpAgent } from '../../src/upstreams/agent/mcp.js'
 import { readJson, startHttp } from '../support/upstream-agent.js'
 import { configOf, loopbackEgress, openUpstreams, until } from '../support/upstream-world.js'
 

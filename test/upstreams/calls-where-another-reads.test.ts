@@ -1,6 +1,6 @@
 /** A process that does not read an agent, because another one does, still notices when it answers callers again. */
 import { test } from 'tap'
-import type { Sharing } from '../../src/upstreams/rows/sharing.js'
+import type { Sharing } from '../../src/upstreams/rows/storage.js'
 import { until } from '../support/until.js'
 import { startMcpAgent } from '../support/upstream-agent.js'
 import { CAPABILITIES } from '../support/upstream-feed.js'

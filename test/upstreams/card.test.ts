@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { findCard, readCard } from '../../src/upstreams/agent/transport/card.js'
+import { findCard, readCard } from '../../src/upstreams/agent/a2a.js'
 import { startHttp } from '../support/upstream-agent.js'
 import { loopbackEgress } from '../support/upstream-world.js'
 

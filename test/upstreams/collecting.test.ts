@@ -2,9 +2,9 @@
 import fc from 'fast-check'
 import { test } from 'tap'
 import { createCollector } from '../../src/upstreams/rows/collect.js'
-import { digestOf } from '../../src/upstreams/rows/digest.js'
 import { NO_ROWS, type ReadRows } from '../../src/upstreams/rows/read-rows.js'
 import { type Places, slabRow } from '../../src/upstreams/rows/slab.js'
+import { digestOf } from '../../src/upstreams/rows/slice.js'
 import { proven } from '../support/proven.js'
 
 type Row = { segment: number; text: string; members: number }

@@ -1,6 +1,6 @@
 import { test } from 'tap'
 import type { AgentOutcome } from '../../src/upstreams/agent/agent.js'
-import { argumentsFor, dialectOf, listingFields } from '../../src/upstreams/agent/dialect/dialect.js'
+import { argumentsFor, dialectOf, listingFields } from '../../src/upstreams/agent/dialect.js'
 import { NO_ROWS } from '../../src/upstreams/rows/read-rows.js'
 
 const answer = (payload: Record<string, unknown>): AgentOutcome => ({

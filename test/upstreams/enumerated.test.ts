@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import type { SignalRef } from '../../src/adcp/reference.js'
+import type { SignalRef } from '../../src/adcp/signal.js'
 import { startMcpAgent, type TaskHandler } from '../support/upstream-agent.js'
 import { createManualClock } from '../support/upstream-clock.js'
 import { configOf, openUpstreams, row, until } from '../support/upstream-world.js'

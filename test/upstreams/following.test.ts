@@ -1,9 +1,9 @@
 /** A scope that another process reads: its word counts here from when its rows are here. */
 import { test } from 'tap'
 import { systemClock } from '../../src/net/clock.js'
-import { createFollowing } from '../../src/upstreams/mirror/following.js'
 import type { HeldSlice } from '../../src/upstreams/mirror/mirror.js'
 import { createReadings } from '../../src/upstreams/mirror/readings.js'
+import { createFollowing } from '../../src/upstreams/mirror/unscheduled.js'
 
 const AGENT = 'https://agent.example/mcp'
 const slice: HeldSlice['slice'] = {

@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { backoffMs, jittered } from '../../src/net/backoff.js'
+import { backoffMs, jittered } from '../../src/net/clock.js'
 import { startHttp, startMcpAgent } from '../support/upstream-agent.js'
 import { createManualClock } from '../support/upstream-clock.js'
 import { wholesaleAgent } from '../support/upstream-feed.js'

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import { test } from 'tap'
 import { readRow } from '../../src/upstreams/rows/listing.js'
-import { readPlain } from '../../src/upstreams/rows/plain.js'
+import { readPlain } from '../../src/upstreams/rows/read-rows.js'
 import { MEMBER, membersAt, placesRoom } from '../../src/upstreams/rows/written.js'
 import { proven } from '../support/proven.js'
 

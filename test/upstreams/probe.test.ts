@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { test } from 'tap'
-import { probe } from '../../src/upstreams/agent/transport/probe.js'
+import { probe } from '../../src/upstreams/walk/link.js'
 import { readJson, startHttp } from '../support/upstream-agent.js'
 import { configOf, loopbackEgress, openUpstreams, row, until } from '../support/upstream-world.js'
 

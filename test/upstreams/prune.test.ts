@@ -2,8 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import { test } from 'tap'
 import { SignalRow } from '../../src/adcp/signal.js'
-import { readRow } from '../../src/upstreams/rows/listing.js'
-import { createPruner } from '../../src/upstreams/rows/prune.js'
+import { createPruner, readRow } from '../../src/upstreams/rows/listing.js'
 import { row } from '../support/upstream-world.js'
 
 const SEED = 20261120

@@ -1,7 +1,7 @@
 import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'tap'
-import { openBlobFiles } from '../../src/store/blobs/blob-files.js'
+import { openBlobFiles } from '../../src/store/blob-files.js'
 import { sliceListing } from '../../src/upstreams/rows/slice.js'
 import { reservedPort } from '../support/reserved-port.js'
 import { temporaryFolder } from '../support/temporary-folder.js'

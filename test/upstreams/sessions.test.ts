@@ -1,6 +1,6 @@
 import { test } from 'tap'
-import { createMcpAgent } from '../../src/upstreams/agent/transport/mcp.js'
-import { retryAfter } from '../../src/upstreams/agent/transport/rpc.js'
+import { createMcpAgent } from '../../src/upstreams/agent/mcp.js'
+import { retryAfter } from '../../src/upstreams/agent/rpc.js'
 import { type RunningAgent, readJson, startHttp, startMcpAgent } from '../support/upstream-agent.js'
 import { wholesaleAgent } from '../support/upstream-feed.js'
 import { configOf, loopbackEgress, openUpstreams, rows, until } from '../support/upstream-world.js'

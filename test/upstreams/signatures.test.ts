@@ -1,13 +1,13 @@
 import { test } from 'tap'
+import { rowsRead } from '../../src/upstreams/agent/agent.js'
 import {
   argumentsFor,
   briefShapes,
   type Dialect,
   lookupShapes,
   unsaid,
-} from '../../src/upstreams/agent/dialect/dialect.js'
-import { readToolInputs } from '../../src/upstreams/agent/dialect/signatures.js'
-import { rowsRead } from '../../src/upstreams/agent/status.js'
+} from '../../src/upstreams/agent/dialect.js'
+import { readToolInputs } from '../../src/upstreams/agent/signatures.js'
 import { startMcpAgent, type TaskHandler } from '../support/upstream-agent.js'
 import { configOf, openUpstreams, row, until } from '../support/upstream-world.js'
 

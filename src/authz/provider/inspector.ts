@@ -2,18 +2,17 @@
  * Reads new files and searches held ones without blocking the thread that serves: small files in place, large ones in a
  * worker, one at a time, with a bound on the memory that reading may use.
  */
-
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Worker } from 'node:worker_threads'
 import pLimit from 'p-limit'
-import { startThread } from '../../threads/pool.js'
-import { type Inspection, inspect } from '../rules/inspect.js'
-import { type Granted, grantedTo, lists, NOTHING_GRANTED } from '../rules/references.js'
-import type { ProviderState } from '../rules/state.js'
+import { startThread } from '../../process/threads.js'
+import { type Granted, grantedTo, lists, NOTHING_GRANTED } from '../rules/decide.js'
+import { type Inspection, inspect } from '../rules/tables.js'
+import type { ProviderState } from '../rules/verdict.js'
 
 const IN_PLACE_BYTES = 128 * 1024 // about 2 ms of scanning, parsing and sorting; a thread costs 70 ms to start
 const COPIED_AT_ONCE = 4 * 1024 * 1024
-const PARSE_MEMORY_MB = 768 // what authz/rules/inspect.ts accepts needs less; if not, only the worker ends
+const PARSE_MEMORY_MB = 768 // what authz/rules/tables.ts accepts needs less; if not, only the worker ends
 
 /** A job of the worker: read the bytes, or find what a provider grants to an agent. */
 export type InspectorJob = { bytes: Uint8Array } | { state: ProviderState; agentUrl: string; nowMs: number }

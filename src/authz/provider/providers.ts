@@ -6,18 +6,15 @@
 import { setMaxListeners } from 'node:events'
 import pLimit from 'p-limit'
 import type { Clock } from '../../net/clock.js'
-import { createFairQueue } from '../../net/fair-queue.js'
 import type { Send } from '../../net/send.js'
-import type { Blobs } from '../../upstreams/rows/blobs.js'
-import { EVERY_TURN, type Sharing } from '../../upstreams/rows/sharing.js'
-import type { ProviderState } from '../rules/state.js'
-import { VERDICT_REASONS } from '../rules/verdict.js'
+import { type Blobs, EVERY_TURN, type Sharing } from '../../upstreams/rows/storage.js'
+import { type ProviderState, VERDICT_REASONS } from '../rules/verdict.js'
 import { createArchive } from './archive.js'
-import { registrableDomain } from './domain.js'
+import { createWanted, type NamedDomains, registrableDomain, type Wanted } from './domains.js'
+import { createLibrary, createRoom } from './files.js'
 import { createInspector } from './inspector.js'
-import { createLibrary } from './library.js'
-import { createLook } from './look.js'
 import {
+  createLook,
   evicted,
   expired,
   nextAttempt,
@@ -26,9 +23,7 @@ import {
   stateOf,
   tellChange,
 } from './record.js'
-import { createRoom } from './room.js'
-import { createShares } from './shares.js'
-import { createWanted, type NamedDomains, type Wanted } from './wanted.js'
+import { createFairQueue, createShares } from './turns.js'
 
 const DAY_MS = 24 * 3_600_000
 const SHARED_FRESH_MS = 300_000

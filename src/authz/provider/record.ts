@@ -1,8 +1,9 @@
 /**
- * Everything remembered about one provider, and how each outcome changes it: the stale and hard caps, the rollback
- * refusal and the pointer hold of docs/protocol.md#provider-files, as pure steps in time. The last adoption is
- * remembered longer than the document itself. Otherwise a provider could fail for a while and then come back with an
- * older file or another pointer.
+ * Everything remembered about one provider, and how one look at it changes that (docs/protocol.md#provider-files). The stale
+ * and hard caps, the rollback refusal and the pointer hold are pure steps in time. The last adoption is remembered longer
+ * than the document itself. Otherwise a provider could fail for a while and then come back with an older file or another
+ * pointer. A look reads the well-known file, the pointer in it, and the file that the pointer names; the steps say what
+ * the answers mean for the record.
  */
 import { hash } from 'node:crypto'
 import {
@@ -11,8 +12,9 @@ import {
   type HeldDocument,
   POINTER_HOLD_MS,
   type ProviderState,
-} from '../rules/state.js'
-import type { Failure, KnownFile } from './file.js'
+} from '../rules/verdict.js'
+import { wellKnownUrl } from './domains.js'
+import { type Failure, type FileOptions, getWellKnown, type KnownFile, type Library } from './files.js'
 
 export type ProviderRecord = {
   readonly domain: string
@@ -29,19 +31,19 @@ export type ProviderRecord = {
 }
 
 /** What is remembered of the last adoption: for as long as its document could have been in force. */
-function memory({ adopted }: ProviderRecord, now: number): ProviderRecord['adopted'] {
+function lastAdoption({ adopted }: ProviderRecord, now: number): ProviderRecord['adopted'] {
   return adopted && now < adopted.at + HARD_CAP_MS ? adopted : undefined
 }
 
 /** Where the provider now says its file is; `follow` tells whether the pointer may be followed yet. */
-export function pointed(
+function pointed(
   record: ProviderRecord,
   location: string | undefined,
   now: number,
   confirmed: boolean,
 ): { record: ProviderRecord; follow: boolean } {
   const { pending, ...rest } = record
-  const adopted = memory(record, now)
+  const adopted = lastAdoption(record, now)
   // A file at the well-known url itself comes from the domain, and is how a delegation is revoked: it is never put on
   // hold.
   if (location === undefined || !adopted || adopted.location === location)
@@ -55,13 +57,13 @@ export function pointed(
  * A document arrived or was confirmed unchanged. It is refused when it is older than the last adopted one
  * (docs/protocol.md#provider-files).
  */
-export function received(
+function received(
   record: ProviderRecord,
   document: HeldDocument,
   location: string | undefined,
   now: number,
 ): ProviderRecord {
-  const floor = memory(record, now)?.lastUpdated
+  const floor = lastAdoption(record, now)?.lastUpdated
   if (document.lastUpdated !== undefined && floor !== undefined && document.lastUpdated < floor) {
     const message = 'last_updated is older than that of the file last held'
     return failing(record, { reason: 'rollback', message, passing: true }, now)
@@ -84,7 +86,7 @@ function latest(floor: number | undefined, lastUpdated: number | undefined, now:
 }
 
 /** A refresh failed. After a fault the document stays until its stale cap; the answer "there is no file" ends it. */
-export function failing(record: ProviderRecord, failure: Failure, now: number): ProviderRecord {
+function failing(record: ProviderRecord, failure: Failure, now: number): ProviderRecord {
   const since = failure.passing && record.problem?.passing ? record.problem.since : now
   const problem = { ...failure, since }
   if (failure.passing) return { ...record, problem, checkedAt: now }
@@ -93,7 +95,7 @@ export function failing(record: ProviderRecord, failure: Failure, now: number): 
 }
 
 /** The well-known url answered with something other than a pointer: a watched pointer has not stayed the same. */
-export function withdrawn(record: ProviderRecord, failure: Failure): ProviderRecord {
+function withdrawn(record: ProviderRecord, failure: Failure): ProviderRecord {
   if (failure.passing) return record
   const { pending, ...rest } = record
   return rest
@@ -107,7 +109,7 @@ export function evicted(record: ProviderRecord, now: number): ProviderRecord {
 }
 
 /** A changed pointer is on hold and its target was not fetched: what is held stays in force. */
-export function holding(record: ProviderRecord, now: number): ProviderRecord {
+function holding(record: ProviderRecord, now: number): ProviderRecord {
   if (record.document) return { ...record, checkedAt: now }
   const message = 'a changed pointer is on hold, and no earlier file is held'
   return failing(record, { reason: 'held_pointer', message, passing: false }, now)
@@ -116,7 +118,7 @@ export function holding(record: ProviderRecord, now: number): ProviderRecord {
 /** The record without what has expired by now. */
 export function expired(record: ProviderRecord, now: number): ProviderRecord {
   const { document, confirmedAt, adopted, ...rest } = record
-  const kept = memory(record, now)
+  const kept = lastAdoption(record, now)
   if (document && confirmedAt !== undefined && now < confirmedAt + HARD_CAP_MS) {
     return { ...rest, document, confirmedAt, ...(kept && { adopted: kept }) }
   }
@@ -195,5 +197,47 @@ export function tellChange(log: ProviderLog, before: ProviderState, after: Provi
   }
   if (document && document.digest !== before.document?.digest) {
     log.info({ domain, bytes: document.bytes.byteLength }, 'provider file in use')
+  }
+}
+
+type LookOptions = {
+  files: FileOptions
+  library: Library
+  confirmPointer?: (domain: string, url: string) => boolean
+}
+
+/**
+ * Looks at a provider and returns its next record. With `anew` a shared file is fetched even when it was fetched just
+ * now.
+ */
+export function createLook({ files, library, confirmPointer }: LookOptions) {
+  /** The record after its pointer was read, and after the pointer's target was, when the pointer may be followed. */
+  async function follow(record: ProviderRecord, location: string, anew: boolean): Promise<ProviderRecord> {
+    const { domain } = record
+    const confirmed = confirmPointer?.(domain, location) === true
+    const next = pointed(record, location, files.now(), confirmed)
+    const kept = next.follow ? location : record.document && record.adopted?.location
+    if (kept === undefined) return holding(next.record, files.now())
+    const outcome = await library.get(kept, anew)
+    if (outcome.kind === 'document') return received(next.record, outcome.document, kept, files.now())
+    // While a new pointer is on hold the old file is kept: its absence at the old place ends nothing yet.
+    return failing(next.record, next.follow ? outcome : { ...outcome, passing: true }, files.now())
+  }
+
+  return async function look(before: ProviderRecord, anew: boolean): Promise<ProviderRecord> {
+    const { domain, front } = before
+    const inline = before.adopted?.location === undefined ? before.document : undefined
+    const outcome = await getWellKnown(files, domain, wellKnownUrl(domain), front ?? inline)
+    const record = expired(before, files.now())
+    if (outcome.kind === 'failed') return failing(withdrawn(record, outcome), outcome, files.now())
+    if (outcome.kind === 'pointer') {
+      const { target, answered } = outcome
+      return follow({ ...record, front: { ...answered, target } }, target, anew)
+    }
+    if (outcome.kind === 'unchanged' && front) return follow(record, front.target, anew)
+    const document = outcome.kind === 'document' ? outcome.document : inline
+    const { front: past, ...unpointed } = pointed(record, undefined, files.now(), false).record
+    if (!document) throw new Error(`${domain}: "unchanged" was believed of a file that is not held`)
+    return received(unpointed, document, undefined, files.now())
   }
 }

@@ -2,12 +2,10 @@
  * A provider's tables as questions and answers. Opening them costs the same for any document; what verdicts need more
  * than once is cached.
  */
-import type { Diagnostic } from './diagnostic.js'
-import type { GrantLimits } from './entry.js'
+import type { Diagnostic, GrantLimits } from './elements.js'
 import { findName, nameAt, nameCount } from './name-table.js'
-import type { HeldDocument } from './state.js'
 import { type Lists, unpackedCountry } from './tables.js'
-import type { Verdict } from './verdict.js'
+import type { HeldDocument, Verdict } from './verdict.js'
 
 export type Grant = GrantLimits & {
   /** Its index in `authorized_agents[]`. */

@@ -6,8 +6,8 @@
  */
 import { constants, crc32, deflateRaw } from 'node:zlib'
 import { LRUCache } from 'lru-cache'
-import { createRecent } from '../../memory/recent.js'
-import type { Chunk } from './chunks.js'
+import { createRecent } from '../../process/memory.js'
+import type { Chunk } from './exchange.js'
 
 const CACHE_BYTES = 64 * 1024 * 1024
 const SEEN_PIECES = 20_000

@@ -1,20 +1,60 @@
 /**
- * Who is admitted, and how often: callers and rate limits, replaced together when the configuration changes. A request
- * that was admitted continues as the caller that it was.
+ * Who is admitted, and how often: callers and rate limits (docs/configuration.md, `rate_limit`), replaced together when the
+ * configuration changes. A request that was admitted continues as the caller that it was.
  */
-
-import type { AdcpError } from '../../adcp/error.js'
-import { createRecent } from '../../memory/recent.js'
+import type { AdcpError } from '../../adcp/answer.js'
+import { createBuckets, type Rate } from '../../net/buckets.js'
 import type { Send } from '../../net/send.js'
+import { createRecent } from '../../process/memory.js'
 import { createKeySets } from '../../signing/key.js'
-import { REQUESTS } from '../../signing/profile.js'
-import { createReplayGuard, type ReplayGuard, type SharedNonces } from '../../signing/replay.js'
-import { createVerifier, type Verifier } from '../../signing/verify.js'
-import type { Exchange } from '../answer/chunks.js'
-import { type Callers, type CallersOptions, createCallers, type Identified } from './credentials.js'
-import { createGuesses, type Guesses } from './guesses.js'
-import { createJwtVerifier, type JwtOptions } from './jwt.js'
-import { createRateLimiter, type RateLimit, type RateLimiter } from './rate-limit.js'
+import { REQUESTS } from '../../signing/signature.js'
+import {
+  createReplayGuard,
+  createVerifier,
+  type ReplayGuard,
+  type SharedNonces,
+  type Verifier,
+} from '../../signing/verify.js'
+import type { Exchange } from '../answer/exchange.js'
+import {
+  type Callers,
+  type CallersOptions,
+  createCallers,
+  createGuesses,
+  createJwtVerifier,
+  type Guesses,
+  type Identified,
+  type JwtOptions,
+} from './credentials.js'
+
+const MAX_CALLERS = 100_000
+const LONGEST_S = 3_600
+
+type RateLimit = Rate & {
+  /** Among how many processes that serve one address it is divided. Default: this one has all of it. */
+  among?(): number
+}
+export type RateLimiter = {
+  /** 0 when the call may go on; else the seconds until it may, at least 1. */
+  take(caller: string, now: number): number
+}
+
+/** `limit` undefined: nobody is held back. */
+export function createRateLimiter(limit: RateLimit | undefined): RateLimiter {
+  if (!limit) return { take: () => 0 }
+  const { perSecond: all, burst: most, among = () => 1 } = limit
+  if (!(all > 0) || !(most >= 1)) {
+    throw new RangeError(`A rate limit needs per_second > 0 and burst >= 1, got ${all} and ${most}`)
+  }
+  const buckets = createBuckets(MAX_CALLERS)
+  return {
+    take(caller, now) {
+      const parts = among()
+      const rate = { perSecond: all / parts, burst: Math.max(1, most / parts) }
+      return Math.min(LONGEST_S, buckets.take(caller, rate, now))
+    },
+  }
+}
 
 const MOST_COUNTED = 1_000 // callers whose refusals for their rate are counted
 const MOST_TOLD = 50

@@ -1,12 +1,138 @@
 /**
- * From credentials to a caller (specification, "Authentication"; docs/decisions.md#callers). Keys are held as SHA-256
- * digests, so the configuration holds nothing that a thief could call with; digests are compared in constant time.
+ * From credentials to a caller (specification, "Authentication"; docs/decisions.md#callers): by a key, or by a token of a
+ * trusted issuer. Keys are held as SHA-256 digests, so the configuration holds nothing that a thief could call with; digests
+ * are compared in constant time. Of a token its signature by the issuer's published key set is checked, issuer, audience and
+ * times. Wrong credentials are counted by the address that they come from: whoever sends many is refused before its next one
+ * is looked at; callers that were seen at that address before go on, for addresses are shared.
  */
 import { hash, timingSafeEqual } from 'node:crypto'
 import type { Caller } from '../../adcp/caller.js'
 import type { CallerKey } from '../../config/callers.js'
-import type { Guesses } from './guesses.js'
-import type { JwtVerifier } from './jwt.js'
+import { createBuckets } from '../../net/buckets.js'
+import type { Send } from '../../net/send.js'
+import { createRecent } from '../../process/memory.js'
+
+const RATE = { perSecond: 1, burst: 20 } // more than a person or a misconfigured client needs, nothing for who guesses
+const MOST_ADDRESSES = 10_000
+const MOST_SEEN = 10_000
+
+export type Guesses = {
+  /** Seconds until a credential from there is looked at again; 0 when it is now. */
+  wait(address: string): number
+  /** A wrong one came. */
+  note(address: string): void
+  /** Whether any address has to wait: while none has, nobody needs to be looked at. */
+  isAnySpent(): boolean
+  /** This caller, by a right credential, is at this address. */
+  see(who: string, address: string): void
+  hasSeen(who: string, address: string): boolean
+}
+
+/** `now`: ms. */
+export function createGuesses(now: () => number): Guesses {
+  const buckets = createBuckets(MOST_ADDRESSES)
+  const seen = createRecent<true>(MOST_SEEN)
+  let spentUntil = 0
+
+  return {
+    wait: (address) => buckets.wait(address, RATE, now()),
+    note(address) {
+      const left = buckets.add(address, -1, RATE, now())
+      if (left < 1) spentUntil = Math.max(spentUntil, now() + ((1 - left) * 1_000) / RATE.perSecond)
+    },
+    isAnySpent: () => now() < spentUntil,
+    see: (who, address) => void seen.set(`${address} ${who}`, true),
+    hasSeen: (who, address) => seen.has(`${address} ${who}`),
+  }
+}
+
+const ALGORITHMS = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA']
+const CLOCK_SKEW_SECONDS = 30
+const JWKS_TIMEOUT_MS = 5_000
+const JWKS_BYTES = 256 * 1024
+const JWKS_MAX_AGE_MS = 10 * 60_000
+const UNKNOWN_KEY_COOLDOWN_MS = 30_000 // a rotated key is found with its first token; unknown ids are looked up at most twice a minute
+const REMEMBERED_TOKENS = 10_000
+const REMEMBER_MS = 60_000 // bounds how long a token outlives the removal of its key
+
+export type JwtOptions = {
+  issuer: string
+  audience: string
+  jwksUrl: string
+  /** Outbound requests go through the egress guard, these too. */
+  send: Send
+  now: () => number
+}
+
+type Verified = { kind: 'valid'; subject: string } | { kind: 'invalid' } | { kind: 'unavailable' }
+type JwtVerifier = { verify(token: string): Promise<Verified> }
+
+type Jose = typeof import('jose')
+
+/** `send` in the shape that jose fetches with. */
+function fetchWith(send: Send, { errors }: Jose) {
+  return async (url: string): Promise<Response> => {
+    const reply = await send({
+      url,
+      headers: { accept: 'application/json' },
+      timeoutMs: JWKS_TIMEOUT_MS,
+      maxBytes: JWKS_BYTES,
+    })
+    if (reply.kind === 'failed') throw new errors.JWKSTimeout(reply.reason)
+    return new Response(Buffer.from(reply.body), { status: reply.status })
+  }
+}
+
+/** Failures of the key set's host, as against failures of the token. */
+function isUnavailable(error: unknown, { errors }: Jose): boolean {
+  if (error instanceof errors.JWKSTimeout || error instanceof errors.JWKSInvalid) return true
+  // jose's word for a key set that answered with another status or with no JSON
+  return error instanceof errors.JOSEError && error.code === 'ERR_JOSE_GENERIC'
+}
+
+/** A verifier that remembers for a minute what it verified. Its package is loaded with the first token. */
+export function createJwtVerifier({ issuer, audience, jwksUrl, send, now }: JwtOptions): JwtVerifier {
+  const url = new URL(jwksUrl)
+  let loading: ReturnType<typeof load> | undefined
+  const remembered = createRecent<{ subject: string; until: number }>(REMEMBERED_TOKENS)
+
+  async function load() {
+    const jose = await import('jose')
+    const keys = jose.createRemoteJWKSet(url, {
+      [jose.customFetch]: fetchWith(send, jose),
+      cooldownDuration: UNKNOWN_KEY_COOLDOWN_MS,
+      cacheMaxAge: JWKS_MAX_AGE_MS,
+    })
+    return { jose, keys }
+  }
+
+  async function verify(token: string): Promise<Verified> {
+    const name = hash('sha256', token, 'base64url')
+    const known = remembered.get(name)
+    if (known && now() < known.until) return { kind: 'valid', subject: known.subject }
+    loading ??= load()
+    const { jose, keys } = await loading
+    try {
+      const { payload } = await jose.jwtVerify(token, keys, {
+        issuer,
+        audience,
+        algorithms: ALGORITHMS,
+        clockTolerance: CLOCK_SKEW_SECONDS,
+        currentDate: new Date(now()),
+        requiredClaims: ['exp', 'sub'],
+      })
+      const { sub, exp } = payload
+      if (sub === undefined || exp === undefined) return { kind: 'invalid' }
+      remembered.set(name, { subject: sub, until: Math.min(exp * 1_000, now() + REMEMBER_MS) })
+      return { kind: 'valid', subject: sub }
+    } catch (error) {
+      // All faults of a token give the same answer, because a difference would help only forgers.
+      return isUnavailable(error, jose) ? { kind: 'unavailable' } : { kind: 'invalid' }
+    }
+  }
+
+  return { verify }
+}
 
 const MAX_TOKEN = 8_192 // a longer header is not one of our credentials
 const JWT = '(jwt)' // stands for all callers with tokens: whose a token is, is known only when it was verified

@@ -3,20 +3,19 @@
  * this order, once for both transports (docs/protocol.md#versions, #envelope). A caller's mistake is an answer; an
  * exception here is a bug.
  */
-import type { Answer } from '../../adcp/answer.js'
+import { type Answer, adcpError, type ErrorCode, type ErrorParts } from '../../adcp/answer.js'
 import type { Caller } from '../../adcp/caller.js'
-import { adcpError, type ErrorCode, type ErrorParts } from '../../adcp/error.js'
+import { nearest } from '../../adcp/issue-words.js'
 import { isRecord } from '../../adcp/json.js'
-import { nearest } from '../../adcp/nearest.js'
 import type { TSchema } from '../../adcp/type.js'
 import { type Checked, compileCheck, invalidRequest } from '../../adcp/validation.js'
 import { negotiate, type Preview, type Release, type VersionPin } from '../../adcp/version.js'
 import { createDeadline } from '../../net/clock.js'
 import type { CallContext, Task } from '../../tasks/task.js'
-import type { Exchange } from '../answer/chunks.js'
+import type { Exchange } from '../answer/exchange.js'
 import { type AnswerPayload, type Envelope, payloadOf } from '../answer/payload.js'
+import type { RateLimiter } from './admission.js'
 import type { Identified } from './credentials.js'
-import type { RateLimiter } from './rate-limit.js'
 import { registersSecret } from './signature-gate.js'
 
 /** The longest time_budget is 120 s (docs/protocol.md#envelope); what is left is for merging and writing. */

@@ -2,17 +2,103 @@
  * The checks before both transports: overload, the origin of a browser, and the caller. A refused request is answered
  * with an HTTP error that holds the protocol's error (docs/protocol.md#envelope, #mcp, #a2a).
  */
-
 import type { IncomingMessage } from 'node:http'
-import type { FastifyReply } from 'fastify'
-import { adcpError } from '../../adcp/error.js'
-import { type Exchange, sendChunks } from '../answer/chunks.js'
+import type { Socket } from 'node:net'
+import { monitorEventLoopDelay } from 'node:perf_hooks'
+import type { FastifyInstance, FastifyReply } from 'fastify'
+import ipaddr from 'ipaddr.js'
+import { adcpError } from '../../adcp/answer.js'
+import { type Exchange, sendChunks } from '../answer/exchange.js'
 import { reasonOfCode, rpcError } from '../answer/json-rpc.js'
 import type { Admission, Entered, TurnedAway, Visit } from './admission.js'
 import type { Identified } from './credentials.js'
-import type { AddressOf } from './origin.js'
-import type { Overload } from './overload.js'
 import { createSignatureGate } from './signature-gate.js'
+
+export type AddressOf = (request: Pick<IncomingMessage, 'headers' | 'socket'>) => string
+
+/** Each proxy appends whom it heard from, so the last entry is the nearest. Headers that came twice are one list. */
+function forwardedFor({ headers }: Pick<IncomingMessage, 'headers'>): string[] {
+  const told = headers['x-forwarded-for'] ?? []
+  return [told].flat().join(',').split(',')
+}
+
+/** Throws when a network is not CIDR notation. */
+export function createAddressOf(trustedProxies: readonly string[] = []): AddressOf {
+  const networks = trustedProxies.map((network) => ipaddr.parseCIDR(network))
+
+  function isTrusted(text: string): boolean {
+    const address = ipaddr.process(text) // an IPv4 address in an IPv6 socket is that IPv4 address
+    return networks.some((network) => network[0].kind() === address.kind() && address.match(network))
+  }
+
+  return (request) => {
+    let address = request.socket.remoteAddress ?? ''
+    if (networks.length === 0) return address
+    for (const entry of forwardedFor(request).reverse()) {
+      const before = entry.trim()
+      if (!ipaddr.isValid(address) || !isTrusted(address) || !ipaddr.isValid(before)) break
+      address = before
+    }
+    return address
+  }
+}
+
+const WINDOW_MS = 500
+const LATE_MS = 250
+const LATE_WINDOWS = 4
+const RESOLUTION_MS = 20
+const MAX_PENDING = 2_000
+
+export type Overload = {
+  isOverloaded(): boolean
+  /** Counts a call that could not be answered at once. */
+  track<T>(pending: Promise<T>): Promise<T>
+  pending(): number
+  close(): void
+}
+
+export function createOverload({ maxPending = MAX_PENDING }: { maxPending?: number } = {}): Overload {
+  const delay = monitorEventLoopDelay({ resolution: RESOLUTION_MS })
+  let lateWindows = 0
+  let count = 0
+  delay.enable()
+  const timer = setInterval(() => {
+    lateWindows = delay.percentile(50) / 1e6 > LATE_MS ? lateWindows + 1 : 0
+    delay.reset()
+  }, WINDOW_MS)
+  timer.unref()
+
+  return {
+    isOverloaded: () => lateWindows >= LATE_WINDOWS || count >= maxPending,
+    track(pending) {
+      count += 1
+      return pending.finally(() => {
+        count -= 1
+      })
+    },
+    pending: () => count,
+    close() {
+      clearInterval(timer)
+      delay.disable()
+    },
+  }
+}
+
+/**
+ * Closes connections that never sent a byte when the server begins to close. Closing waits for answers under way and
+ * drops kept-alive connections between requests, but Node counts a connection without a first byte as neither, and would
+ * wait for it: load balancers and browsers open such connections in advance.
+ */
+export function dropSilentConnections(app: FastifyInstance): void {
+  const open = new Set<Socket>()
+  app.server.on('connection', (socket) => {
+    open.add(socket)
+    socket.once('close', () => open.delete(socket))
+  })
+  app.addHook('preClose', async () => {
+    for (const socket of open) if (socket.bytesRead === 0) socket.destroy()
+  })
+}
 
 const SERVER_ERROR = -32_000
 const UNAUTHENTICATED = -32_001

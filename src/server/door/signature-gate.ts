@@ -2,7 +2,7 @@
  * Signatures of callers' requests (docs/protocol.md#signatures). A signature that is sent must be valid, whatever other
  * credential comes with it. A request that needs one is refused without it before anything is done.
  */
-import { adcpError } from '../../adcp/error.js'
+import { adcpError } from '../../adcp/answer.js'
 import type { Admission, Entered, Signatures, TurnedAway, Visit } from './admission.js'
 
 /** Methods whose params name a task of ours. */

@@ -6,9 +6,8 @@
  */
 import { type Kysely, type Migration, Migrator, sql } from 'kysely'
 import { agentUrlOf } from '../../adcp/url.js'
-import { EXPANSIONS } from './expansions.js'
-import { blobRows, nonces, pieces, replicas, shelf } from './shared-tables.js'
-import type { Tables } from './table-types.js'
+import type { Tables } from './database.js'
+import { blobRows, EXPANSIONS, nonces, pieces, replicas, shelf } from './migration-steps.js'
 
 const activation: Migration = {
   async up(db: Kysely<unknown>) {

@@ -5,8 +5,7 @@
  */
 import { Kysely, PostgresDialect, type PostgresPoolClient } from 'kysely'
 import pg from 'pg'
-import { bound } from './sql-dialect.js'
-import type { Tables } from './table-types.js'
+import { bound, type Tables } from './database.js'
 
 const CONNECT_MS = 10_000 // includes waiting for a free connection: long enough for a burst, short enough to report a lost database
 const SILENCES = 3 // statements of a transaction follow each other at once, so this many statement limits without one mean a dead client

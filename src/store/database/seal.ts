@@ -5,7 +5,7 @@
  */
 import { createCipheriv, createDecipheriv, hash, hkdfSync, randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import { createRecent, type Recent } from '../../memory/recent.js'
+import { createRecent, type Recent } from '../../process/memory.js'
 
 /** A whole text that holds secrets. It may be long, and such a text can be asked for again when it is lost. */
 const TEXT = 'sealed'

@@ -14,12 +14,11 @@ import {
   SqliteAdapter,
   SqliteDialect,
 } from 'kysely'
-import { startThread } from '../../threads/pool.js'
-import { bound } from './sql-dialect.js'
+import { startThread } from '../../process/threads.js'
+import { bound, type Tables } from './database.js'
 import { readSqliteRows } from './sqlite-rows.js'
 import type { Opening, Statement, ThreadReply } from './sqlite-thread.js'
-import type { Tables } from './table-types.js'
-import { StorageUnavailable } from './unavailable.js'
+import { StorageUnavailable } from './storage-work.js'
 
 const THREAD = new URL('./sqlite-thread.js', import.meta.url)
 

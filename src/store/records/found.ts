@@ -3,9 +3,8 @@
  * rows still work after a restart and on another replica (docs/decisions.md#handles). Bounded: the oldest rows are
  * deleted, because asking again finds them again.
  */
-
+import type { Db } from '../database/database.js'
 import type { Seal } from '../database/seal.js'
-import type { Db } from '../database/table-types.js'
 
 const MOST_ROWS = 50_000
 const BATCH_ROWS = 100 // seven columns each: well under the bound-parameter limits of both databases

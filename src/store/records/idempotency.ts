@@ -3,9 +3,8 @@
  * "Authentication" 6; schema signals/activate-signal-request, `idempotency_key`).
  */
 import { sql } from 'kysely'
+import { type Db, type SqlDialect, storableJson } from '../database/database.js'
 import type { Seal } from '../database/seal.js'
-import { type SqlDialect, storableJson } from '../database/sql-dialect.js'
-import type { Db } from '../database/table-types.js'
 
 /** How long keys are remembered after their first use unless configured otherwise; capabilities state it. */
 export const REPLAY_TTL_MS = 24 * 60 * 60 * 1_000

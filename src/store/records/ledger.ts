@@ -5,8 +5,7 @@
  */
 import { type Selectable, sql } from 'kysely'
 import { signalPart } from '../../merge/identity.js'
-import type { SqlDialect } from '../database/sql-dialect.js'
-import type { ActivationTable, Db } from '../database/table-types.js'
+import type { ActivationTable, Db, SqlDialect } from '../database/database.js'
 
 export type Action = 'activate' | 'deactivate'
 

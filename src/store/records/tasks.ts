@@ -3,8 +3,8 @@
  * protocol/get-task-status and protocol/list-tasks). A task belongs to one caller; no query crosses callers.
  */
 import { type ExpressionBuilder, type Selectable, sql } from 'kysely'
+import type { Db, Tables, TaskTable } from '../database/database.js'
 import type { Seal } from '../database/seal.js'
-import type { Db, Tables, TaskTable } from '../database/table-types.js'
 
 export type TaskStatus =
   | 'submitted'

@@ -1,13 +1,95 @@
 /**
- * What processes on one storage keep for callers for some minutes, so that any of them can continue what another began:
- * the order of an answer for its further pages, and the tasks of A2A. Encrypted, because answers hold activation keys:
- * without `storage.key` nothing is kept. Bounded for each owner and in all. PostgreSQL only: a process that is alone keeps
- * the same in its memory. The table is called `shelf`.
+ * What processes on one storage keep for callers, so that any of them can continue what another began: the used nonces of signatures,
+ * the snapshots that cursors name, and for some minutes the order of an answer for its further pages and the tasks of A2A. The last
+ * are encrypted, because answers hold activation keys: without `storage.key` nothing is kept. Bounded for each owner and in all; the
+ * table is called `shelf`. PostgreSQL only: a process that is alone keeps the same in its memory.
  */
+import { randomUUID } from 'node:crypto'
 import { sql } from 'kysely'
+import type { Sharing } from '../../upstreams/rows/storage.js'
+import { type Db, POSTGRES } from '../database/database.js'
 import type { Seal } from '../database/seal.js'
-import { POSTGRES } from '../database/sql-dialect.js'
-import type { Db } from '../database/table-types.js'
+
+const FORGET_NONCES_EVERY_MS = 60_000
+
+export type Nonces = {
+  /** Stores a nonce of a key until `until`, in seconds since the epoch; false when it was used before. */
+  take(key: string, nonce: string, until: number): Promise<boolean>
+}
+
+/** `now`: ms since the epoch. */
+export function createNonces(db: Db, now: () => number): Nonces {
+  let forgottenAt = 0
+
+  async function forgetOld(): Promise<void> {
+    if (now() < forgottenAt + FORGET_NONCES_EVERY_MS) return
+    forgottenAt = now()
+    await db
+      .deleteFrom('nonces')
+      .where('until', '<', Math.floor(now() / 1_000))
+      .execute()
+  }
+
+  async function take(key: string, nonce: string, until: number): Promise<boolean> {
+    await forgetOld()
+    const { numInsertedOrUpdatedRows } = await db
+      .insertInto('nonces')
+      .values({ key, nonce, until })
+      .onConflict((conflict) => conflict.columns(['key', 'nonce']).doNothing())
+      .executeTakeFirst()
+    return numInsertedOrUpdatedRows === 1n
+  }
+
+  return { take }
+}
+
+const MOST_SNAPSHOTS = 500 // snapshots of one process
+const MOST_PROCESSES = 100 // those that were heard last
+
+/** `prefix`: of the notes in which processes tell each other. */
+export function createWalks(sharing: Pick<Sharing, 'tell' | 'hear'>, prefix: string) {
+  const name = `${prefix}${randomUUID()}`
+  const own = new Set<string>()
+  const others = new Map<string, ReadonlySet<string>>()
+  let untold = false
+  let isTelling = false
+  sharing.hear(prefix, (from, value) => {
+    others.delete(from)
+    others.set(from, new Set(value as string[]))
+    const [first] = others.keys()
+    if (others.size > MOST_PROCESSES && first !== undefined) others.delete(first)
+  })
+
+  async function told(): Promise<void> {
+    isTelling = true
+    let failed = false
+    while (untold && !failed) {
+      untold = false
+      failed = !(await sharing.tell(name, [...own]))
+    }
+    untold ||= failed
+    isTelling = false
+  }
+
+  /** Tells the others what they were not told yet. */
+  function tell(): void {
+    if (untold && !isTelling) void told()
+  }
+
+  return {
+    tell,
+    /** A cursor into the snapshot is given. */
+    note(id: string): void {
+      if (own.has(id)) return
+      own.add(id)
+      const [first] = own
+      if (own.size > MOST_SNAPSHOTS && first !== undefined) own.delete(first)
+      untold = true
+      tell()
+    },
+    has: (id: string): boolean => own.has(id) || [...others.values()].some((ids) => ids.has(id)),
+  }
+}
 
 const MEBIBYTE = 1024 * 1024
 const TRIM_EVERY_MS = 1_000

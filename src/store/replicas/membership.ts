@@ -1,10 +1,148 @@
 /**
- * One process among those that share a storage: it shows that it is alive, sees which others are, and holds the leases of its
- * share of the work. Each decides for itself, from the same list of members, without a coordinator; while two lists differ, the
- * leases decide. The clock of this process is only asked how much time has passed.
+ * Which process on a shared storage does which work. Each shows that it is alive, sees which others are, and decides for itself, from
+ * the same list of members, without a coordinator; while two lists differ, leases decide. A lease has a name, an owner and an end on
+ * the database's clock, and an epoch that is raised whenever it gets another owner, or the same one after it ended. A write under it
+ * happens only while its epoch is the current one: a process that was paused or cut off changes nothing when it continues. What a
+ * member could not do it leaves to the others. PostgreSQL only: a process alone on its storage has every right.
  */
+import { sql } from 'kysely'
 import type { Clock } from '../../net/clock.js'
-import type { Lease, Leases } from './leases.js'
+import type { Sharing } from '../../upstreams/rows/storage.js'
+import type { Db, SqlDialect } from '../database/database.js'
+
+/** A lease that was taken; only the database knows whether it still holds. */
+export type Lease = { name: string; epoch: number }
+
+export type Leases = {
+  /** Takes those that are free and renews those of the owner, for so long; returns those that it has now. */
+  take(owner: string, names: readonly string[], ms: number): Promise<Lease[]>
+  /** Releases them. Work that still goes on under them writes nothing more. */
+  release(leases: readonly Lease[]): Promise<void>
+  /** Names beginning with `prefix` that some process holds. */
+  held(prefix: string): Promise<string[]>
+  /** Forgets those that ended long ago. */
+  forgetOld(): Promise<void>
+}
+
+const FORGOTTEN_AFTER_MS = 24 * 60 * 60 * 1_000
+
+/** The epochs after a given one. They grow with time, so that a forgotten name continues above its last epoch. */
+function nextEpoch(dialect: SqlDialect) {
+  return sql`case when leases.epoch < ${dialect.now()} then ${dialect.now()} else leases.epoch + 1 end`
+}
+
+/** Rejects while the database cannot serve. */
+export function createLeases(db: Db, dialect: SqlDialect): Leases {
+  async function take(owner: string, names: readonly string[], ms: number): Promise<Lease[]> {
+    if (names.length === 0) return []
+    // In one order: two that take the same names wait for each other and never both.
+    const given = dialect.given([...new Set(names)].sort().map((name) => ({ name })))
+    const { rows } = await sql<Lease>`insert into leases (name, owner, epoch, until)
+      select value->>'name', ${owner}, ${dialect.now()}, ${dialect.now()} + ${ms} from ${given} where true
+      on conflict (name) do update set owner = excluded.owner, until = excluded.until,
+        epoch = case when leases.owner = excluded.owner and leases.until > ${dialect.now()} then leases.epoch
+          else ${nextEpoch(dialect)} end
+      where leases.owner = excluded.owner or leases.until <= ${dialect.now()}
+      returning name, epoch`.execute(db)
+    return rows
+  }
+
+  async function release(leases: readonly Lease[]): Promise<void> {
+    if (leases.length === 0) return
+    const given = dialect.given([...leases].sort((a, b) => (a.name < b.name ? -1 : 1)))
+    await sql`update leases set until = 0, epoch = ${nextEpoch(dialect)} from ${given}
+      where leases.name = value->>'name' and leases.epoch = cast(value->>'epoch' as bigint)`.execute(db)
+  }
+
+  async function held(prefix: string): Promise<string[]> {
+    const rows = await db
+      .selectFrom('leases')
+      .select('name')
+      .where('name', 'like', `${prefix}%`)
+      .where('until', '>', dialect.now())
+      .execute()
+    return rows.map(({ name }) => name)
+  }
+
+  async function forgetOld(): Promise<void> {
+    await db
+      .deleteFrom('leases')
+      .where('until', '<', sql<number>`${dialect.now()} - ${FORGOTTEN_AFTER_MS}`)
+      .execute()
+  }
+
+  return { take, release, held, forgetOld }
+}
+
+/**
+ * Whether a lease still holds, to be asked first in a transaction that writes under it: until the transaction ends, no other
+ * process can take the name.
+ */
+export async function leaseStands(tx: Db, { name, epoch }: Lease): Promise<boolean> {
+  const rows = await tx
+    .selectFrom('leases')
+    .select('epoch')
+    .where('name', '=', name)
+    .where('epoch', '=', epoch)
+    .forShare()
+    .execute()
+  return rows.length > 0
+}
+
+const PASSED = 'passed/'
+/**
+ * After this the member that left it may have it again: long enough that a lasting trouble costs little, short enough that work
+ * is spread evenly again.
+ */
+const PASSED_MS = 10 * 60_000
+
+type PassedOptions = {
+  sharing: Pick<Sharing, 'tell' | 'hear'>
+  clock: Clock
+  self: string
+  members(): readonly string[]
+  /** Called when work has been left to others; resolves when this member has released what is no longer its own. */
+  onPassed(): Promise<void>
+}
+
+/** Hears at once what others leave. */
+export function createPassed({ sharing, clock, self, members, onPassed }: PassedOptions) {
+  const passed = new Map<string, Map<string, number>>() // by work, when each member may have it again, in the order of leaving
+
+  function note(work: string, member: string, until: number): void {
+    const its = passed.get(work) ?? new Map<string, number>()
+    its.delete(member)
+    passed.set(work, its.set(member, until))
+    for (const [name, known] of passed) {
+      for (const [one, end] of known) if (end <= clock.now()) known.delete(one)
+      if (known.size === 0) passed.delete(name)
+    }
+  }
+
+  sharing.hear(PASSED, (name, _value, ageMs) => {
+    const [member = '', ...work] = name.slice(PASSED.length).split('/')
+    note(work.join('/'), member, clock.now() + PASSED_MS - ageMs)
+    void onPassed()
+  })
+
+  return {
+    /** Live members who have left the work to others; never all of them. */
+    by(work: string): readonly string[] {
+      const live = new Set(members())
+      const left = [...(passed.get(work) ?? [])].flatMap(([member, until]) =>
+        until > clock.now() && live.has(member) ? [member] : [],
+      )
+      return left.length < live.size ? left : left.slice(1)
+    },
+    /** Leaves it to another member and releases it first. */
+    async pass(work: string): Promise<void> {
+      if (members().length < 2) return
+      note(work, self, clock.now() + PASSED_MS)
+      await onPassed()
+      await sharing.tell(`${PASSED}${self}/${work}`, true)
+    },
+  }
+}
 
 /** FNV-1a, 32 bits. */
 function hashOf(text: string): number {

@@ -1,16 +1,173 @@
-/** This process among others on one storage: its share of the work, and the notes between them. */
-
+/**
+ * This process among others on one storage: the time that they share, which configuration each of them runs, and its own share of the
+ * work, with the notes between them.
+ */
 import { randomBytes } from 'node:crypto'
 import type { Logger } from 'pino'
+import { isRecord } from '../../adcp/json.js'
 import type { Clock } from '../../net/clock.js'
-import type { AddedBlobs } from '../../upstreams/rows/blobs.js'
-import type { Sharing } from '../../upstreams/rows/sharing.js'
-import { createBoard } from './board.js'
-import type { Lease, Leases } from './leases.js'
-import { createMembership } from './membership.js'
-import type { Notes } from './notes.js'
-import { createPassed } from './passed.js'
-import { createRevisions } from './revisions.js'
+import { type AddedBlobs, type Sharing, UNSAID } from '../../upstreams/rows/storage.js'
+import { createMembership, createPassed, type Lease, type Leases } from './membership.js'
+import { createBoard, type Notes } from './notes.js'
+
+const TOLERATED_MS = 1_000
+const ASK_EVERY_MS = 10_000
+
+type SharedTimeOptions = {
+  /** Of this process. */
+  own: Clock
+  /** Receives what an operator should know. */
+  onProblem(problem: string): void
+}
+
+/** Until the first answer its clock is this process's own. */
+export function createSharedTime({ own, onProblem }: SharedTimeOptions) {
+  let aheadMs = 0
+  let cancel = () => {}
+  let closed = false
+
+  const clock: Clock = { now: () => own.now() + aheadMs, after: own.after }
+
+  /** Asks the database once. Rejects when it does not answer. */
+  async function look(databaseNow: () => Promise<number>): Promise<void> {
+    const askedAt = own.now()
+    const theirs = await databaseNow()
+    const tookMs = own.now() - askedAt
+    const found = Math.round(theirs - askedAt - tookMs / 2)
+    if (tookMs < 0 || Math.abs(found - aheadMs) <= TOLERATED_MS + tookMs / 2) return
+    const how = found < 0 ? 'ahead of' : 'behind'
+    onProblem(`this process's clock is ${Math.abs(found)} ms ${how} the database's, whose time counts`)
+    aheadMs = found
+  }
+
+  return {
+    clock,
+    /** Follows it from now on; resolves after the first look. Rejects when that had no answer. */
+    async follow(databaseNow: () => Promise<number>): Promise<void> {
+      const later = () => {
+        if (!closed) cancel = own.after(ASK_EVERY_MS, again)
+      }
+      const again = () =>
+        void look(databaseNow)
+          .catch(() => {}) // the storage tells of its own troubles
+          .then(later)
+      await look(databaseNow)
+      later()
+    },
+    close(): void {
+      closed = true
+      cancel()
+    },
+  }
+}
+
+const CONFIGURATION = 'configuration/'
+const GONE_MS = 60 * 60 * 1_000 // a process tells its revision before others have seen that it lives
+const AGAIN_MS = 24 * 60 * 60 * 1_000 // what is told is forgotten after a week (notes.ts)
+const UNTOLD_AGAIN_MS = 1_000
+
+type RevisionsOptions = {
+  sharing: Pick<Sharing, 'tell' | 'hear'>
+  clock: Clock
+  /** Names this process, and all that live. */
+  self: string
+  members(): readonly string[]
+  /** Of the configuration that this process runs now. */
+  revision(): string
+  /** Of the snapshots that this process writes and reads. */
+  form: number
+  /** Called when other processes may be the ones that build. */
+  onChange(): void
+}
+
+/** `order`: how new the revision is; a higher one is newer. */
+type Runs = { revision: string; order: number; form: number }
+
+/** Another release may write it otherwise: with an order that is no number, no process would be the newest. */
+function isRuns(value: unknown): value is Runs {
+  return (
+    isRecord(value) &&
+    typeof value.revision === 'string' &&
+    Number.isSafeInteger(value.order) &&
+    typeof value.form === 'number'
+  )
+}
+
+/** Negative when `one` is older; two that were first run at the same moment have some order, the same everywhere. */
+function compare(one: Runs, other: Runs): number {
+  if (one.order !== other.order) return one.order - other.order
+  if (one.revision === other.revision) return 0
+  return one.revision < other.revision ? -1 : 1
+}
+
+/** Hears at once what others run, and tells what this process runs from `start` on. */
+export function createRevisions(options: RevisionsOptions) {
+  const { sharing, clock, self, members, revision, form, onChange } = options
+  const told = new Map<string, Runs & { heardAt: number }>()
+  let mine: Runs | undefined
+  let closed = false
+  let cancel = () => {}
+  sharing.hear(CONFIGURATION, (name, value) => {
+    if (!isRuns(value)) return
+    told.set(name.slice(CONFIGURATION.length), { ...value, heardAt: clock.now() })
+    for (const [member, { heardAt }] of told) {
+      if (heardAt + GONE_MS < clock.now() && !members().includes(member)) told.delete(member)
+    }
+    onChange()
+  })
+
+  async function tell(): Promise<void> {
+    cancel()
+    const isTold = await sharing.tell(`${CONFIGURATION}${self}`, mine)
+    if (!closed) cancel = clock.after(isTold ? AGAIN_MS : UNTOLD_AGAIN_MS, () => void tell())
+  }
+
+  const highest = (all: readonly Runs[]) => Math.max(0, ...all.map(({ order }) => order))
+
+  /** A revision that was run before is as new as it was then, until a process takes it up while it runs. */
+  function run(isChange: boolean): void {
+    const known = [...told.values()]
+    const same = known.filter((one) => one.revision === revision())
+    const order = same.length > 0 && !isChange ? highest(same) : highest(known) + 1
+    mine = { revision: revision(), order, form }
+    onChange()
+    void tell()
+  }
+
+  const runsOf = (member: string) => (member === self ? mine : told.get(member))
+
+  return {
+    /** Tells what this process runs; to be called once what the others told was heard. */
+    start: (): void => run(false),
+    /** To be called whenever this process has taken up another configuration. */
+    changed(): void {
+      if (mine?.revision !== revision()) run(true)
+    },
+    /** The live processes that run the newest configuration, of those with snapshots of this process's form. */
+    newest(): string[] {
+      const runs = members().flatMap((member) => {
+        const its = runsOf(member)
+        return its?.form === form ? [{ member, its }] : []
+      })
+      const [newest] = runs.sort((one, other) => compare(other.its, one.its))
+      return runs.filter(({ its }) => its.revision === newest?.its.revision).map(({ member }) => member)
+    },
+    forms: (): ReadonlySet<number> => new Set(members().map((member) => runsOf(member)?.form ?? UNSAID)),
+    /** How many live processes run each revision. One that has not said yet which it runs is not counted. */
+    live(): Record<string, number> {
+      const counts: Record<string, number> = {}
+      for (const member of members()) {
+        const its = runsOf(member)?.revision
+        if (its !== undefined) counts[its] = (counts[its] ?? 0) + 1
+      }
+      return counts
+    },
+    close(): void {
+      closed = true
+      cancel()
+    },
+  }
+}
 
 /** What the database offers to processes that work on one state. */
 export type Replicas = {
@@ -119,19 +276,19 @@ export function createReplica({ replicas, clock, self, revision, form, log }: Re
   }
 }
 
-const NAME = 'cursor-secret'
+const CURSOR_SECRET = 'cursor-secret'
 
 /**
  * What cursors are signed with: the same for all processes that share a storage, also for those that start at the same
  * moment, and after every restart. Rejects when the storage cannot keep it.
  */
 export async function cursorSecret(blobs: AddedBlobs): Promise<Uint8Array> {
-  const [known] = (await blobs.read(NAME)) ?? []
+  const [known] = (await blobs.read(CURSOR_SECRET)) ?? []
   if (known) return known
   const fresh = randomBytes(32)
-  await blobs.add(NAME, [fresh])
-  const [kept] = (await blobs.read(NAME)) ?? []
+  await blobs.add(CURSOR_SECRET, [fresh])
+  const [kept] = (await blobs.read(CURSOR_SECRET)) ?? []
   if (kept) return kept
-  await blobs.write(NAME, [fresh]) // there is one, and it is damaged: cursors from before are lost either way
+  await blobs.write(CURSOR_SECRET, [fresh]) // there is one, and it is damaged: cursors from before are lost either way
   return fresh
 }

@@ -1,10 +1,112 @@
 /**
- * What it means to call an agent over any transport: a task with arguments and a budget, and one of three outcomes.
- * `transport/mcp.ts` and `transport/a2a.ts` implement this contract, and all other code uses only the contract.
+ * An agent, whatever its transport: a task with arguments and a budget, and one of three outcomes. `mcp.ts` and `a2a.ts`
+ * implement this contract, and all other code uses only the contract. Why calls and readings fail is said in one set of words,
+ * the same in logs, metrics, explain and docs/upstreams.md. Outcomes are stored and shown, so the credential that was sent is
+ * removed from them. A complete answer that has lost most of its rows is not believed at once, and neither is a registry
+ * listing that has lost most of its agents: an agent that restarts may answer before its data is loaded. It is believed when a
+ * second, later answer has no more rows than the first; if it has more, the agent is still loading.
  */
+import { redacted, redactedValue, searchable, secretsInUrl } from '../../adcp/redaction.js'
 import type { Send } from '../../net/send.js'
 import type { ReadRows, RowBounds } from '../rows/read-rows.js'
-import type { Protocol, UpstreamFailure } from './status.js'
+import type { Outages, SliceMode } from '../rows/slice.js'
+
+export type Protocol = 'mcp' | 'a2a'
+
+/** Why an upstream's last refresh failed; the same words in logs, metrics, explain and docs/upstreams.md. */
+export type UpstreamFailure =
+  | 'refused' // our egress policy forbids the address
+  | 'unresolvable'
+  | 'unreachable'
+  | 'timeout'
+  | 'too_large'
+  | 'unauthorized' // 401 or 403: our credential is missing or wrong
+  | 'rate_limited'
+  | 'server_error'
+  | 'not_an_agent' // nothing at the url speaks MCP or A2A
+  | 'protocol_error' // it answers, but in a shape that no dialect reads
+  | 'agent_error' // an AdCP error answer
+  | 'account_needed' // it answers nobody without an account that it knows
+  | 'not_signals' // it refuses, and says itself that it offers something else
+  | 'incomplete_feed' // it reports itself that its feed is not complete
+  | 'cursor_loop'
+  | 'endless_feed'
+  | 'over_memory' // the memory for rows or answers is full, and this upstream uses most of it
+  | 'unstable_feed' // its version kept changing during the walk
+  | 'shrunken_feed' // most of its rows are gone: believed when a second answer agrees
+  | 'not_enumerable' // brief-only, and no definition or seed question finds its signals
+  | 'backing_off' // not asked: it failed moments ago and its next probe is due soon
+  | 'unrepeatable' // it may have received the call before, and would not recognise the repetition
+  | 'aborted' // our caller gave up
+  | 'unknown_upstream' // no upstream of that id in the roster
+
+type UpstreamState =
+  | 'starting' // no answer yet
+  | 'fresh'
+  | 'stale' // the last refresh failed or is overdue; the last good slice is still used
+  | 'absent' // no good slice, or the slice passed its drop cap
+
+export type UpstreamStatus = {
+  id: string
+  /** Where it is called, without credentials in the url's query. */
+  url: string
+  /** Canonical: its identity, whatever its id and its url are. */
+  agentUrl: string
+  name: string
+  protocol?: Protocol
+  mode?: SliceMode
+  state: UpstreamState
+  /** Rows of the slice in use. */
+  listings: number
+  /** The agent gives at most this many rows per question, so there may be more. */
+  limitedAt?: number
+  dropped: Readonly<Record<string, number>>
+  /** It states prices for accounts only, although no account was named. */
+  accountPrices?: 'public' | 'withheld'
+  /** When its rows were found to have changed under an unchanged token, ms: its tokens are not believed now. */
+  caughtAt?: number
+  /** Parts that were missing in the last walk. */
+  outages?: Outages
+  problem?: { reason: UpstreamFailure; message: string }
+  /** Last complete walk and last confirmation that it is current, ms since the epoch. */
+  walkedAt?: number
+  confirmedAt?: number
+  nextAttemptAt?: number
+  /** Whether somebody waits for a reading that has not begun, because what was read before no longer applies. */
+  awaited?: boolean
+}
+
+/** What was found out, what follows from it, and who can change it. */
+export const TOKEN_LIE =
+  'its rows changed under an unchanged wholesale_feed_version: its tokens are not believed for a week, and it is read in full at each refresh (whoever runs it should move the token with its rows)'
+
+const ACCOUNT_PRICES = {
+  withheld:
+    'it answers cache_scope account without being asked for one: its prices are shown to nobody (account_prices: public shows them to all callers)',
+  public:
+    'it answers cache_scope account without being asked for one: its prices are shown to all callers (account_prices: public)',
+} as const
+
+/** Facts about an upstream besides its state that an operator should know, each with who or what can change it. */
+export function notesOf({
+  accountPrices,
+  caughtAt,
+}: Pick<UpstreamStatus, 'accountPrices' | 'caughtAt'>): string[] {
+  return [
+    ...(accountPrices ? [ACCOUNT_PRICES[accountPrices]] : []),
+    ...(caughtAt === undefined ? [] : [TOKEN_LIE]),
+  ]
+}
+
+/**
+ * How many rows were read, and whether these are probably all: a feed is complete, while questions find only what they
+ * ask for.
+ */
+export function rowsRead({ listings, mode, limitedAt }: UpstreamStatus): string {
+  if (mode !== 'enumerated') return String(listings)
+  if (limitedAt === undefined) return `at least ${listings}`
+  return limitedAt === listings ? `limited at ${limitedAt}` : `at least ${listings}, limited at ${limitedAt}`
+}
 
 export type Auth =
   | { type: 'none' }
@@ -95,3 +197,80 @@ export function callFailed(reason: UpstreamFailure, message: string, retryAfterM
 export function remaining(budget: Budget, startedAt: number, now: number): Budget {
   return { ...budget, timeoutMs: Math.max(1, budget.timeoutMs - (now - startedAt)) }
 }
+
+/** The secrets that are sent to `url`: in headers with these values, and in the url itself. */
+export function secretsShown(values: readonly string[], url: string): string[] {
+  const parts = values.flatMap((value) => [value, ...value.split(/\s+/)]) // `Basic abc`: an error may repeat either
+  return searchable([...parts, ...secretsInUrl(url)])
+}
+
+/** The same of an agent. */
+export function secretsOf(auth: Auth, url: string): string[] {
+  return secretsShown(auth.type === 'bearer' ? [auth.token] : auth.type === 'header' ? [auth.value] : [], url)
+}
+
+/** The outcome with secrets removed from its texts: of an answer, from the errors that it lists in addition to its rows. */
+export function withoutSecrets(outcome: AgentOutcome, secrets: readonly string[]): AgentOutcome {
+  if (outcome.kind === 'failed') return { ...outcome, message: redacted(outcome.message, secrets) }
+  if (outcome.kind === 'answer') {
+    const { errors } = outcome.payload
+    if (errors === undefined) return outcome
+    return { ...outcome, payload: { ...outcome.payload, errors: redactedValue(errors, secrets) } }
+  }
+  const { message, code, field, details } = outcome.error
+  return {
+    kind: 'error',
+    error: {
+      ...outcome.error,
+      code: redacted(code, secrets),
+      message: redacted(message, secrets),
+      ...(field !== undefined && { field: redacted(field, secrets) }),
+      ...(details && { details: redactedValue(details, secrets) as Record<string, unknown> }),
+    },
+  }
+}
+
+/** The longest wait before the second look, ms; a shorter schedule makes it shorter. */
+export const SECOND_LOOK_MS = 30_000
+
+const FEW = 10 // with fewer rows, a loss of half is normal
+
+type DoubtOptions = {
+  /** What is counted, for people. Default: rows. */
+  of?: string
+  /** Until the second look, ms. */
+  laterMs: number
+  now(): number
+}
+
+function isLoss(before: number, rows: number): boolean {
+  return rows === 0 ? before > 0 : before >= FEW && rows * 2 < before
+}
+
+/** Of one listing. */
+export function createDoubt({ of = 'rows', laterMs, now }: DoubtOptions) {
+  let first: { rows: number; at: number } | undefined
+
+  function clear(): void {
+    first = undefined
+  }
+
+  /** Why an answer with `rows` rows cannot replace one with `before` rows yet; undefined when it can. */
+  function about(before: number, rows: number): CallFailure | undefined {
+    if (!isLoss(before, rows)) {
+      clear()
+      return undefined
+    }
+    const isLater = first && now() - first.at >= laterMs / 2
+    if (first && isLater && rows <= first.rows) {
+      clear()
+      return undefined
+    }
+    if (!first || isLater) first = { rows, at: now() }
+    return callFailed('shrunken_feed', `${rows} of ${before} ${of} are left`, first.at + laterMs - now())
+  }
+
+  return { about, clear }
+}
+
+export type Doubt = ReturnType<typeof createDoubt>

@@ -1,7 +1,7 @@
 /** The thread that reads large answers. The rows that it has read are transferred, not copied. */
 import { parentPort } from 'node:worker_threads'
 import { readListingBytes } from '../rows/registry-records.js'
-import { readMessages } from './read-messages.js'
+import { readMessages } from './answer.js'
 import type { ReaderJob } from './reader.js'
 
 if (!parentPort) throw new Error('started outside of a thread')

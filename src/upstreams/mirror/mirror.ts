@@ -3,8 +3,15 @@
  * `unchanged` updates its freshness and nothing else (specification, "Wholesale conditional-fetch rules").
  */
 import { isDeepStrictEqual } from 'node:util'
-import type { SignalRef } from '../../adcp/reference.js'
-import { type AgentOutcome, type Arguments, type CallFailure, callFailed } from '../agent/agent.js'
+import type { SignalRef } from '../../adcp/signal.js'
+import {
+  type AgentOutcome,
+  type Arguments,
+  type CallFailure,
+  callFailed,
+  createDoubt,
+  SECOND_LOOK_MS,
+} from '../agent/agent.js'
 import {
   type Dialect,
   fitting,
@@ -12,18 +19,21 @@ import {
   isTransient,
   listingFields,
   takes,
-} from '../agent/dialect/dialect.js'
-import { createDoubt, SECOND_LOOK_MS } from '../agent/doubt.js'
+} from '../agent/dialect.js'
 import type { Collected } from '../rows/collect.js'
 import { type Outages, type Part, type Slice, type SliceMode, sameDigests } from '../rows/slice.js'
-import { carryParts } from '../walk/carry.js'
-import { enumerate } from '../walk/enumerate.js'
+import { carryParts, doShare, shareRows } from '../walk/carry-over.js'
+import { enumerate, type QuestionsAsked } from '../walk/enumerate.js'
 import type { Share } from '../walk/governor.js'
-import { asOfAnother, refusalOf } from '../walk/refusal.js'
-import { doShare, shareRows } from '../walk/share.js'
 import { createSpotCheck, isDistrusted } from '../walk/spot-check.js'
-import { isSameVersion, type Tokens, type WalkOutcome, walkUpstream } from '../walk/walk.js'
-import type { QuestionsAsked } from './asked.js'
+import {
+  asOfAnother,
+  isSameVersion,
+  refusalOf,
+  type Tokens,
+  type WalkOutcome,
+  walkUpstream,
+} from '../walk/walk.js'
 
 /** Whatever the token and the pages in between say (docs/decisions.md#a-token-is-checked). */
 const FULL_WALK_MS = 24 * 60 * 60 * 1_000

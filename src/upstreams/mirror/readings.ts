@@ -2,10 +2,10 @@
  * What processes tell each other about the scopes that they read: the outcome of the last reading, and which rows were
  * saved. Their clocks may differ, so times are sent as distances from now.
  */
-import { createRecent } from '../../memory/recent.js'
 import type { Clock } from '../../net/clock.js'
-import type { UpstreamStatus } from '../agent/status.js'
-import type { Sharing, Turn } from '../rows/sharing.js'
+import { createRecent } from '../../process/memory.js'
+import type { UpstreamStatus } from '../agent/agent.js'
+import type { Sharing, Turn } from '../rows/storage.js'
 import type { Key } from './scope-setting.js'
 
 /** The state of a scope at the process that reads it. Instants are on this process's clock, ms since the epoch. */

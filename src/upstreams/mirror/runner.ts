@@ -1,18 +1,21 @@
 /**
- * Looks after one upstream: the contact to it and every scope that is read from it. Its troubles stay its own: the only
- * thing that it shares with other upstreams is the total number of calls.
+ * Looks after one upstream: the contact to it and every scope that is read from it. Its troubles stay its own: the only thing
+ * that it shares with other upstreams is the total number of calls. Agents that left the roster, or were taken out of it, are
+ * not read any more, but what was activated there can be switched off: a caller with such an agent's canonical url can still
+ * call it, through the same egress guard.
  */
 import { isDeepStrictEqual } from 'node:util'
+import { LRUCache } from 'lru-cache'
+import { agentUrlOf, canonicalUrl } from '../../adcp/url.js'
 import type { Clock } from '../../net/clock.js'
 import type { Send } from '../../net/send.js'
 import type { Signer } from '../../signing/sign.js'
 import type { AgentOutcome, Arguments } from '../agent/agent.js'
-import type { LearntStore } from '../agent/dialect/learnt.js'
-import type { Slots } from '../agent/slots.js'
-import type { RosterEntry } from '../roster/roster.js'
+import type { RosterEntry, StaticUpstream } from '../roster/roster.js'
 import type { Slice } from '../rows/slice.js'
-import { type Contact, createContact, type UpstreamCall } from '../walk/contact.js'
-import { createAsked } from './asked.js'
+import { type Contact, createContact, type LearntStore, type UpstreamCall } from '../walk/contact.js'
+import { createAsked } from '../walk/enumerate.js'
+import type { Slots } from '../walk/governor.js'
 import { turnOf } from './readings.js'
 import { createScope, type KeptScope, type ScopeOptions } from './scope.js'
 import { type Pace, PUBLIC, type Scope } from './scope-setting.js'
@@ -222,3 +225,38 @@ export function createRunner(options: RunnerOptions) {
 }
 
 export type Runner = ReturnType<typeof createRunner>
+
+const MOST_UNLISTED = 64
+
+/** The agent's entry in the configuration, which may describe an agent and exclude it. */
+function entryOf(agentUrl: string, statics: readonly StaticUpstream[]): RosterEntry {
+  const { url, protocol, auth, accountPrices } = statics.find((one) => agentUrlOf(one.url) === agentUrl) ?? {
+    url: agentUrl,
+  }
+  return {
+    ...{ id: agentUrl, agentUrl, name: agentUrl, url },
+    ...{ auth: auth ?? { type: 'none' }, seeds: [], source: 'static', verified: false },
+    ...(protocol && { protocol }),
+    ...(accountPrices && { accountPrices }),
+  }
+}
+
+/** `make` creates a runner that is never started. */
+export function createUnlisted(make: (entry: RosterEntry) => Runner) {
+  const runners = new LRUCache<string, Runner>({
+    max: MOST_UNLISTED,
+    dispose: (runner) => void runner.close(),
+  })
+
+  return {
+    /** Undefined when it is not a canonical url. */
+    at(agentUrl: string, statics: readonly StaticUpstream[]): Runner | undefined {
+      if (canonicalUrl(agentUrl) !== agentUrl) return undefined
+      const runner = runners.get(agentUrl) ?? make(entryOf(agentUrl, statics))
+      runners.set(agentUrl, runner)
+      return runner
+    },
+    /** Lets go of all of them. */
+    clear: () => runners.clear(),
+  }
+}

@@ -1,6 +1,6 @@
 /** How a scope is doing, for people and for answers. */
 import { shownUrl } from '../../adcp/redaction.js'
-import type { UpstreamFailure, UpstreamStatus } from '../agent/status.js'
+import type { UpstreamFailure, UpstreamStatus } from '../agent/agent.js'
 import { isDistrusted } from '../walk/spot-check.js'
 import type { HeldSlice } from './mirror.js'
 import { isRateCard, PUBLIC, type ScopeSetting } from './scope-setting.js'

@@ -3,27 +3,25 @@
  * read on a schedule, kept through failures and restarts until a cap, then dropped.
  */
 import { isDeepStrictEqual } from 'node:util'
-import type { SignalRef } from '../../adcp/reference.js'
-import { backoffMs, jittered } from '../../net/backoff.js'
-import type { Clock } from '../../net/clock.js'
-import type { Dialect } from '../agent/dialect/dialect.js'
-import { TOKEN_LIE, type UpstreamStatus } from '../agent/status.js'
-import type { Turn, Turns } from '../rows/sharing.js'
+import type { SignalRef } from '../../adcp/signal.js'
+import { backoffMs, type Clock, jittered } from '../../net/clock.js'
+import { TOKEN_LIE, type UpstreamStatus } from '../agent/agent.js'
+import type { Dialect } from '../agent/dialect.js'
 import type { Slice } from '../rows/slice.js'
+import type { Turn, Turns } from '../rows/storage.js'
+import type { QuestionsAsked } from '../walk/enumerate.js'
 import type { Governor } from '../walk/governor.js'
-import type { QuestionsAsked } from './asked.js'
-import { createFollowing } from './following.js'
-import { createHurry, createWholeReading } from './hurry.js'
 import type { HeldSlice, MirrorOutcome } from './mirror.js'
 import { type Hurry, type Readings, turnOf } from './readings.js'
-import { mirrorOf, refreshIntroduced } from './scope-mirror.js'
 import {
   isOther,
   isRateCard,
+  mirrorOf,
   needsAnother,
   ownerOf,
   PUBLIC,
   rateCard,
+  refreshIntroduced,
   type ScopeSetting,
   takenOver,
   untokened,
@@ -31,6 +29,7 @@ import {
 } from './scope-setting.js'
 import { type ScopeState, type ScopeStatus, statusOf, type Transition } from './scope-status.js'
 import type { SliceStore } from './slice-store.js'
+import { createFollowing, createHurry, createWholeReading } from './unscheduled.js'
 
 export type ScopeOptions = {
   setting: ScopeSetting

@@ -2,14 +2,12 @@
  * Slices that survive the process: one blob per slice, written whole after each walk, and one small blob of
  * confirmations, so that an `unchanged` poll need not write the slice again.
  */
-
 import { agentUrlOf } from '../../adcp/url.js'
 import type { Clock } from '../../net/clock.js'
-import type { Blobs } from '../rows/blobs.js'
 import { collectAgain } from '../rows/collect.js'
-import type { Sharing, Turn } from '../rows/sharing.js'
 import { bytesOf, type Slab, sharedBytes } from '../rows/slab.js'
 import type { Slice } from '../rows/slice.js'
+import type { Blobs, Sharing, Turn } from '../rows/storage.js'
 import type { HeldSlice } from './mirror.js'
 import type { Reading, Readings } from './readings.js'
 import { type Key, type Owner, untokened } from './scope-setting.js'

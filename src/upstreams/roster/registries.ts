@@ -1,17 +1,71 @@
 /**
- * Keeps the registries' listings current: each registry on its own schedule, with jitter and backoff, the last good
- * listing kept on disk and used when its registry is down at start. A registry that suddenly lists nobody is not
- * believed at once: its agents stay for as long as an upstream that vanished does. One that has lost most of its agents
- * must say so twice (docs/registry.md).
+ * Reads the registries' listings of signals agents, conditionally and within bounds (specification, "Registry listing";
+ * docs/protocol.md#registry), and keeps them current: each registry on its own schedule, with jitter and backoff, the last good
+ * listing kept on disk and used when its registry is down at start. A registry that suddenly lists nobody is not believed at
+ * once: its agents stay for as long as an upstream that vanished does. One that has lost most of its agents must say so twice
+ * (docs/registry.md).
  */
-import { backoffMs, jittered } from '../../net/backoff.js'
-import type { Clock } from '../../net/clock.js'
+import { backoffMs, type Clock, jittered } from '../../net/clock.js'
 import type { Send } from '../../net/send.js'
-import { createDoubt, type Doubt, SECOND_LOOK_MS } from '../agent/doubt.js'
-import type { UpstreamFailure } from '../agent/status.js'
-import type { Blobs } from '../rows/blobs.js'
+import {
+  createDoubt,
+  type Doubt,
+  SECOND_LOOK_MS,
+  secretsShown,
+  type UpstreamFailure,
+} from '../agent/agent.js'
+import { readRegistry } from '../agent/reader.js'
+import { networkFailure, statusFailure } from '../agent/rpc.js'
 import type { RegistryListing, RegistryRecord } from '../rows/registry-records.js'
-import { createRegistry, type RegistryOutcome } from './registry.js'
+import type { Blobs } from '../rows/storage.js'
+
+const MAX_LISTING_BYTES = 32 * 1024 * 1024
+const LISTING_TIMEOUT_MS = 30_000
+
+type RegistryOutcome =
+  | { kind: 'listed'; listing: RegistryListing }
+  | { kind: 'unchanged' }
+  | { kind: 'failed'; reason: UpstreamFailure; message: string; retryAfterMs?: number }
+
+type RegistryOptions = {
+  send: Send
+  url: string
+  headers: Readonly<Record<string, string>>
+  now(): number
+}
+
+/** Of one registry; it keeps nothing between two requests. */
+export function createRegistry({ send, url, headers, now }: RegistryOptions) {
+  const address = `${url.replace(/\/+$/, '')}/api/registry/agents?type=signals&health=true&compliance=true`
+  const secrets = secretsShown(Object.values(headers), url)
+
+  /** Asks once; `held` is what an earlier call listed, and makes the request conditional. */
+  async function fetch(held: RegistryListing | undefined): Promise<RegistryOutcome> {
+    const reply = await send({
+      url: address,
+      headers: { accept: 'application/json', ...headers, ...(held?.etag && { 'if-none-match': held.etag }) },
+      timeoutMs: LISTING_TIMEOUT_MS,
+      maxBytes: MAX_LISTING_BYTES,
+      redirects: 'same-site',
+    })
+    if (reply.kind === 'failed') return networkFailure(reply)
+    if (reply.status === 304 && held) return { kind: 'unchanged' }
+    const failure = statusFailure(reply)
+    if (failure) return failure
+    const listing = reply.status === 200 ? await readRegistry(url, reply.body, secrets) : undefined
+    if (!listing) {
+      return {
+        kind: 'failed',
+        reason: 'protocol_error',
+        message: `HTTP ${reply.status} is no registry listing`,
+      }
+    }
+    const { etag } = reply.headers
+    return { kind: 'listed', listing: { ...listing, fetchedAt: now(), ...(etag && { etag }) } }
+  }
+
+  return { fetch }
+}
 
 const BLOB = 'roster'
 const UNUSABLE: ReadonlySet<UpstreamFailure> = new Set(['protocol_error', 'shrunken_feed']) // it answers, with no listing

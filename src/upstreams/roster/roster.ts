@@ -5,8 +5,7 @@
  */
 import { hash } from 'node:crypto'
 import { agentUrlOf } from '../../adcp/url.js'
-import type { Auth } from '../agent/agent.js'
-import type { Protocol } from '../agent/status.js'
+import type { Auth, Protocol } from '../agent/agent.js'
 import { isItsPlace, type RegistryRecord } from '../rows/registry-records.js'
 
 export type StaticUpstream = {

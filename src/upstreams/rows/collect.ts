@@ -3,10 +3,9 @@
  * Works in portions, so that an answer of any size never holds the event loop.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { createDigestSet, digestNumbers } from './digest.js'
 import { listingAt, MAX_REFUSED, type ReadRows, readRows, refusedRow } from './read-rows.js'
 import { createSlabWriter, type Slab, slabRow } from './slab.js'
-import type { RefusedRow } from './slice.js'
+import { createDigestSet, digestNumbers, type RefusedRow } from './slice.js'
 
 const PORTION = 1_000 // rows between two turns of the loop: a millisecond of work
 const REREAD = 100 // the same for rows that are parsed again

@@ -6,8 +6,7 @@
  */
 import { isUtf8 } from 'node:buffer'
 import { bufferOf } from '../../adcp/json.js'
-import type { SignalRef } from '../../adcp/reference.js'
-import { SignalRow } from '../../adcp/signal.js'
+import { type SignalRef, SignalRow } from '../../adcp/signal.js'
 import type { Places } from './slab.js'
 import type { Listing } from './slice.js'
 

@@ -1,10 +1,12 @@
 /**
- * Finds the signals of an agent that has no wholesale feed, by asking for them: exact lookup of what providers
- * published and authorized for it, in batches, or by name where it knows no lookup, and seed questions
- * (docs/configuration.md, `seeds`; specification, `signal_refs`).
+ * Finds the signals of an agent that has no wholesale feed, by asking for them: exact lookup of what providers published and
+ * authorized for it, in batches, or by name where it knows no lookup, and seed questions (docs/configuration.md, `seeds`;
+ * specification, `signal_refs`). Questions of buyers that find rows which no seed finds are asked again behind the seeds, so
+ * that these rows are in the feed (docs/decisions.md#what-buyers-ask). A few are kept, in memory only, and sent only to the
+ * agent that was asked them before.
  */
 import { isRecord } from '../../adcp/json.js'
-import type { SignalRef } from '../../adcp/reference.js'
+import type { SignalRef } from '../../adcp/signal.js'
 import {
   type AgentOutcome,
   type Arguments,
@@ -19,11 +21,51 @@ import {
   isTransient,
   lookupShapes,
   pagingOf,
-} from '../agent/dialect/dialect.js'
+} from '../agent/dialect.js'
 import { type Collected, type Collector, createCollector } from '../rows/collect.js'
 import type { Part } from '../rows/slice.js'
-import { refusalOf } from './refusal.js'
-import { OVER_MEMORY, partsOut } from './walk.js'
+import { OVER_MEMORY, partsOut, refusalOf } from './walk.js'
+
+/**
+ * Questions of buyers that find rows at an agent without a feed which no seed finds. They are asked again with the
+ * seeds, so that these rows are in the feed (docs/decisions.md#what-buyers-ask). A few are kept, in memory only, and
+ * sent only to the agent that was asked them before.
+ */
+const MOST_ASKED = 20
+const LONGEST_ASKED = 500 // characters; a longer question is a brief, and nobody asks it again
+
+/** Of one agent; empty. */
+export function createAsked() {
+  const questions = new Map<string, { isUseful: boolean }>()
+
+  function makeRoom(): void {
+    for (const [text, { isUseful }] of questions) {
+      if (questions.size < MOST_ASKED) return
+      if (!isUseful) questions.delete(text)
+    }
+  }
+
+  return {
+    /** A question that the agent answered with rows. */
+    note(text: string): void {
+      if (text.length > LONGEST_ASKED || questions.has(text)) return
+      makeRoom()
+      if (questions.size < MOST_ASKED) questions.set(text, { isUseful: false })
+    },
+    questions: (): readonly string[] => [...questions.keys()],
+    /** After these were asked behind the seeds: forgets those that failed or found nothing new. */
+    learn(asked: readonly string[], barren: ReadonlySet<string>): void {
+      for (const text of asked) {
+        const question = questions.get(text)
+        if (barren.has(text)) questions.delete(text)
+        else if (question) question.isUseful = true
+      }
+    },
+    clear: () => questions.clear(),
+  }
+}
+
+export type QuestionsAsked = ReturnType<typeof createAsked>
 
 const BATCH = 50 // references in one question: a request of some 10 KB
 const MAX_PAGES = 20 // of one question

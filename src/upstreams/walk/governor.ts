@@ -1,10 +1,47 @@
 /**
- * How much memory all upstreams' rows may take together. When it is full, the largest user loses rows, never another. One
- * owner can have any number of agents, so use is measured by registrable domain.
+ * What one upstream may take of what all of them share, so that a bad one never hurts the feed (docs/house.md). Calls under way
+ * are bounded per upstream and in all, without a queue that one upstream could fill: a call first waits among the calls of its
+ * own upstream, and only then for one of the common places. Memory for rows is bounded in all; when it is full, the largest
+ * user loses rows, never another. One owner can have any number of agents, so use is measured by registrable domain.
  */
+import pLimit, { type LimitFunction } from 'p-limit'
 import { getDomain } from 'tldts'
+import { within } from '../../net/clock.js'
+import { type AgentOutcome, type Budget, callFailed } from '../agent/agent.js'
 import { slabBuffers } from '../rows/slab.js'
 import type { Slice } from '../rows/slice.js'
+
+const MAX_WAITING_CALLS = 200 // waiting calls of one upstream; more than this would not get a turn in time
+
+/** Runs a call when there is a place, with the rest of its budget; resolves by the end of the budget in any case. */
+export type Slots = (budget: Budget, run: (budget: Budget) => Promise<AgentOutcome>) => Promise<AgentOutcome>
+
+/** For one upstream: `concurrency` calls at once, within `total` for all upstreams. */
+export function createSlots(total: LimitFunction, concurrency: number): Slots {
+  const own = pLimit(concurrency)
+
+  return (budget, run) => {
+    if (own.pendingCount >= MAX_WAITING_CALLS) {
+      return Promise.resolve(callFailed('backing_off', `${MAX_WAITING_CALLS} calls are waiting already`))
+    }
+    const startedAt = Date.now()
+    const left = () => budget.timeoutMs - (Date.now() - startedAt)
+
+    async function started(): Promise<AgentOutcome> {
+      if (left() <= 0) return callFailed('timeout', 'no place was free in time')
+      if (budget.signal?.aborted) return callFailed('aborted', 'the caller gave up')
+      return run({ ...budget, timeoutMs: left() })
+    }
+
+    // Some waits are shared with other callers (a handshake, a place): none may outlast this call's budget.
+    const { timeoutMs } = budget
+    return within(
+      own(() => total(started)),
+      { timeoutMs },
+      () => callFailed('timeout', 'no answer in time'),
+    )
+  }
+}
 
 const ROW_COLUMNS = 18 // bytes of a row's place and digest, in addition to its JSON
 const CHECKS = 1_000 // a walk is weighed against the others each time it has grown by that part of the whole

@@ -1,18 +1,73 @@
 /**
- * The connection to one upstream: one agent per credential, how often a read is repeated, and when further calls are
- * pointless for now (docs/decisions.md#deadlines).
+ * The connection to one upstream: which transport it speaks when the configuration does not say (docs/protocol.md#mcp, #a2a),
+ * one agent per credential, how often a read is repeated, and when further calls are pointless for now
+ * (docs/decisions.md#deadlines). Only an answer decides on the transport: a refused credential, a server error or a timeout
+ * says nothing about it, and is not remembered.
  */
 import { hash } from 'node:crypto'
-import { createRecent } from '../../memory/recent.js'
 import type { Send } from '../../net/send.js'
-import type { Agent, AgentOutcome, Arguments, Auth, Budget, CallFailure } from '../agent/agent.js'
-import { readToolInputs, type ToolInputs } from '../agent/dialect/signatures.js'
-import { secretsOf, withoutSecrets } from '../agent/said.js'
-import type { Slots } from '../agent/slots.js'
-import type { Protocol, UpstreamFailure } from '../agent/status.js'
-import { probe } from '../agent/transport/probe.js'
+import { createRecent } from '../../process/memory.js'
+import { createA2aAgent, findCard } from '../agent/a2a.js'
+import {
+  type Agent,
+  type AgentOptions,
+  type AgentOutcome,
+  type Arguments,
+  type Auth,
+  type Budget,
+  type CallFailure,
+  callFailed,
+  type Protocol,
+  remaining,
+  secretsOf,
+  type UpstreamFailure,
+  withoutSecrets,
+} from '../agent/agent.js'
+import { createMcpAgent } from '../agent/mcp.js'
+import { readToolInputs, type ToolInputs } from '../agent/signatures.js'
 import type { RosterEntry } from '../roster/roster.js'
-import type { ReadLimits } from './governor.js'
+import type { ReadLimits, Slots } from './governor.js'
+
+type ProbeOutcome = { kind: 'found'; agent: Agent } | CallFailure
+
+type Attempt = ProbeOutcome | { kind: 'refused'; message: string }
+
+async function tryMcp(options: AgentOptions, budget: Budget): Promise<Attempt> {
+  const agent = createMcpAgent(options)
+  const opened = await agent.open(budget)
+  return opened.kind === 'open' ? { kind: 'found', agent } : opened
+}
+
+async function tryA2a(options: AgentOptions, budget: Budget): Promise<Attempt> {
+  const card = await findCard(options.send, options.url, budget)
+  if (card.kind === 'none') return { kind: 'refused', message: 'no agent card was found' }
+  if (card.kind === 'failed') return card
+  return { kind: 'found', agent: createA2aAgent({ ...options, card }) }
+}
+
+function looksLikeA2a(url: string): boolean {
+  const { pathname } = new URL(url)
+  return /\/a2a\/?$/i.test(pathname) || pathname.endsWith('.json')
+}
+
+/** An agent ready to be called. With `protocol` set nothing is sent: the operator's word is enough. */
+export async function probe(
+  options: AgentOptions,
+  protocol: Protocol | undefined,
+  budget: Budget,
+): Promise<ProbeOutcome> {
+  if (protocol === 'mcp') return { kind: 'found', agent: createMcpAgent(options) }
+  if (protocol === 'a2a') return { kind: 'found', agent: createA2aAgent(options) }
+  const startedAt = Date.now()
+  const attempts = looksLikeA2a(options.url) ? [tryA2a, tryMcp] : [tryMcp, tryA2a]
+  const refusals: string[] = []
+  for (const attempt of attempts) {
+    const outcome = await attempt(options, remaining(budget, startedAt, Date.now()))
+    if (outcome.kind !== 'refused') return outcome
+    refusals.push(outcome.message)
+  }
+  return callFailed('not_an_agent', refusals.join('; '))
+}
 
 const RETRY_MS = 200
 const LONGEST_RETRY_AFTER_MS = 5_000 // for a longer wish, the next scheduled reading is waited for

@@ -5,9 +5,8 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { isRecord } from '../../adcp/json.js'
 import type { AgentOutcome, Payload } from '../agent/agent.js'
-import { digestNumbers } from '../rows/digest.js'
 import type { ReadRows } from '../rows/read-rows.js'
-import type { Slice } from '../rows/slice.js'
+import { digestNumbers, type Slice } from '../rows/slice.js'
 import { moved, paginationOf, tokensOf } from './walk.js'
 
 const EVERY_MS = 20 * 60 * 1_000

@@ -1,12 +1,11 @@
 /** The whole way from the sandbox's agents to brief answers, over real sockets and real files, closed with the test. */
-
 import { randomUUID } from 'node:crypto'
 import { startSandbox } from '../../../sandbox/world.js'
-import type { GetSignalsRequest } from '../../../src/adcp/requests/get-signals.js'
+import type { GetSignalsRequest } from '../../../src/adcp/signal-requests.js'
 import { createProviders } from '../../../src/authz/provider/providers.js'
 import { type BriefsOptions, createBriefs } from '../../../src/briefs/briefs.js'
-import { readSynonyms } from '../../../src/briefs/ranking/local.js'
-import { createVerdicts } from '../../../src/composition/sources/sources.js'
+import { readSynonyms } from '../../../src/briefs/local.js'
+import { createVerdicts } from '../../../src/composition/sources.js'
 import { createFeed } from '../../../src/feed/feed.js'
 import type { Reader } from '../../../src/feed/query.js'
 import { systemClock } from '../../../src/net/clock.js'

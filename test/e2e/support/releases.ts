@@ -26,7 +26,7 @@ export async function withOtherSnapshots(t: Test): Promise<string> {
   await mkdir(join(root, 'dist'))
   await cp('dist/src', join(root, 'dist/src'), { recursive: true })
   for (const name of ['config', 'console', 'package.json']) await symlink(resolve(name), join(root, name))
-  const file = join(root, 'dist/src/snapshot/snapshot-parts.js')
+  const file = join(root, 'dist/src/snapshot/snapshot.js')
   const text = await readFile(file, 'utf8')
   if (!FORM.test(text)) throw new Error('where is the form of snapshots?')
   await writeFile(file, text.replace(FORM, '$1999'))

@@ -4,8 +4,7 @@ import { SOURCES } from './graph.js'
 
 const ORDER = [
   'adcp',
-  'memory',
-  'threads',
+  'process',
   'net',
   'signing',
   'upstreams',

@@ -1,0 +1,250 @@
+/**
+ * What a call to an upstream means here, by its task: what is kept of its answer, and what follows from its outcome. A report of usage
+ * is its own record: how many of its rows were accepted, and which were not. An activation changes the ledger and the tasks, and
+ * repeating it may undo a later request.
+ */
+import { type AdcpError, adcpError } from '../adcp/answer.js'
+import type { Deployment, Destination } from '../adcp/signal.js'
+import type { Call, Repositories } from '../store/promised-work.js'
+import type { Action } from '../store/records/ledger.js'
+import type { NewTask } from '../store/records/tasks.js'
+import { readRow } from '../upstreams/rows/listing.js'
+import type { CallKind, Delivered, StillToDo } from './delivery.js'
+import {
+  holderOf,
+  mayOverlap,
+  readDeployments,
+  standingFor,
+  unwantedNow,
+  visibleDeployments,
+} from './holders.js'
+import { upstreamTaskJob } from './task-progress.js'
+import { type Activated, readTold, seeCode, shownCode } from './upstream-answer.js'
+
+/** What is kept of an upstream's answer; `errors` are by the row's index in the part. */
+type PartAnswer = { accepted: number; errors: { at: number; field?: string; code?: string }[] }
+
+const RETRY_SECONDS = 10
+const ROW_FIELD = /^usage\[(\d{1,6})\](?:\.([a-z_]{1,64}))?$/
+
+/** The rows an upstream refused, where it says which. */
+function readErrors(errors: unknown): PartAnswer['errors'] {
+  if (!Array.isArray(errors)) return []
+  return errors.flatMap((error: unknown) => {
+    const { code, field, severity } = (error ?? {}) as Record<string, unknown>
+    const match = typeof field === 'string' ? ROW_FIELD.exec(field) : null
+    if (!match || severity === 'warning') return []
+    const shown = shownCode(code)
+    return [
+      {
+        at: Number(match[1]),
+        ...(match[2] !== undefined && { field: match[2] }),
+        ...(shown !== undefined && { code: shown }),
+      },
+    ]
+  })
+}
+
+/** What a call to report_usage means. Parts do not affect each other, so none supersedes another. */
+export const usageCalls: CallKind = {
+  errorsRefuse: false, // partial acceptance is an answer
+  persists: true, // usage must be reported: the upstream gets it when it is back
+  undone: () => 'nothing',
+  digest(call, done): PartAnswer {
+    // `submitted` is not in the schema of report_usage: the upstream has the rows.
+    const { accepted, errors } = done?.kind === 'done' ? done.payload : { accepted: undefined, errors: [] }
+    const refused = readErrors(errors).filter(({ at }) => at < call.rows.length)
+    const most = call.rows.length - new Set(refused.map(({ at }) => at)).size
+    const told = typeof accepted === 'number' && Number.isInteger(accepted) && accepted >= 0 ? accepted : most
+    return { accepted: Math.min(told, call.rows.length), errors: refused }
+  },
+  follows: async () => ({}), // the call itself is the record
+}
+
+/** A row, or a member of it, as `error.field` names it. */
+export function rowField(row: number, field?: string): string {
+  return field === undefined ? `usage[${row}]` : `usage[${row}].${field}`
+}
+
+/** Why none of a part's rows counts as accepted. */
+function partError({ call, retryAfter = RETRY_SECONDS }: Delivered, field: string): AdcpError {
+  if (call.state === 'refused') return { ...(call.answer as AdcpError), field }
+  const details = { upstream: call.agentUrl }
+  if (call.state !== 'open') {
+    const message = 'The upstream never answered, and whether it counted the row is not known.'
+    const suggestion =
+      'Ask whoever runs the upstream; a report under a fresh key may count the row a second time.'
+    return adcpError('INVALID_REQUEST', message, { field, details, suggestion })
+  }
+  return adcpError(
+    'SERVICE_UNAVAILABLE',
+    'The upstream that sold this signal has not answered yet; this agent goes on telling it.',
+    {
+      field,
+      retry_after: retryAfter,
+      suggestion:
+        'Repeat the whole request with the same idempotency_key: what was counted is not counted twice.',
+      details,
+    },
+  )
+}
+
+export type PartOutcome = {
+  /** Counts the rows that the upstream accepted, those that it may still accept, and the others. */
+  accepted: number
+  pending: number
+  refused: number
+  errors: AdcpError[]
+}
+
+/** The outcome of one part's rows. */
+export function partOutcome(delivered: Delivered): PartOutcome {
+  const { call } = delivered
+  const rows = call.rows.length
+  if (call.state !== 'answered') {
+    const errors = call.rows.map((row) => partError(delivered, rowField(row)))
+    const pending = call.state === 'open' ? rows : 0
+    return { accepted: 0, pending, refused: rows - pending, errors }
+  }
+  const { accepted, errors } = call.answer as PartAnswer
+  const told = errors.map(({ at, field, code }) =>
+    adcpError('INVALID_REQUEST', 'The upstream that sold this signal refused the row.', {
+      field: rowField(call.rows[at] ?? 0, field),
+      suggestion: `Mend the row and report it under a new idempotency_key.${seeCode(code)}`,
+      details: { upstream: call.agentUrl, ...(code !== undefined && { upstream_code: code }) },
+    }),
+  )
+  return { accepted, pending: 0, refused: rows - accepted, errors: told }
+}
+
+const HISTORY = 1_000
+
+function actionOf(call: Call): Action {
+  return call.args.action === 'deactivate' ? 'deactivate' : 'activate'
+}
+
+function destinationsOf(call: Call): readonly Destination[] {
+  return call.args.destinations as readonly Destination[]
+}
+
+/** Without keys: the ledger is read by operators. */
+function withoutKeys(deployments: readonly Deployment[]): Deployment[] {
+  return visibleDeployments(deployments, [])
+}
+
+/**
+ * The destinations of a wish that later requests of the same holder reversed. Requests of other holders do not count.
+ */
+function undone(call: Call, later: readonly Call[]): 'nothing' | 'a part' | 'all' {
+  const against = later
+    .filter(
+      (other) =>
+        other.caller === call.caller && other.account === call.account && actionOf(other) !== actionOf(call),
+    )
+    .flatMap(destinationsOf)
+  const wished = destinationsOf(call)
+  const left = wished.filter((one) => !against.some((other) => mayOverlap(one, other)))
+  return left.length === wished.length ? 'nothing' : left.length > 0 ? 'a part' : 'all'
+}
+
+/** The part of a deactivation that is still to be done: destinations that other callers have on must stay on. */
+async function stillToDo({ ledger }: Pick<Repositories, 'ledger'>, call: Call): Promise<StillToDo> {
+  if (actionOf(call) === 'activate' || call.segment === undefined) return { call, isNeeded: true }
+  const entries = await ledger.ofSegment(call.agentUrl, call.segment, HISTORY)
+  const others = standingFor(entries, holderOf(call))
+  const isKept = (one: Destination) => others.some((other) => mayOverlap(one, other))
+  const kept = destinationsOf(call).filter(isKept)
+  if (kept.length === 0) return { call, isNeeded: true }
+  const destinations = destinationsOf(call).filter((one) => !isKept(one))
+  if (destinations.length === 0) return { call: { ...call, kept }, isNeeded: false }
+  return { call: { ...call, kept, args: { ...call.args, destinations } }, isNeeded: true }
+}
+
+/** The segment's row in an answer, as the upstream now delivers it. */
+function deploymentsIn(
+  payload: Readonly<Record<string, unknown>>,
+  segment: string | undefined,
+): Deployment[] {
+  const rows = Array.isArray(payload.signals) ? payload.signals : []
+  for (const raw of rows) {
+    const row = readRow(Buffer.from(JSON.stringify(raw)))
+    if (row.kind === 'listing' && row.listing.signal_agent_segment_id === segment) {
+      return readDeployments(row.listing.deployments)
+    }
+  }
+  return []
+}
+
+/** How to see the effect of an activation, at an upstream that would not recognise a repetition. */
+const state: NonNullable<CallKind['state']> = {
+  question: ({ name, segment, args: { destinations, account } }) => ({
+    ...{ discovery_mode: 'brief', signal_spec: name ?? segment, destinations },
+    ...(account !== undefined && { account }),
+  }),
+  read(call, payload) {
+    const wanted = actionOf(call) === 'activate'
+    const shown = deploymentsIn(payload, call.segment)
+    const deployments = destinationsOf(call).map((destination) =>
+      shown.find((one) => one.is_live === wanted && mayOverlap(one, destination)),
+    )
+    return deployments.includes(undefined) ? undefined : { kind: 'done', payload: { deployments } }
+  },
+}
+
+/** What a call to activate_signal means; `newTaskId` names the task of an upstream that answered `submitted`. */
+export function activationCalls(newTaskId: () => string): CallKind {
+  return {
+    errorsRefuse: true,
+    persists: false,
+    ...{ undone, stillToDo, state },
+    digest(call, done): Activated {
+      const action = actionOf(call)
+      const kept = (call.kept ?? []).map((one) => ({ ...one, is_live: true }))
+      if (!done) return { action, deployments: kept }
+      if (done.kind === 'submitted') {
+        const unknown = [...destinationsOf(call)]
+        return { action, deployments: kept, unknown, taskId: newTaskId(), upstreamTaskId: done.taskId }
+      }
+      const { deployments, unknown } = readTold(done.payload, destinationsOf(call))
+      return { action, deployments: [...deployments, ...kept], unknown }
+    },
+    async follows({ ledger }, call) {
+      if (call.state === 'abandoned') return { settlement: { outcome: 'unknown' } }
+      const decide = (repositories: Pick<Repositories, 'ledger'>) => unwantedNow(repositories, call)
+      if (call.state !== 'answered') {
+        const decides = actionOf(call) === 'activate' ? { decide } : {}
+        if (call.state === 'superseded') return { ...decides, settlement: { outcome: 'superseded' } }
+        const settlement = { outcome: 'failed', error: call.answer } as const
+        return { ...decides, settlement, frees: true } // nothing was done under its key
+      }
+      const { deployments, taskId, upstreamTaskId } = call.answer as Activated
+      const told = { deployments: withoutKeys(deployments) }
+      // Stored with the outcome, not after it: this saves a commit, and a replay finds it in any case.
+      const kept = call.answer
+      if (taskId === undefined || upstreamTaskId === undefined) {
+        // By the time that this is stored, the others for whom it left something on may no longer want it.
+        return { kept, settlement: { outcome: 'completed', ...told }, ...(call.kept && { decide }) }
+      }
+      const entry = await ledger.get(call.id)
+      const task: NewTask = {
+        id: taskId,
+        caller: call.caller,
+        ...(entry?.account !== undefined && { account: entry.account }),
+        type: 'activate_signal',
+        status: 'submitted',
+        upstream: entry?.upstream ?? call.agentUrl,
+        upstreamTaskId,
+        callId: call.id,
+        request: {
+          action: actionOf(call),
+          signal_agent_segment_id: entry?.handle,
+          destinations: call.args.destinations,
+          ...(entry?.pricingOptionId !== undefined && { pricing_option_id: entry.pricingOptionId }),
+          ...(entry?.account !== undefined && { account: JSON.parse(entry.account) as unknown }),
+        },
+      }
+      const asking = upstreamTaskJob({ ...call, taskId, upstreamTaskId })
+      return { kept, settlement: { outcome: 'submitted', ...told, taskId }, tasks: [task], jobs: [asking] }
+    },
+  }
+}

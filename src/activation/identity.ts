@@ -1,0 +1,141 @@
+/**
+ * Who asks, and what: which accounts are a caller's own (docs/decisions.md#callers), whether two requests are the same, and the key
+ * that an upstream sees. All are told by canonical JSON (RFC 8785) and hashes of it, so a retry through another replica, or after a
+ * restart, gives the same.
+ */
+import { hash } from 'node:crypto'
+import canonicalize from 'canonicalize'
+import { type Refused, refuse } from '../adcp/answer.js'
+import type { AccountReference, Caller } from '../adcp/caller.js'
+import { isRecord } from '../adcp/json.js'
+import type { AccountStatus, Accounts } from '../store/records/accounts.js'
+
+/** Members about the transport of a request and not its content; a retry may have others. */
+const TRAVEL = [
+  'idempotency_key',
+  'context',
+  'context_id',
+  'governance_context',
+  'adcp_version',
+  'adcp_major_version',
+]
+
+/**
+ * JSON may hold what has no canonical form: half a surrogate pair, and a number beyond the range of doubles. They become what
+ * storage keeps of them, U+FFFD and null.
+ */
+function canonicalParts(value: unknown): unknown {
+  if (typeof value === 'string') return value.toWellFormed()
+  if (typeof value === 'number') return Number.isFinite(value) ? value : null
+  if (Array.isArray(value)) return value.map(canonicalParts)
+  if (!isRecord(value)) return value
+  return Object.fromEntries(
+    Object.entries(value).map(([name, member]) => [name.toWellFormed(), canonicalParts(member)]),
+  )
+}
+
+/** Canonical JSON of a value that came as JSON. */
+export function canonical(value: unknown): string {
+  const text = canonicalize(canonicalParts(value))
+  if (text === undefined) throw new Error('A value that is not JSON has no canonical form')
+  return text
+}
+
+/** Equal for equal requests; the account is part of the request. */
+export function fingerprint(request: Readonly<Record<string, unknown>>): string {
+  const asked = Object.entries(request).filter(
+    ([name, value]) => !TRAVEL.includes(name) && value !== undefined,
+  )
+  return hash('sha256', canonical(Object.fromEntries(asked)), 'base64url')
+}
+
+/**
+ * Our key for one upstream call. The fingerprint is part of it: when a caller reuses a key that a refusal has freed,
+ * the upstream sees another key. Upstreams never see callers' own keys.
+ */
+export function upstreamKey(caller: string, key: string, print: string, upstream: string): string {
+  return `trb_${hash('sha256', canonical([caller, key, print, upstream]), 'base64url')}`
+}
+
+/** An account that belongs to the caller. */
+export type OwnAccount = {
+  /** The id that we gave it. */
+  id: string
+  /** Equal for equal references: canonical JSON. */
+  key: string
+  /** The upstream's name for it; undefined when it has none. */
+  at(agentUrl: string): AccountReference | undefined
+}
+
+type Natural = Pick<Extract<AccountReference, { operator: string }>, 'brand' | 'operator'> & {
+  sandbox?: boolean | undefined
+}
+
+/** One spelling of a natural key: `sandbox: false` is the default and left out, other members of brand are ignored. */
+export function naturalKey({ brand, operator, sandbox }: Natural): string {
+  const { domain, brand_id } = brand
+  return canonical({
+    brand: { domain, ...(brand_id !== undefined && { brand_id }) },
+    operator,
+    ...(sandbox === true && { sandbox }),
+  })
+}
+
+/** One answer for unknown accounts and for accounts of others (docs/protocol.md#envelope). */
+function accountNotFound(field: string): Refused {
+  return refuse('ACCOUNT_NOT_FOUND', 'There is no such account.', {
+    field,
+    suggestion: 'Use an account of list_accounts, or declare it with sync_accounts.',
+  })
+}
+
+/** Why an account in this status cannot be used; undefined when it can. */
+function stoppedBy(status: AccountStatus, field: string): Refused | undefined {
+  if (status === 'active') return undefined
+  if (status === 'suspended') {
+    const suggestion = 'Ask the operator of this agent to lift the suspension, or use another account.'
+    return refuse('ACCOUNT_SUSPENDED', 'The account is suspended.', { field, suggestion })
+  }
+  if (status === 'payment_required') {
+    const suggestion = 'Settle what is owed on the account, or use another one.'
+    return refuse('ACCOUNT_PAYMENT_REQUIRED', 'A payment for the account is due.', { field, suggestion })
+  }
+  return accountNotFound(field)
+}
+
+/** The id of the account that a natural key names for this caller: the same before and after it is declared. */
+export function accountIdOf(caller: string, key: string): string {
+  return `acc_${hash('sha256', canonical([caller, key]), 'base64url').slice(0, 22)}`
+}
+
+/**
+ * The account that a reference names: a configured one, by id; a declared one, by id or natural key; or a natural key
+ * that was never declared. The last is the caller's own name for its account and needs no declaration
+ * (docs/decisions.md#accounts). Upstreams receive the natural key and decide whether they accept it.
+ */
+export async function findOwnAccount(
+  principal: Caller,
+  reference: AccountReference,
+  accounts: Accounts,
+  field: string,
+): Promise<{ kind: 'account'; account: OwnAccount } | Refused> {
+  if ('account_id' in reference) {
+    const mapped = principal.accounts.get(reference.account_id)
+    if (mapped) {
+      const { account_id: id } = reference
+      const account: OwnAccount = { id, key: canonical(reference), at: (agentUrl) => mapped.get(agentUrl) }
+      return { kind: 'account', account }
+    }
+  }
+  const named = 'account_id' in reference ? undefined : naturalKey(reference)
+  const declared =
+    'account_id' in reference
+      ? await accounts.get(principal.id, reference.account_id)
+      : await accounts.byNaturalKey(principal.id, naturalKey(reference))
+  const key = named ?? declared?.naturalKey
+  if (key === undefined) return accountNotFound(field)
+  const stopped = declared && stoppedBy(declared.status, field)
+  if (stopped) return stopped
+  const natural = JSON.parse(key) as AccountReference
+  return { kind: 'account', account: { id: accountIdOf(principal.id, key), key, at: () => natural } }
+}

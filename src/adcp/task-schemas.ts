@@ -1,0 +1,308 @@
+/**
+ * The schemas of tasks: what every request may carry in addition to its task's own fields (docs/protocol.md#versions, #envelope),
+ * what the tasks of accounts and of the protocol take (schemas account/*-request and protocol/*-request), and what MCP hosts
+ * see of each task's answer (`outputSchema`). A task's request schema spreads the envelope in, so that one validator and the tool
+ * schema see the whole request: some clients drop arguments that a tool does not list. An answer's schema names the members that
+ * a model or a program relies on; one schema covers answers and refusals.
+ */
+import { AccountReference, BrandId, Domain } from './caller.js'
+import { type Static, type TLiteral, type TProperties, Type } from './type.js'
+
+/** The form of an idempotency key, for every task that requires one (docs/protocol.md#requests). */
+export const IdempotencyKey = Type.String({
+  pattern: '^[A-Za-z0-9_.:-]{16,255}$',
+  description: 'Names this request: sending it again with the same key repeats nothing. Use a UUID.',
+})
+
+export const requestEnvelope = {
+  adcp_version: Type.Optional(
+    Type.String({
+      pattern: '^\\d+\\.\\d+(-[a-zA-Z0-9.-]+)?$',
+      maxLength: 64,
+      description: 'The protocol release you speak, such as "3.1".',
+    }),
+  ),
+  adcp_major_version: Type.Optional(Type.Integer({ minimum: 1, maximum: 99 })),
+  context: Type.Optional(
+    Type.Object({}, { description: 'Anything of yours: it comes back as you sent it.' }),
+  ),
+  context_id: Type.Optional(
+    Type.String({ minLength: 1, maxLength: 256, description: 'The context_id of an earlier answer.' }),
+  ),
+  idempotency_key: Type.Optional(Type.String({ maxLength: 255 })),
+  ext: Type.Optional(Type.Object({})),
+}
+
+const TaskWord = Type.String({ minLength: 1, maxLength: 64 })
+const Words = Type.Array(TaskWord, { minItems: 1, maxItems: 32 })
+const Instant = Type.String({ format: 'date-time' })
+const IncludeHistory = Type.Optional(
+  Type.Boolean({ description: 'Send what was asked and answered so far too.' }),
+)
+const TaskId = Type.String({ minLength: 1, maxLength: 256 })
+
+function oneOf<const T extends string>(...values: readonly T[]) {
+  return Type.Union(values.map((value) => Type.Literal(value)) as TLiteral<T>[])
+}
+
+/** enums/task-status */
+const Status = oneOf(
+  ...['submitted', 'working', 'input-required', 'completed', 'canceled', 'failed', 'rejected'],
+  ...['auth-required', 'unknown'],
+)
+
+export const GetTaskStatusRequest = Type.Object({
+  ...requestEnvelope,
+  task_id: TaskId,
+  account: Type.Optional(AccountReference),
+  include_history: IncludeHistory,
+  include_result: Type.Optional(Type.Boolean({ description: 'Send the result too, once there is one.' })),
+})
+export type GetTaskStatusRequest = Static<typeof GetTaskStatusRequest>
+
+export const ListTasksRequest = Type.Object({
+  ...requestEnvelope,
+  account: Type.Optional(AccountReference),
+  filters: Type.Optional(
+    Type.Object({
+      protocol: Type.Optional(TaskWord),
+      protocols: Type.Optional(Words),
+      status: Type.Optional(Status),
+      statuses: Type.Optional(Type.Array(Status, { minItems: 1, maxItems: 32 })),
+      task_type: Type.Optional(TaskWord),
+      task_types: Type.Optional(Words),
+      created_after: Type.Optional(Instant),
+      created_before: Type.Optional(Instant),
+      updated_after: Type.Optional(Instant),
+      updated_before: Type.Optional(Instant),
+      task_ids: Type.Optional(Type.Array(TaskId, { minItems: 1, maxItems: 100 })),
+      context_contains: Type.Optional(Type.String({ maxLength: 256 })),
+      has_webhook: Type.Optional(Type.Boolean()),
+    }),
+  ),
+  sort: Type.Optional(
+    Type.Object({
+      field: Type.Optional(oneOf('created_at', 'updated_at', 'status', 'task_type', 'protocol')),
+      direction: Type.Optional(oneOf('asc', 'desc')),
+    }),
+  ),
+  pagination: Type.Optional(
+    Type.Object({
+      max_results: Type.Optional(Type.Integer({ minimum: 1 })),
+      cursor: Type.Optional(Type.String({ maxLength: 256 })),
+    }),
+  ),
+  include_history: IncludeHistory,
+})
+export type ListTasksRequest = Static<typeof ListTasksRequest>
+
+/** The request of get_adcp_capabilities (schema protocol/get-adcp-capabilities-request). */
+export const CapabilitiesRequest = Type.Object({
+  ...requestEnvelope,
+  protocols: Type.Optional(
+    Type.Array(
+      Type.Union([
+        Type.Literal('media_buy'),
+        Type.Literal('signals'),
+        Type.Literal('governance'),
+        Type.Literal('sponsored_intelligence'),
+        Type.Literal('creative'),
+      ]),
+      { minItems: 1, maxItems: 16, description: 'Only these protocols; this agent speaks signals.' },
+    ),
+  ),
+})
+export type CapabilitiesRequest = Static<typeof CapabilitiesRequest>
+
+const Word = Type.String({ minLength: 1, maxLength: 64 })
+
+export const ListAccountsRequest = Type.Object({
+  ...requestEnvelope,
+  account: Type.Optional(AccountReference),
+  status: Type.Optional(
+    Type.Union([
+      Type.Literal('active'),
+      Type.Literal('pending_approval'),
+      Type.Literal('rejected'),
+      Type.Literal('payment_required'),
+      Type.Literal('suspended'),
+      Type.Literal('closed'),
+    ]),
+  ),
+  sandbox: Type.Optional(Type.Boolean()),
+  pagination: Type.Optional(
+    Type.Object({
+      max_results: Type.Optional(Type.Integer({ minimum: 1 })),
+      cursor: Type.Optional(Type.String({ maxLength: 512 })),
+    }),
+  ),
+})
+export type ListAccountsRequest = Static<typeof ListAccountsRequest>
+
+export const PAYMENT_TERMS = ['net_15', 'net_30', 'net_45', 'net_60', 'net_90', 'prepay'] as const
+const upTo = (maxLength: number) => Type.Optional(Type.String({ maxLength }))
+
+/** Who pays (schema core/business-entity). It is echoed, so it has to be what that schema says; bank details are not. */
+export const BusinessEntity = Type.Object(
+  {
+    legal_name: Type.String({ maxLength: 200 }),
+    vat_id: Type.Optional(Type.String({ pattern: '^[A-Z]{2}[A-Z0-9]{2,13}$' })),
+    tax_id: upTo(30),
+    registration_number: upTo(50),
+    address: Type.Optional(
+      Type.Object(
+        {
+          ...{ street: Type.String({ maxLength: 200 }), city: Type.String({ maxLength: 100 }) },
+          ...{ postal_code: Type.String({ maxLength: 20 }), region: upTo(100) },
+          country: Type.String({ pattern: '^[A-Z]{2}$' }),
+        },
+        { additionalProperties: false },
+      ),
+    ),
+    contacts: Type.Optional(
+      Type.Array(
+        Type.Object(
+          {
+            role: Type.Union(
+              (['billing', 'legal', 'creative', 'general'] as const).map((role) => Type.Literal(role)),
+            ),
+            ...{ name: upTo(200), phone: upTo(30) },
+            email: Type.Optional(Type.String({ format: 'email', maxLength: 254 })),
+          },
+          { additionalProperties: false },
+        ),
+        { maxItems: 10 },
+      ),
+    ),
+    bank: Type.Optional(Type.Object({})),
+    ext: Type.Optional(Type.Object({})),
+  },
+  { additionalProperties: false },
+)
+
+export const SyncAccountsRequest = Type.Object({
+  ...requestEnvelope,
+  idempotency_key: IdempotencyKey,
+  accounts: Type.Array(
+    Type.Object({
+      account: Type.Optional(AccountReference),
+      brand: Type.Optional(
+        Type.Object({
+          domain: Domain,
+          brand_id: Type.Optional(BrandId),
+        }),
+      ),
+      operator: Type.Optional(Domain),
+      billing: Type.Optional(Word),
+      billing_entity: Type.Optional(BusinessEntity),
+      payment_terms: Type.Optional(Type.Union(PAYMENT_TERMS.map((terms) => Type.Literal(terms)))),
+      sandbox: Type.Optional(Type.Boolean()),
+      // Only the array is checked here: a wrong subscription fails its own account, not the whole request.
+      notification_configs: Type.Optional(Type.Array(Type.Object({}), { maxItems: 16 })),
+    }),
+    { maxItems: 1_000 },
+  ),
+  delete_missing: Type.Optional(Type.Boolean({ description: 'Close declared accounts not listed here.' })),
+  dry_run: Type.Optional(Type.Boolean()),
+  push_notification_config: Type.Optional(Type.Object({})),
+})
+export type SyncAccountsRequest = Static<typeof SyncAccountsRequest>
+
+/** What report_usage takes (schema account/report-usage-request). Unlisted members of a row are passed on. */
+const MAX_ROWS = 1_000
+
+const Id = Type.String({ minLength: 1, maxLength: 256 })
+
+const UsageRow = Type.Object({
+  account: AccountReference,
+  signal_agent_segment_id: Type.Optional(Id),
+  pricing_option_id: Type.Optional(Id),
+  media_buy_id: Type.Optional(Id),
+  impressions: Type.Optional(Type.Integer({ minimum: 0 })),
+  media_spend: Type.Optional(Type.Number({ minimum: 0 })),
+  vendor_cost: Type.Number({ minimum: 0, description: 'What is owed for this row, in currency.' }),
+  currency: Type.String({ pattern: '^[A-Z]{3}$' }),
+  final: Type.Optional(Type.Boolean()),
+  finalized_at: Type.Optional(Type.String({ format: 'date-time' })),
+  measurement_window: Type.Optional(Type.String({ maxLength: 50 })),
+})
+
+export const ReportUsageRequest = Type.Object({
+  ...requestEnvelope,
+  idempotency_key: IdempotencyKey,
+  reporting_period: Type.Object({
+    start: Type.String({ format: 'date-time' }),
+    end: Type.String({ format: 'date-time' }),
+  }),
+  usage: Type.Array(UsageRow, {
+    minItems: 1,
+    maxItems: MAX_ROWS,
+    description: 'One row a signal, account and price; rows of several upstreams may be mixed.',
+  }),
+})
+export type ReportUsageRequest = Static<typeof ReportUsageRequest>
+
+const text = (description?: string) => Type.String(description === undefined ? {} : { description })
+const objects = (description?: string) =>
+  Type.Array(Type.Object({}), description === undefined ? {} : { description })
+
+function response(members: TProperties) {
+  const optional = Object.fromEntries(
+    Object.entries(members).map(([name, schema]) => [name, Type.Optional(schema)]),
+  )
+  return Type.Object({
+    status: text(),
+    message: text(),
+    ...optional,
+    adcp_error: Type.Optional(Type.Object({})),
+  })
+}
+
+const Pagination = Type.Object({
+  has_more: Type.Boolean(),
+  cursor: Type.Optional(text('Of the next page.')),
+  total_count: Type.Optional(Type.Integer()),
+})
+
+const taskId = text('Not done yet: poll get_task_status with it.')
+
+export const CapabilitiesResponse = response({
+  adcp: Type.Object({}),
+  supported_protocols: Type.Array(text()),
+  specialisms: Type.Array(text()),
+  signals: Type.Object({}),
+})
+
+export const GetSignalsResponse = response({
+  task_id: taskId,
+  signals: Type.Array(
+    Type.Object({
+      signal_agent_segment_id: text('Send it unchanged to activate_signal.'),
+      name: text(),
+      signal_type: text(),
+      deployments: objects('Where it can be activated, and whether it is live there.'),
+      pricing_options: Type.Optional(objects()),
+    }),
+  ),
+  pagination: Pagination,
+  incomplete: objects('What is missing from this answer, and why.'),
+  unchanged: Type.Boolean(),
+  wholesale_feed_version: text(),
+  pricing_version: text(),
+  cache_scope: text(),
+})
+
+export const ActivateSignalResponse = response({ task_id: taskId, deployments: objects() })
+
+export const GetTaskStatusResponse = response({
+  task_id: text('The status is this task`s: submitted and working are not done yet.'),
+  task_type: text(),
+  created_at: text(),
+  updated_at: text(),
+  result: Type.Object({}),
+})
+
+export const ListTasksResponse = response({ tasks: objects(), pagination: Pagination })
+export const ListAccountsResponse = response({ accounts: objects(), pagination: Pagination })
+export const SyncAccountsResponse = response({ accounts: objects('One result for each entry, in order.') })
+export const ReportUsageResponse = response({ accepted: Type.Integer() })

@@ -1,0 +1,144 @@
+/**
+ * The domains of providers: which can be one, which urls speak for them, and which of those that upstreams name are looked
+ * at (docs/protocol.md#provider-files). Rows may name any provider, so an upstream that invents domains uses up only its own
+ * share.
+ */
+import { domainToASCII } from 'node:url'
+import { parse } from 'tldts'
+
+const LABELS = /^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)+$/
+const NOT_IN_A_NAME = /[\s/?#\\%@:[\]]/ // the platform's conversion drops or decodes these characters and does not refuse them
+const PRIVATE = { allowPrivateDomains: true } // two tenants of one hosting platform are not one provider
+
+/** The domain in lower-case A-labels; undefined for addresses, single labels, public suffixes and malformed names. */
+export function providerDomain(text: string): string | undefined {
+  if (NOT_IN_A_NAME.test(text)) return undefined
+  const domain = domainToASCII(text.endsWith('.') ? text.slice(0, -1) : text)
+  if (domain.length > 253 || !LABELS.test(domain)) return undefined
+  const { isIp, domain: registrable } = parse(domain, PRIVATE)
+  return isIp || !registrable ? undefined : domain
+}
+
+/** The registrable domain: all subdomains of it belong to one owner. */
+export function registrableDomain(domain: string): string {
+  return parse(domain, PRIVATE).domain ?? domain
+}
+
+/** The url at which the domain publishes its file. */
+export function wellKnownUrl(domain: string): string {
+  return `https://${domain}/.well-known/adagents.json`
+}
+
+/** Whether the url is https and its host lies in the registrable domain of `domain`. */
+export function speaksFor(url: string, domain: string): boolean {
+  if (!url.startsWith('https://')) return false
+  const registrable = parse(url, PRIVATE).domain
+  return registrable !== null && registrable === parse(domain, PRIVATE).domain
+}
+
+const MAX_PROVIDERS = 50_000 // in all: what one process can keep current
+const MAX_TOLD = 10_000 // rejected domains that explain can still name
+const MAX_REMEMBERED = 200_000 // spellings read before
+
+/** The domains that each upstream (canonical agent url) names. */
+export type NamedDomains = ReadonlyMap<string, readonly string[]>
+
+export type Wanted = {
+  /** The upstreams that name each domain. */
+  readonly owners: ReadonlyMap<string, readonly string[]>
+  /** Names that cannot be a domain. */
+  readonly bad: ReadonlySet<string>
+  /** Domains that exceed the share of every upstream that names them; cut when they are many. */
+  readonly refused: ReadonlySet<string>
+}
+
+type WantedOptions = {
+  /** How many domains of one upstream are looked at. */
+  perUpstream: number
+  /** Whether a domain is looked at already: an upstream that names more domains keeps those that it has. */
+  isHeld(domain: string): boolean
+}
+
+/**
+ * Reorders the list so that registrable domains take turns: thousands of subdomains of one leave room for the others.
+ */
+function inTurns(domains: readonly string[]): string[] {
+  const groups = new Map<string, string[]>()
+  for (const domain of domains) {
+    const name = registrableDomain(domain)
+    const group = groups.get(name)
+    if (group) group.push(domain)
+    else groups.set(name, [domain])
+  }
+  const lists = [...groups.values()]
+  const turns: string[] = []
+  for (let turn = 0; turns.length < domains.length; turn += 1) {
+    for (const list of lists) if (turn < list.length) turns.push(list[turn] as string)
+  }
+  return turns
+}
+
+function shareOfUpstream(
+  domains: readonly string[],
+  { perUpstream, isHeld }: WantedOptions,
+): readonly string[] {
+  if (domains.length <= perUpstream) return domains
+  const held = domains.filter(isHeld)
+  const others = domains.filter((domain) => !isHeld(domain))
+  return [...inTurns(held), ...inTurns(others)].slice(0, perUpstream)
+}
+
+/** Takes from each share in turn until all places are taken, so an upstream that names few domains gets all of them. */
+function choose(shares: readonly (readonly string[])[]): Set<string> {
+  const chosen = new Set<string>()
+  for (let turn = 0; shares.some((share) => turn < share.length); turn += 1) {
+    for (const share of shares) {
+      const domain = share[turn]
+      if (domain !== undefined && chosen.size < MAX_PROVIDERS) chosen.add(domain)
+    }
+  }
+  return chosen
+}
+
+/** Remembers how names were read, and nothing of earlier choices. */
+export function createWanted() {
+  const read = new Map<string, string | undefined>()
+
+  /**
+   * The domain behind a name, cached: converting one takes microseconds, and all names are read again at every change.
+   */
+  function domainOf(text: string): string | undefined {
+    if (read.has(text)) return read.get(text)
+    if (read.size >= MAX_REMEMBERED) read.clear()
+    const domain = providerDomain(text)
+    read.set(text, domain)
+    return domain
+  }
+
+  function wantedOf(named: NamedDomains, options: WantedOptions): Wanted {
+    const bad = new Set<string>()
+    const byUpstream = [...named].map(([upstream, texts]) => {
+      const domains = new Set<string>()
+      for (const text of texts) {
+        const domain = domainOf(text)
+        if (domain) domains.add(domain)
+        else if (bad.size < MAX_TOLD) bad.add(text)
+      }
+      return { upstream, domains: [...domains] }
+    })
+    const chosen = choose(byUpstream.map(({ domains }) => shareOfUpstream(domains, options)))
+    const owners = new Map<string, string[]>()
+    const refused = new Set<string>()
+    for (const { upstream, domains } of byUpstream) {
+      for (const domain of domains) {
+        const known = owners.get(domain)
+        if (known) known.push(upstream)
+        else if (chosen.has(domain)) owners.set(domain, [upstream])
+        else if (refused.size < MAX_TOLD) refused.add(domain)
+      }
+    }
+    return { owners, bad, refused }
+  }
+
+  return { domainOf, wantedOf }
+}

@@ -1,0 +1,280 @@
+/**
+ * Answers that are kept for their further pages. An answer keeps the order of its signals and how well each fits, not their
+ * content: a page shows each signal as the feed has it then. Bounded in number, per caller and in all, and in time. What upstreams
+ * found for an answer is bounded in bytes: without it, those signals are found by their handles. Answers are also written to the
+ * storage as bytes, where other processes find them. While that fails, cursors say so, and the answer is written once the storage
+ * can be reached again.
+ */
+import { randomBytes } from 'node:crypto'
+import { LRUCache } from 'lru-cache'
+import { createSignedCursors } from '../feed/cursor.js'
+import type { Clock } from '../net/clock.js'
+import { WORDS } from '../snapshot/keys.js'
+import { memoryOf, type Snapshot } from '../snapshot/snapshot.js'
+import type { Handover } from '../store/replicas/handover.js'
+import { slabBytes } from '../upstreams/rows/slab.js'
+
+/** How well the signals of an answer match its question, and by which words, so that a buyer can check it. */
+export type Relevance = {
+  /** What was looked for, by the words of the question. */
+  labels: readonly string[]
+  /** By hit: how well it fits against the best, 0 to 1, and one bit for each label that it has. */
+  of: ReadonlyMap<number, { fit: number; match: number }>
+  /** How many hits share something with the question, or were named in it: the first page shows only these. */
+  first: number
+}
+
+/** The same for the pages of an answer, by index in its order. */
+type KeptRelevance = {
+  labels: readonly string[]
+  fits: Float32Array
+  matches: Uint32Array
+  first: number
+}
+
+/** One signal's, as an answer shows it. */
+export type ShownRelevance = {
+  signal_agent_segment_id: string
+  /** 0 to 1, compared with the best of the answer; absent for signals that only an upstream or a reference brought. */
+  fit?: number
+  has: string[]
+  lacks: string[]
+}
+
+const HUNDREDTHS = 100
+
+/** In the order of the answer. */
+export function keepRelevance({ labels, of, first }: Relevance, hits: readonly number[]): KeptRelevance {
+  return {
+    ...{ labels, first },
+    fits: Float32Array.from(hits, (hit) => of.get(hit)?.fit ?? 0),
+    matches: Uint32Array.from(hits, (hit) => of.get(hit)?.match ?? 0),
+  }
+}
+
+/** The signal at this index of the order; `handle` names it. */
+export function shownRelevance(
+  { labels, fits, matches }: KeptRelevance,
+  place: number,
+  handle: string,
+): ShownRelevance {
+  const fit = fits[place] as number
+  const has = labels.filter((_, at) => ((matches[place] as number) >>> at) & 1)
+  return {
+    signal_agent_segment_id: handle,
+    ...(fit > 0 && { fit: Math.max(1, Math.round(fit * HUNDREDTHS)) / HUNDREDTHS }),
+    has,
+    lacks: labels.filter((label) => !has.includes(label)),
+  }
+}
+
+export type KeptAnswer = {
+  /** Four words per signal, in the order of the answer. */
+  keys: Uint32Array
+  /** What upstreams found and the feed lacks; absent where that is no longer kept, or was kept by another process. */
+  extra?: Snapshot
+  /** The handles of the signals that the feed lacks. */
+  beside: readonly string[]
+  /** How well each fits; absent where nothing was asked in words. */
+  relevance?: KeptRelevance
+}
+
+const FORM = 1
+const HEADER_LENGTH = 4
+const WORD_BYTES = 4
+
+type Header = {
+  form: number
+  count: number
+  beside: readonly string[]
+  relevance?: { labels: readonly string[]; first: number }
+}
+
+const bytesOf = ({ buffer, byteOffset, byteLength }: Uint32Array | Float32Array) =>
+  new Uint8Array(buffer, byteOffset, byteLength)
+
+/** The bytes of an answer, without `extra`: a reader finds those signals by their handles. */
+function orderOf({ keys, beside, relevance }: KeptAnswer): Uint8Array {
+  const about: Header = {
+    ...{ form: FORM, count: keys.length / WORDS, beside },
+    ...(relevance && { relevance: { labels: relevance.labels, first: relevance.first } }),
+  }
+  const header = Buffer.from(JSON.stringify(about))
+  const length = Buffer.alloc(HEADER_LENGTH)
+  length.writeUInt32LE(header.byteLength)
+  const numbers = [keys, ...(relevance ? [relevance.fits, relevance.matches] : [])]
+  return Buffer.concat([length, header, ...numbers.map(bytesOf)])
+}
+
+/** The answer of such bytes; undefined for bytes of a release with another form. */
+function orderFrom(bytes: Uint8Array): KeptAnswer | undefined {
+  const whole = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  const start = HEADER_LENGTH + whole.readUInt32LE()
+  const { form, count, beside, relevance } = JSON.parse(
+    whole.toString('utf8', HEADER_LENGTH, start),
+  ) as Header
+  if (form !== FORM) return undefined
+  let at = start
+  const numbers = (length: number): ArrayBuffer => {
+    const from = at
+    at += length * WORD_BYTES
+    return new Uint8Array(whole.subarray(from, at)).buffer
+  }
+  const keys = new Uint32Array(numbers(count * WORDS))
+  if (!relevance) return { keys, beside }
+  const fits = new Float32Array(numbers(count))
+  return { keys, beside, relevance: { ...relevance, fits, matches: new Uint32Array(numbers(count)) } }
+}
+
+const KEEP_MS = 15 * 60_000
+const MOST = 2_000
+const MOST_A_CALLER = 50
+const ID_BYTES = 12
+const NUMBER_BYTES = 4
+const TELL_AGAIN_MS = 1_000
+const FINDINGS_BYTES = 64 * 1024 ** 2
+
+type KeptOptions = {
+  clock: Clock
+  /** What cursors are signed with: the same for all processes that share answers. */
+  secret: string | Uint8Array
+  /** Where other processes find answers; absent when there are no other processes. */
+  shared?: Pick<Handover, 'keep' | 'find'>
+  /** Called when an answer could not be written for other processes. */
+  onTrouble(message: string): void
+}
+
+/**
+ * What cursors hold of an answer. `untoldUntil`, seconds since the epoch: until then other processes may not find the
+ * answer, although it is kept.
+ */
+type Name = { id: string; untoldUntil?: number }
+
+type Found = Name & { kind: 'found'; answer: KeptAnswer; from: number }
+
+/** Its columns, its rows, and the rows that upstreams gave. */
+function findingsBytes(extra: Snapshot): number {
+  return (
+    memoryOf(extra, undefined).added + extra.slices.reduce((sum, { slice }) => sum + slabBytes(slice.rows), 0)
+  )
+}
+
+/** Cursors are bound to a text (the caller and its question). */
+export function createKept({ clock, secret, shared, onTrouble }: KeptOptions) {
+  const { now } = clock
+  const cursors = createSignedCursors(secret)
+  const untold = new Set<string>()
+  let cancelTelling: (() => void) | undefined
+  const callers = new Map<string, Set<string>>()
+  const findings = new LRUCache<string, Snapshot>({ maxSize: FINDINGS_BYTES, sizeCalculation: findingsBytes })
+  const answers = new LRUCache<string, Omit<KeptAnswer, 'extra'> & { caller: string }>({
+    max: MOST,
+    ttl: KEEP_MS,
+    perf: { now },
+    ttlResolution: 0,
+    dispose({ caller }, id) {
+      findings.delete(id)
+      untold.delete(id)
+      const own = callers.get(caller)
+      own?.delete(id)
+      if (own?.size === 0) callers.delete(caller)
+    },
+  })
+  const nameOf = (id: string) => Buffer.from(id, 'latin1').toString('base64url')
+
+  /** Writes an answer for other processes. Rejects when the storage cannot be reached. */
+  async function tell(id: string): Promise<void> {
+    const answer = answers.get(id)
+    if (!answer) return // no longer kept
+    await shared?.keep([{ name: nameOf(id), kind: 'answer', owner: answer.caller, bytes: orderOf(answer) }])
+  }
+
+  async function tellUntold(): Promise<void> {
+    try {
+      for (const id of untold) {
+        await tell(id)
+        untold.delete(id)
+      }
+    } catch {
+      // `onTrouble` was called when the answer was kept.
+    }
+    cancelTelling = undefined
+    tellLater()
+  }
+
+  function tellLater(): void {
+    if (untold.size > 0) cancelTelling ??= clock.after(TELL_AGAIN_MS, () => void tellUntold())
+  }
+
+  /** Keeps an answer and gives its name, once it is written for other processes or that has failed. */
+  async function keep(caller: string, { extra, ...answer }: KeptAnswer): Promise<Name> {
+    const id = randomBytes(ID_BYTES).toString('latin1')
+    const own = callers.get(caller) ?? new Set<string>()
+    callers.set(caller, own)
+    own.add(id)
+    answers.set(id, { ...answer, caller })
+    if (extra) findings.set(id, extra)
+    const [oldest] = own
+    if (own.size > MOST_A_CALLER && oldest !== undefined) answers.delete(oldest)
+    try {
+      await tell(id)
+      return { id }
+    } catch (error) {
+      onTrouble(`other processes cannot show the further pages of an answer: ${(error as Error).message}`)
+      untold.add(id)
+      tellLater()
+      return { id, untoldUntil: Math.ceil((now() + KEEP_MS) / 1_000) }
+    }
+  }
+
+  function cursor({ id, untoldUntil }: Name, from: number, binding: string): string {
+    const numbers = [from, ...(untoldUntil === undefined ? [] : [untoldUntil])]
+    const body = Buffer.alloc(ID_BYTES + numbers.length * NUMBER_BYTES)
+    body.write(id, 'latin1')
+    for (const [at, number] of numbers.entries()) body.writeUInt32BE(number, ID_BYTES + at * NUMBER_BYTES)
+    return cursors.write(body, binding)
+  }
+
+  function known(id: string): KeptAnswer | undefined {
+    const answer = answers.get(id)
+    const extra = answer && findings.get(id)
+    return extra ? { ...answer, extra } : answer
+  }
+
+  async function fetched(caller: string, id: string): Promise<KeptAnswer | undefined> {
+    const found = await shared?.find('answer', caller, nameOf(id))
+    return found && orderFrom(found.bytes)
+  }
+
+  /**
+   * Undefined for a cursor of another binding, or when its answer is no longer kept; `untold` when so far only the process
+   * that gave the cursor may know the answer. Rejects when the storage is needed and cannot be reached.
+   */
+  async function find(
+    text: string,
+    binding: string,
+    caller: string,
+  ): Promise<Found | { kind: 'untold' } | undefined> {
+    const body = cursors.read(text, binding)
+    const numbers = ((body?.byteLength ?? 0) - ID_BYTES) / NUMBER_BYTES
+    if (!body || (numbers !== 1 && numbers !== 2)) return undefined
+    const id = body.toString('latin1', 0, ID_BYTES)
+    const untoldUntil = numbers === 2 ? body.readUInt32BE(ID_BYTES + NUMBER_BYTES) : 0
+    const isUntold = now() < untoldUntil * 1_000
+    const answer = known(id) ?? (await fetched(caller, id))
+    if (!answer) return isUntold ? { kind: 'untold' } : undefined
+    return { kind: 'found', id, answer, from: body.readUInt32BE(ID_BYTES), ...(isUntold && { untoldUntil }) }
+  }
+
+  return {
+    keep,
+    cursor,
+    find,
+    close(): void {
+      answers.clear()
+      cancelTelling?.()
+    },
+  }
+}
+
+export type Kept = ReturnType<typeof createKept>

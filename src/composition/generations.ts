@@ -1,0 +1,237 @@
+/**
+ * One feed from many processes: whoever holds the builder's lease saves each generation and tells the others, which take up
+ * what they do not hold yet and publish it in one step. A cursor names its snapshot, so that one that this process
+ * does not have, or no longer has, is loaded when a walk goes on in it.
+ */
+import { createHmac } from 'node:crypto'
+import type { Feed } from '../feed/feed.js'
+import { EVERYBODY, type Publication } from '../feed/layers.js'
+import type { Gap, Reader, WholesaleQuery } from '../feed/query.js'
+import { type Clock, pause } from '../net/clock.js'
+import { following, SNAPSHOT_FORM, type Snapshot } from '../snapshot/snapshot.js'
+import { createWalks } from '../store/replicas/handover.js'
+import type { Blobs, Sharing } from '../upstreams/rows/storage.js'
+import { createSnapshotStore, gapOf, type ToldGap, toldGap } from './saved-snapshots.js'
+import type { Account, AccountMap } from './settings.js'
+
+/** Snapshots of another form are another release's, with its own builder: neither disturbs the other. */
+const FORM = `form/${SNAPSHOT_FORM}/`
+const BUILDER = `${FORM}builder`
+const NOTE = `${FORM}generation`
+const WALKED = `walked/${SNAPSHOT_FORM}/` // told by every process, whoever builds
+const SWEEP_EVERY_MS = 60_000
+const TAKE_AGAIN_MS = 1_000
+const RECALL_MS = 5_000 // a caller waits no longer; what is read meanwhile is there when it asks again
+
+/** All snapshots of one revision of the world. */
+type Generation = {
+  open: { snapshot: Snapshot; gaps: readonly Gap[] }
+  accounts: NonNullable<Publication['accounts']>
+  /** What each account was when it was put together, in a word. */
+  definitions: ReadonlyMap<string, string>
+}
+
+type ToldLayer = { id: string; gaps: ToldGap[] }
+type Told = { open: ToldLayer; accounts: [name: string, layer: ToldLayer & { definition: string }][] }
+
+type Lacking = NonNullable<ReturnType<Feed['lacking']>>
+
+type GenerationsOptions = {
+  sharing: Sharing
+  blobs: Blobs
+  feed: Feed
+  clock: Clock
+  /** The callers' accounts as they are configured now. */
+  accounts(): AccountMap
+  /** The same on all processes, and nobody else's. */
+  secret: Uint8Array
+  /** Told of each generation that this process took up. */
+  onTaken(before: Snapshot | undefined, after: Snapshot): void
+  onTrouble(message: string): void
+}
+
+export type Generations = ReturnType<typeof createGenerations>
+
+export function createGenerations(options: GenerationsOptions) {
+  const { sharing, blobs, feed, clock, accounts, secret, onTaken, onTrouble } = options
+  const snapshots = createSnapshotStore({ blobs, clock, sharing })
+  const walks = createWalks(sharing, WALKED)
+  feed.onWalk(walks.note)
+  const recalling = new Map<string, Promise<boolean>>()
+  let current: Told | undefined
+  let wanted: Told | undefined
+  let taking: Promise<void> | undefined
+  let troubled: Told | undefined // the generation that was already reported as impossible to load
+  let closed = false
+  let cancelSweep = clock.after(SWEEP_EVERY_MS, () => void sweep())
+  let hasFirst = () => {}
+  const first = new Promise<void>((resolve) => {
+    hasFirst = resolve
+  })
+
+  const turn = () => sharing.turn(BUILDER)
+  sharing.onTurns(() => {
+    if (!turn()) snapshots.leave()
+  })
+
+  /** Credentials are in it: what is stored is a keyed hash, which gives nothing away. */
+  function definitionOf(account: Account | undefined): string {
+    if (!account) return ''
+    const { name, caller, upstreams } = account
+    return createHmac('sha256', secret)
+      .update(JSON.stringify([name, caller, [...upstreams]]))
+      .digest('base64url')
+  }
+
+  /** In memory already, or read from the storage. Rejects when it is not there. */
+  async function snapshotOf(id: string, layer?: string): Promise<Snapshot> {
+    const before = feed.current(layer)
+    if (before?.id === id) return before
+    const kept = await snapshots.read(id)
+    if (!kept) throw new Error(`snapshot ${id} is not in the storage, or another release wrote it`)
+    return following(kept.snapshot, before)
+  }
+
+  async function layerOf({ id, gaps }: ToldLayer, name?: string) {
+    return { snapshot: await snapshotOf(id, name), gaps: gaps.map(gapOf) }
+  }
+
+  async function takeUp(told: Told): Promise<void> {
+    const open = await layerOf(told.open)
+    const own = new Map<string, { snapshot: Snapshot; gaps: readonly Gap[] }>()
+    for (const [name, layer] of told.accounts) {
+      const isPublic = layer.id === told.open.id
+      own.set(name, isPublic ? { ...open, gaps: layer.gaps.map(gapOf) } : await layerOf(layer, name))
+    }
+    if (told !== wanted || closed) return
+    const definitions = new Map(told.accounts.map(([name, { definition }]) => [name, definition]))
+    const isCurrent = (name: string) => definitions.get(name) === definitionOf(accounts().get(name))
+    const before = feed.current()
+    feed.publish(open.snapshot, clock.now(), {
+      gaps: open.gaps,
+      accounts: own,
+      isCurrent: (name) => !definitions.has(name) || isCurrent(name),
+    })
+    current = told
+    onTaken(before, open.snapshot)
+    hasFirst()
+  }
+
+  /** The newest generation that another process announced, as long as it is not loaded. */
+  async function follow(): Promise<void> {
+    while (wanted && wanted !== current && !closed) {
+      const told = wanted
+      try {
+        await takeUp(told)
+      } catch (error) {
+        if (told !== troubled) onTrouble(`a generation could not be taken up: ${(error as Error).message}`)
+        troubled = told
+        await pause(clock, TAKE_AGAIN_MS)
+      }
+    }
+    taking = undefined
+  }
+
+  sharing.hear(NOTE, (_name, value) => {
+    if (turn()) return // what it builds itself it publishes itself
+    wanted = value as Told
+    taking ??= follow()
+  })
+
+  async function save({ open, accounts: own, definitions }: Generation): Promise<Told | undefined> {
+    const under = turn()
+    if (!under) return undefined
+    if (!(await snapshots.save(new Map([[EVERYBODY, open], ...own]), under))) return undefined
+    const told: Told = {
+      open: { id: open.snapshot.id, gaps: open.gaps.map(toldGap) },
+      accounts: [...own].map(([name, { snapshot, gaps }]) => [
+        name,
+        { id: snapshot.id, gaps: gaps.map(toldGap), definition: definitions.get(name) ?? '' },
+      ]),
+    }
+    return (await sharing.tell(NOTE, told, under)) ? told : undefined
+  }
+
+  const used = () => new Set([current?.open.id ?? '', ...(current?.accounts ?? []).map(([, { id }]) => id)])
+
+  async function sweep(): Promise<void> {
+    walks.tell()
+    const under = turn()
+    if (under && current) {
+      await snapshots
+        .sweep(() => ({ newest: used(), isWalked: walks.has }), under)
+        .catch((error: Error) => onTrouble(`old snapshots stay in the storage: ${error.message}`))
+    }
+    if (!closed) cancelSweep = clock.after(SWEEP_EVERY_MS, () => void sweep())
+  }
+
+  /**
+   * Whoever gave a cursor into it had saved it before: what is not there now will not come. False when the storage does
+   * not say whether it is there.
+   */
+  async function recalled({ layers, id }: Lacking): Promise<boolean> {
+    try {
+      const kept = await snapshots.read(id)
+      if (!kept || closed) return true
+      const layer = layers.find((name) => kept.gaps.has(name)) ?? EVERYBODY
+      feed.restore(layer, kept.snapshot, kept.gaps.get(layer) ?? [], clock.now())
+      return true
+    } catch (error) {
+      onTrouble(`a snapshot could not be read: ${(error as Error).message}`)
+      return false
+    }
+  }
+
+  /** Many walks that come from one process at once cost one reading. */
+  function recalledOnce(lacking: Lacking): Promise<boolean> {
+    const name = JSON.stringify(lacking)
+    const known = recalling.get(name)
+    if (known) return known
+    const reading = recalled(lacking).finally(() => recalling.delete(name))
+    recalling.set(name, reading)
+    return reading
+  }
+
+  async function inTime(reading: Promise<boolean>): Promise<boolean> {
+    const isOver = new AbortController()
+    const late = pause(clock, RECALL_MS, isOver.signal).then(() => false)
+    return await Promise.race([reading, late]).finally(() => isOver.abort())
+  }
+
+  return {
+    /** What each account is now, in a word. */
+    definitions: () => new Map([...accounts().values()].map((one) => [one.name, definitionOf(one)])),
+    isBuilder: () => turn() !== undefined,
+    /** Called when this process becomes the builder, or ceases to be. */
+    onTurns: (listener: () => void): void => sharing.onTurns(listener),
+    /** From now on this process may be the builder. */
+    offer: (): void => sharing.lead('feed', [BUILDER]),
+    /** Resolves when this process has loaded a generation that another one built. */
+    first: () => first,
+    /** Whether a generation is being loaded. */
+    isBehind: () => taking !== undefined,
+    /**
+     * Saves a generation and tells the others, before any cursor into it is given; false when another process is the
+     * builder by now. Rejects when the storage cannot take it.
+     */
+    async tell(generation: Generation): Promise<boolean> {
+      const told = await save(generation)
+      if (told) current = wanted = told
+      else if (turn()) throw new Error('a generation could not be told to the other replicas')
+      return told !== undefined
+    },
+    /**
+     * A snapshot that a walk is in and the feed does not hold is put where the walk finds it, if it is to be had. False
+     * when that is not known, because the storage does not answer: then the walk must not go on in another snapshot.
+     */
+    recall(query: WholesaleQuery, reader: Reader, now: number): Promise<boolean> | undefined {
+      const lacking = feed.lacking(query, reader, now)
+      return lacking && inTime(recalledOnce(lacking))
+    },
+    async close(): Promise<void> {
+      closed = true
+      cancelSweep()
+      await taking
+    },
+  }
+}

@@ -1,0 +1,298 @@
+/**
+ * From the world to the published feed: merged, saved, shared with other processes, and searched. A generation is all
+ * snapshots of one revision of the world, built in the worker and published together. The publisher continues until the
+ * published generation has the newest revision, also after a build that failed. Time alone can change the world, too, when a
+ * grant's window opens or ends.
+ */
+import { randomUUID } from 'node:crypto'
+import { fileURLToPath } from 'node:url'
+import type { Logger } from 'pino'
+import { createBriefs } from '../briefs/briefs.js'
+import { readSynonyms } from '../briefs/local.js'
+import { webhookPolicy } from '../events/webhook.js'
+import type { Feed } from '../feed/feed.js'
+import type { Publication } from '../feed/layers.js'
+import { backoffMs, type Clock, pause } from '../net/clock.js'
+import type { Operations } from '../operations/operations.js'
+import type { Revisions } from '../server/monitoring.js'
+import { type BuilderHost, type Built, createBuilderHost } from '../snapshot/builder-host.js'
+import type { Snapshot } from '../snapshot/snapshot.js'
+import type { Foundation, Stack } from './foundation.js'
+import { createGenerations, type Generations } from './generations.js'
+import { createSavedFeed, type Served } from './saved-snapshots.js'
+import { accountAccess, accountsOf } from './settings.js'
+import type { Sources } from './sources.js'
+import type { World, Worlds } from './world.js'
+
+const RETRY_WITHIN_MS = 1_000 // a build that failed is tried again after so long at first, and within a minute always
+
+type PublisherOptions = {
+  worlds: Worlds
+  builder: BuilderHost
+  feed: Feed
+  clock: Clock
+  random(): number
+  log: Logger
+  /** With other processes: one of them builds. Absent: this one is alone. */
+  generations?: Generations
+  /** Told of each generation's public snapshot, with how long its build took. */
+  onPublished(before: Snapshot | undefined, after: Snapshot, seconds: number): void
+  onFailure(): void
+}
+
+type Generation = {
+  open: Built
+  accounts: NonNullable<Publication['accounts']>
+  rebuildAt: number | undefined
+}
+
+export function createPublisher(options: PublisherOptions) {
+  const { worlds, builder, feed, clock, random, log, generations, onPublished, onFailure } = options
+  const built = new Set<string>() // accounts whose last snapshot the builder holds
+  let published = 0
+  let hasBuilt = false
+  let behindSince: number | undefined
+  let failures = 0
+  let working: Promise<void> | undefined
+  let cancelRetry: (() => void) | undefined
+  let cancelRebuild = () => {}
+  let hasFirst = () => {}
+  const first = new Promise<void>((resolve) => {
+    hasFirst = resolve
+  })
+  let state: 'waiting' | 'open' | 'closed' = 'waiting'
+  let served: Served | undefined // of the generation in service
+
+  async function generationOf({ open, accounts, providers, policy, now }: World): Promise<Generation> {
+    const common = { providers, policy, now }
+    const main = await builder.build({ ...common, slices: open.slices })
+    const made = new Map<string, { snapshot: Snapshot; gaps: Publication['gaps'] & {} }>()
+    const due = [main.rebuildAt]
+    for (const [account, { slices, gaps, hasOwn }] of accounts) {
+      const own = hasOwn ? await builder.build({ ...common, slices, account }) : main
+      if (hasOwn) built.add(account)
+      due.push(own.rebuildAt)
+      made.set(account, { snapshot: own.snapshot, gaps })
+    }
+    for (const account of built) {
+      if (accounts.get(account)?.hasOwn) continue
+      built.delete(account)
+      await builder.forget(account)
+    }
+    const next = Math.min(...due.map((at) => at ?? Number.POSITIVE_INFINITY))
+    return { open: main, accounts: made, rebuildAt: Number.isFinite(next) ? next : undefined }
+  }
+
+  async function publishNext(): Promise<void> {
+    behindSince ??= worlds.movedAt()
+    const world = worlds.current()
+    const definitions = generations?.definitions() ?? new Map()
+    if (!hasBuilt && generations) {
+      const base = feed.current()
+      if (base) builder.restore(base)
+    }
+    hasBuilt = true
+    const startedAt = clock.now()
+    const { open, accounts, rebuildAt } = await generationOf(world)
+    if (state === 'closed') return
+    const told = { open: { snapshot: open.snapshot, gaps: world.open.gaps }, accounts, definitions }
+    if (generations && !(await generations.tell(told))) return
+    const before = feed.current()
+    feed.publish(open.snapshot, clock.now(), { gaps: world.open.gaps, accounts, isCurrent: world.isCurrent })
+    published = world.revision
+    served = accounts.size === 0 ? { snapshot: open.snapshot, gaps: world.open.gaps, rebuildAt } : undefined
+    behindSince = undefined
+    onPublished(before, open.snapshot, (clock.now() - startedAt) / 1_000)
+    hasFirst()
+    cancelRebuild()
+    if (rebuildAt !== undefined) cancelRebuild = clock.after(rebuildAt - clock.now(), worlds.moved)
+  }
+
+  const isBuilder = () => !generations || generations.isBuilder()
+  const isBehind = () => state === 'open' && isBuilder() && published < worlds.revision()
+
+  async function catchUp(): Promise<void> {
+    while (isBehind() && !cancelRetry) {
+      try {
+        await publishNext()
+        failures = 0
+      } catch (err) {
+        if (state === 'closed') break
+        failures += 1
+        onFailure()
+        log.error({ err }, 'a snapshot could not be built; the last one stays, and it is tried again')
+        const wait = backoffMs({ failures, refreshMs: RETRY_WITHIN_MS, random })
+        cancelRetry = clock.after(wait, () => {
+          cancelRetry = undefined
+          follow()
+        })
+      }
+    }
+    working = undefined // in the same step as the last look at the world: no change falls between the two
+  }
+
+  function follow(): void {
+    if (!working && !cancelRetry && isBehind()) working = catchUp()
+  }
+
+  worlds.onMove(follow)
+  generations?.onTurns(() => {
+    if (!isBuilder()) published = 0 // by the time it builds again another process has published something else
+    follow()
+  })
+  void generations?.first().then(() => hasFirst())
+
+  return {
+    /** From now on, and first for the world as it is. Resolves when the first generation is published. */
+    open(): Promise<void> {
+      if (state === 'waiting') state = 'open'
+      generations?.offer()
+      worlds.moved()
+      return first
+    },
+    /** Resolves when the first generation is published. */
+    first: () => first,
+    /** What is published, if it shows all that is known, and no account gets anything else. */
+    served: () => (published === worlds.revision() ? served : undefined),
+    revisions(): Revisions {
+      // What another process builds is as new as what was told last.
+      if (!isBuilder()) {
+        const wanted = worlds.revision()
+        return { built: generations?.isBehind() ? wanted - 1 : wanted, wanted, behindMs: 0 }
+      }
+      const since = behindSince ?? worlds.movedAt()
+      const wanted = worlds.revision()
+      const behindMs = published < wanted && since !== undefined ? clock.now() - since : 0
+      return { built: published, wanted, behindMs }
+    },
+    async close(): Promise<void> {
+      state = 'closed'
+      cancelRetry?.()
+      cancelRebuild()
+      await working
+    },
+  }
+}
+
+const INDEX_AGAIN_MS = 5_000
+const REST_MS = 15_000 // longer than the first feed waits for whoever does not answer, and than it takes to merge
+const SYNONYMS = fileURLToPath(new URL('../../../config/synonyms.yaml', import.meta.url))
+
+type PublishingOptions = {
+  foundation: Foundation
+  sources: Sources
+  operations: Operations
+  feed: Feed
+  /** A feed of so few bytes has no threads of its own; absent: as each room thinks right. */
+  smallFeedBytes: number | undefined
+  /** How long after a restart questions wait for what the feed was merged from, ms. */
+  restMs?: number | undefined
+  /** Told of each generation that readers now see. */
+  onPublished(): void
+}
+
+/** Publishes nothing before `publisher.open`. */
+export async function createPublishing(options: PublishingOptions, stack: Stack) {
+  const { foundation, sources, operations, feed, smallFeedBytes, restMs = REST_MS, onPublished } = options
+  const { inForce, config, store, clock, random, log, replica, secret, warning } = foundation
+  const { blobs } = store
+  const { upstreams, verdicts, worlds } = sources
+  const { signingKey } = config().events
+  const builder = stack.add(createBuilderHost(smallFeedBytes))
+  const savedFeed = stack.add(
+    createSavedFeed({
+      ...{ blobs, clock, onTrouble: warning('feed') },
+      revision() {
+        const { excluded, suspended } = inForce.overrides()
+        return excluded.size + suspended.size === 0 ? config().revision : undefined
+      },
+      served: () => publisher.served(),
+    }),
+  )
+  let loading = replica ? undefined : savedFeed.load(config().revision) // while everything else is made
+  let rest: Promise<boolean> | undefined
+  const briefs = stack.add(
+    createBriefs({
+      ...{ feed, upstreams, store, clock },
+      send: foundation.sendToCallers,
+      egressPolicy: () => webhookPolicy(config().egress),
+      judge: verdicts.judge,
+      access: (reader, agentUrl) => accountAccess(config(), reader, agentUrl),
+      grantsOf: (caller) => config().callers.keys.find(({ id }) => id === caller)?.destinations ?? [],
+      rates: () => config().rates,
+      synonyms: await readSynonyms(SYNONYMS),
+      ...{ secret, newId: randomUUID, smallFeedBytes },
+      onTrouble: warning('discovery'),
+      ...(signingKey && { webhookKey: signingKey }),
+    }),
+  )
+
+  function index(snapshot: Snapshot): void {
+    briefs.publish(snapshot).catch((err: unknown) => {
+      log.error({ err }, 'a snapshot could not be indexed; the last index stays, and it is tried again')
+      clock.after(INDEX_AGAIN_MS, () => {
+        if (feed.current() === snapshot) index(snapshot) // else a newer one has been indexed, or will be
+      })
+    })
+  }
+
+  function show(before: Snapshot | undefined, snapshot: Snapshot, seconds: number): void {
+    operations.published(before, snapshot, seconds)
+    index(snapshot)
+    onPublished()
+  }
+
+  const generations =
+    replica &&
+    stack.add(
+      createGenerations({
+        ...{ sharing: replica.sharing, blobs, feed, clock, secret },
+        accounts: () => accountsOf(config()),
+        onTaken: (before, snapshot) => show(before, snapshot, 0),
+        onTrouble: warning('replicas'),
+      }),
+    )
+  const publisher = stack.add(
+    createPublisher({
+      ...{ worlds, builder, feed, clock, random, log },
+      ...(generations && { generations }),
+      onPublished(before, snapshot, seconds) {
+        operations.built(before, snapshot)
+        if (!generations) savedFeed.keep(snapshot)
+        show(before, snapshot, seconds)
+      },
+      onFailure: operations.buildFailed,
+    }),
+  )
+
+  return {
+    ...{ briefs, publisher, generations },
+    /**
+     * Takes up the merged feed of an earlier process that was alone on its storage, and shows it if it was what that
+     * served last.
+     */
+    async restore(): Promise<void> {
+      const last = await loading
+      loading = undefined // it is large
+      if (last) builder.restore(last.snapshot)
+      if (!last?.gaps) return
+      feed.resume(last.snapshot, clock.now(), last.gaps)
+      const ending = new AbortController()
+      const end = () => ending.abort()
+      stack.add({ close: end }) // before the server, which ends when all are answered
+      const first = publisher.first().then(() => {
+        rest = undefined
+        end()
+        return true
+      })
+      rest = Promise.race([first, pause(clock, restMs, ending.signal).then(() => false)])
+    },
+    /**
+     * As long as only what was restored is shown: what any question waits for that needs more. False: it has not come in
+     * time, and whoever asks should ask again.
+     */
+    rest: () => rest,
+  }
+}
+
+export type Publishing = Awaited<ReturnType<typeof createPublishing>>

@@ -1,0 +1,177 @@
+/**
+ * The configuration that runs: the file as it was last read, and what an operator changed since, which holds until the file
+ * is read again or the process ends. Parts take a change up in one synchronous step: who builds sees the world before it or
+ * after it. The file is followed (docs/configuration.md): read again when it changes and when asked. One with an error
+ * leaves the running configuration as it is and says so until it is mended.
+ */
+import { unwatchFile, watchFile } from 'node:fs'
+import { stat } from 'node:fs/promises'
+import type { Logger } from 'pino'
+import { agentUrlOf } from '../adcp/url.js'
+import { loadConfig } from '../config/load.js'
+import { ConfigError } from '../config/problem.js'
+import type { Config } from '../config/values.js'
+import { pause, systemClock } from '../net/clock.js'
+import type { RunningConfiguration } from '../server/monitoring.js'
+
+/** What an operator changed: upstreams that are excluded or admitted, callers that are suspended. */
+export type Overrides = {
+  /** Canonical url -> whether it is left out. */
+  readonly excluded: ReadonlyMap<string, boolean>
+  /** Ids of callers. */
+  readonly suspended: ReadonlySet<string>
+}
+
+const NO_OVERRIDES: Overrides = { excluded: new Map(), suspended: new Set() }
+
+function overridden(config: Config, { excluded, suspended }: Overrides): Config {
+  const written = new Set(config.upstreams.map(({ url }) => agentUrlOf(url)))
+  const listed = [...excluded].filter(([agentUrl]) => !written.has(agentUrl))
+  const upstreams = [
+    ...config.upstreams.map((entry) => ({
+      ...entry,
+      exclude: excluded.get(agentUrlOf(entry.url) ?? '') ?? entry.exclude,
+    })),
+    ...listed.map(([url, exclude]) => ({
+      ...{ url, exclude, id: undefined, protocol: undefined, auth: undefined, seeds: [] },
+      accountPrices: 'withheld' as const,
+    })),
+  ]
+  const keys = config.callers.keys.filter(({ id }) => !suspended.has(id))
+  return { ...config, upstreams, callers: { ...config.callers, keys } }
+}
+
+/** `first`: the file as the process found it at its start. */
+export function createInForce(first: Config) {
+  let file = first
+  let overrides = NO_OVERRIDES
+  const parts: ((inForce: Config) => void)[] = []
+  const listeners: (() => void)[] = []
+
+  function put(config: Config, changed: Overrides): void {
+    const inForce = overridden(config, changed)
+    file = config
+    overrides = changed
+    for (const takeUp of parts) takeUp(inForce)
+  }
+
+  function change(config: Config, changed: Overrides): void {
+    const before = [file, overrides] as const
+    try {
+      put(config, changed)
+    } catch (error) {
+      put(...before)
+      throw error
+    }
+    for (const tell of listeners) tell()
+  }
+
+  return {
+    /** The file as it was last read. */
+    file: () => file,
+    overrides: () => overrides,
+    /** `takeUp` is called with each configuration that is to be in force. It throws when that one contradicts itself. */
+    onChange(takeUp: (inForce: Config) => void): void {
+      parts.push(takeUp)
+    },
+    /** Called when every part has taken a change up. */
+    onChanged(tell: () => void): void {
+      listeners.push(tell)
+    },
+    /** The file was read again: what operators changed ends. Throws what a part throws; then nothing has changed. */
+    read: (config: Config): void => change(config, NO_OVERRIDES),
+    /** Throws what a part throws; then nothing has changed. */
+    override: (changed: Overrides): void => change(file, changed),
+  }
+}
+
+export type InForce = ReturnType<typeof createInForce>
+
+const LOOK_EVERY_MS = 1_000 // looks at times and size, which works for editors that rename and for mounted links
+const STILL_MS = 100 // a file that has not changed for so long is complete
+const MOST_LOOKS = 50 // does not wait for a file that never stops changing
+
+type ReloadOptions = {
+  /** The configuration that runs now. */
+  config: Config
+  environment: Readonly<Record<string, string | undefined>>
+  /** Makes it the running one; gives the settings that only a restart can change. Throws when it cannot. */
+  apply: (config: Config) => readonly string[]
+  /** Nothing is applied before it resolves. */
+  started: Promise<void>
+  log: Logger
+  /** Waits so long, ms. */
+  pause?: (ms: number) => Promise<unknown>
+}
+
+const still = (ms: number) => pause(systemClock, ms)
+
+/** Resolves when the file has stopped changing. A file that is written in place is empty first, then incomplete. */
+async function untilWritten(file: string, wait: (ms: number) => Promise<unknown>): Promise<void> {
+  const look = () => stat(file).then(({ mtimeMs, size }) => `${mtimeMs} ${size}`, String)
+  let seen = await look()
+  for (let looks = 0; looks < MOST_LOOKS; looks += 1) {
+    await wait(STILL_MS)
+    const now = await look()
+    if (now === seen) return
+    seen = now
+  }
+}
+
+export function createReload({
+  config,
+  environment,
+  apply,
+  started,
+  log,
+  pause: wait = still,
+}: ReloadOptions) {
+  const { file } = config
+  let state: RunningConfiguration = { revision: config.revision, file_revision: config.revision }
+  let turn = started
+  let isClosed = false
+
+  async function read(): Promise<void> {
+    let revision: string | undefined
+    try {
+      await untilWritten(file, wait)
+      const next = await loadConfig(file, environment)
+      revision = next.revision
+      if (isClosed) return // whoever would apply it is ending
+      const isSame = revision === state.revision
+      const restart = isSame ? [] : apply(next)
+      state = { revision, file_revision: revision }
+      if (isSame) return
+      log.info({ revision }, 'configuration applied')
+      if (restart.length > 0) log.warn({ restart }, 'these settings change at the next start only')
+    } catch (error) {
+      const problem = error instanceof Error ? error.message : String(error)
+      if (error instanceof ConfigError) revision = error.revision
+      state = {
+        revision: state.revision,
+        ...(revision !== undefined && { file_revision: revision }),
+        problem,
+      }
+      log.error({ problem, revision: state.revision }, 'the configuration is not applied; the last one stays')
+    }
+  }
+
+  /** Resolves when the file has been read and applied, or its problem noted. Never rejects. */
+  function reload(): Promise<void> {
+    turn = turn.then(read)
+    return turn
+  }
+
+  const look = () => void reload()
+  watchFile(file, { interval: LOOK_EVERY_MS, persistent: false }, look)
+
+  return {
+    state: () => state,
+    reload,
+    /** Nothing is applied any more. */
+    close(): void {
+      isClosed = true
+      unwatchFile(file, look)
+    },
+  }
+}

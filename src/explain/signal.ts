@@ -1,0 +1,266 @@
+/**
+ * One signal of a snapshot: how it came about, and what one caller sees of it. Every offer with its verdict and fate, which
+ * offer each part was taken from, how conflicts were resolved (docs/decisions.md#trust, #merging). It decides nothing
+ * itself: the rules of `merge` are asked again, and the rules that answer the caller's requests (docs/decisions.md#callers), one
+ * criterion at a time, so that it can name the criterion that excludes the signal.
+ */
+import type { SignalRef } from '../adcp/signal.js'
+import type { Evidence } from '../authz/report.js'
+import type { Policy, Verdict } from '../authz/rules/verdict.js'
+import { accountNamed, type CallerSettings, overlayName } from '../config/callers.js'
+import type { Feed } from '../feed/feed.js'
+import type { Reader, Selection } from '../feed/query.js'
+import { type Definition, mergeDefinition } from '../merge/definition.js'
+import { destinationKey, matchesDestination, mergeDeployments } from '../merge/deployments.js'
+import { type Identity, identityKey, identityOf, offerHandle, signalHandle } from '../merge/identity.js'
+import type { Judge } from '../merge/judge.js'
+import { publishedRef, standingOffers } from '../merge/merged-signal.js'
+import type { Offer } from '../merge/offer.js'
+import { mergeCoverage } from '../merge/row.js'
+import { findKey } from '../snapshot/keys.js'
+import type { Snapshot } from '../snapshot/snapshot.js'
+import { sliceListing } from '../upstreams/rows/slice.js'
+
+/** What became of an offer. */
+type Fate =
+  | 'stands'
+  | 'not_authorized' // its verdict, under the current policy, excludes it
+  | 'outranked' // the policy would admit it, but there is an authorized offer
+  | 'no_room' // the signal's offers list more destinations and prices than one row may: the largest are left out
+  | 'no_country_left' // provider, grant and row together allow no country
+
+export type OfferExplanation = {
+  upstream: string
+  agent_url: string
+  handle: string
+  /** The upstream's own. */
+  segment_id: string
+  fate: Fate
+  verdict: Verdict['outcome']
+  evidence?: Evidence
+  countries?: readonly string[]
+  deployments: readonly string[]
+  pricing_options: number
+}
+
+/** A field on which offers that stand, or the provider, do not agree. */
+type Resolution = { field: string; taken_from: string; differing: readonly string[] }
+
+export type SignalExplanation = {
+  handle: string
+  ref: unknown
+  name: string
+  shown: boolean
+  policy?: Policy
+  /** The provider published a definition, whose words come first. */
+  defined_by_provider: boolean
+  offers: OfferExplanation[]
+  deployments: { key: string; taken_from: string; is_live: boolean }[]
+  coverage_taken_from?: string
+  conflicts: Resolution[]
+}
+
+type ExplainInput = {
+  snapshot: Snapshot
+  /** The signal's place in the order of the feed (snapshot/keys.ts). */
+  key: Uint32Array
+  judge: Judge
+  evidence(domain: string, verdict: Verdict): Evidence | undefined
+}
+
+type Found = { identity: Identity; offers: Offer[]; shown: boolean }
+
+const NOT_APPLICABLE: Verdict = { outcome: 'not_applicable' }
+const NOBODY = 'nobody: left out'
+const PROVIDER = 'the provider'
+
+/** The listings of one identity, withheld ones included; undefined when no slice has any. */
+function findOffers({ snapshot, key, judge }: ExplainInput): Found | undefined {
+  const entry = findKey(snapshot.keys, snapshot.count, key)
+  if (entry < 0) return undefined
+  const { at, slice, row } = snapshot.offers
+  const found: Found[] = []
+  for (let one = at[entry] as number; one < (at[entry + 1] as number); one += 1) {
+    const from = snapshot.slices[slice[one] as number]?.slice
+    const listing = from && sliceListing(from, row[one] as number)
+    const identity = listing && identityOf(listing, from.agentUrl)
+    if (!identity) continue
+    const { upstream, agentUrl, mode } = from
+    const verdict =
+      identity.kind === 'provider' ? judge(identity.domain).decide(identity.id, agentUrl) : NOT_APPLICABLE
+    found.push({ identity, offers: [{ upstream, agentUrl, mode, listing, verdict }], shown: false })
+  }
+  const [first] = found
+  if (!first) return undefined
+  return {
+    identity: first.identity,
+    offers: found.flatMap(({ offers }) => offers),
+    shown: snapshot.rows.length[entry] !== 0,
+  }
+}
+
+function isEntitled({ verdict: { outcome } }: Offer): boolean {
+  return outcome === 'authorized' || outcome === 'not_applicable'
+}
+
+function standingFirst(a: { fate: Fate }, b: { fate: Fate }): number {
+  return Number(b.fate === 'stands') - Number(a.fate === 'stands')
+}
+
+function fateOf(
+  offer: Offer,
+  all: readonly Offer[],
+  standing: readonly Offer[],
+  policy: Policy,
+  definition: Definition | undefined,
+): Fate {
+  const alone = standingOffers([offer], policy, definition)
+  if (alone.admitted.length === 0) return 'not_authorized'
+  if (alone.standing.length === 0) return 'no_country_left'
+  if (!isEntitled(offer) && all.some(isEntitled)) return 'outranked'
+  return standing.includes(offer) ? 'stands' : 'no_room'
+}
+
+function resolutions(offers: readonly Offer[], definition: Definition | undefined): Resolution[] {
+  const { fields, conflicts } = mergeDefinition(offers, offers, definition)
+  return conflicts.map(({ field, upstreams }) => {
+    const own = definition?.[field as keyof Definition] !== undefined
+    const first = offers.find(({ upstream }) => !upstreams.includes(upstream))?.upstream
+    const taken_from = fields[field] === undefined ? NOBODY : own ? PROVIDER : (first ?? NOBODY)
+    return { field, taken_from, differing: upstreams }
+  })
+}
+
+/** Undefined when no upstream in the snapshot lists the signal. */
+export function explainSignal(input: ExplainInput): SignalExplanation | undefined {
+  const found = findOffers(input)
+  if (!found) return undefined
+  const { identity, offers, shown } = found
+  const handle = signalHandle(identityKey(identity))
+  const provider = identity.kind === 'provider' ? input.judge(identity.domain) : undefined
+  const definition = identity.kind === 'provider' ? provider?.definition(identity.id) : undefined
+  const policy = provider?.policy ?? 'strict'
+  const standing = standingOffers(offers, policy, definition).standing.map(({ offer }) => offer)
+  const upstreamAt = (at: number) => standing[at]?.upstream ?? NOBODY
+  const ref = publishedRef(identity, handle)
+  const coverage = mergeCoverage(standing, ref).offer
+  const { keysOf } = mergeDeployments(offers)
+
+  return {
+    handle,
+    ref,
+    name: definition?.name ?? (standing[0] ?? offers[0])?.listing.name ?? '',
+    shown,
+    ...(provider && { policy }),
+    defined_by_provider: definition !== undefined,
+    offers: offers
+      .map((offer, at) => {
+        const { upstream, agentUrl, listing, verdict } = offer
+        const evidence = identity.kind === 'provider' ? input.evidence(identity.domain, verdict) : undefined
+        const countries = standingOffers([offer], 'observe', definition).standing[0]?.countries
+        return {
+          upstream,
+          agent_url: agentUrl,
+          handle: offerHandle(handle, agentUrl, listing.signal_agent_segment_id),
+          segment_id: listing.signal_agent_segment_id,
+          fate: fateOf(offer, offers, standing, policy, definition),
+          verdict: verdict.outcome,
+          ...(evidence && { evidence }),
+          ...(countries && { countries }),
+          deployments: keysOf[at] ?? [],
+          pricing_options: listing.pricing_options?.length ?? 0,
+        }
+      })
+      .sort(standingFirst),
+    deployments: mergeDeployments(standing).deployments.map(({ key, offer, deployment }) => ({
+      key,
+      taken_from: upstreamAt(offer),
+      is_live: deployment.is_live,
+    })),
+    ...(coverage >= 0 && { coverage_taken_from: upstreamAt(coverage) }),
+    conflicts: resolutions(standing, definition),
+  }
+}
+
+const ANONYMOUS = 'anonymous'
+
+export type ViewExplanation = {
+  caller: string
+  account?: string
+  access: 'none' | 'without_prices' | 'full'
+  /** Criteria of the request that, each alone, leave the signal out. */
+  filtered_by: readonly string[]
+  prices: 'shown' | 'hidden' | 'none'
+  /** Live deployments, and whether this caller gets their activation keys. */
+  activation_keys: readonly { destination: string; shown: boolean }[]
+}
+
+/** The caller as a reader of the feed; undefined when there is no such caller. */
+export function readerOf(
+  caller: string,
+  callers: Pick<CallerSettings, 'anonymous' | 'keys'>,
+): Reader | undefined {
+  if (caller === ANONYMOUS) return { caller, visibility: 'metadata', grants: [] }
+  const key = callers.keys.find(({ id }) => id === caller)
+  return key && { caller, visibility: 'full', grants: key.destinations }
+}
+
+/** The feed's name of an account of a caller; undefined when the caller has no such account. */
+export function accountOf(
+  caller: string,
+  account: string,
+  { keys }: Pick<CallerSettings, 'anonymous' | 'keys'>,
+): string | undefined {
+  const key = keys.find(({ id }) => id === caller)
+  return key && Object.hasOwn(key.accounts, account) ? overlayName(caller, account) : undefined
+}
+
+/** Each criterion of a request by itself. */
+function criteria({ filters = {}, destinations, countries }: Selection): [name: string, Selection][] {
+  return [
+    ...Object.entries(filters).map(([name, value]): [string, Selection] => [
+      `filters.${name}`,
+      { filters: { [name]: value } },
+    ]),
+    ...(destinations ? [['destinations', { destinations }] as [string, Selection]] : []),
+    ...(countries ? [['countries', { countries }] as [string, Selection]] : []),
+  ]
+}
+
+type ViewInput = {
+  feed: Pick<Feed, 'lookup' | 'prepared'>
+  signal: SignalExplanation
+  reader: Reader
+  anonymous: CallerSettings['anonymous']
+  selection: Selection
+}
+
+/** Looks at the whole feed for each criterion, in portions between which others are served. */
+export async function explainView(input: ViewInput): Promise<ViewExplanation> {
+  const { feed, signal, reader, anonymous, selection } = input
+  const refs = [signal.ref as SignalRef]
+  const isThere = async (asked: Selection) => {
+    const at = await feed.prepared(asked, reader)
+    const page = feed.lookup({ ...asked, refs }, reader, at)
+    return page.kind === 'page' && page.count > 0
+  }
+  const isDenied = reader.caller === ANONYMOUS && anonymous === 'deny'
+  const seesPrices = reader.visibility === 'full'
+  const priced = signal.offers.some(({ fate, pricing_options }) => fate === 'stands' && pricing_options > 0)
+  const granted = reader.grants.flatMap((grant) => destinationKey(grant) ?? [])
+  const filteredBy: string[] = []
+  for (const [name, asked] of criteria(selection)) if (!(await isThere(asked))) filteredBy.push(name)
+  return {
+    caller: reader.caller,
+    ...(reader.account !== undefined && { account: accountNamed(reader.account)[1] }),
+    access: isDenied ? 'none' : seesPrices ? 'full' : 'without_prices',
+    filtered_by: filteredBy,
+    prices: priced ? (seesPrices ? 'shown' : 'hidden') : 'none',
+    activation_keys: signal.deployments
+      .filter(({ is_live }) => is_live)
+      .map(({ key }) => ({
+        destination: key,
+        shown: granted.some((grant) => matchesDestination(key, grant)),
+      })),
+  }
+}

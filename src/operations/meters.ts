@@ -1,0 +1,165 @@
+/**
+ * What is measured where it happens: how long the serving thread is blocked and answers nothing, and the requests to each
+ * upstream with their outcomes, as a wrapper around `send`, so that the code of upstreams does not deal with metrics. Gives
+ * `tributary_loop_*` and `tributary_upstream_request*` (docs/metrics.md) and the measured part of `health` in the registry
+ * listing.
+ */
+import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
+import type { Send, SendOutcome } from '../net/send.js'
+import { createRecent } from '../process/memory.js'
+import type { RosterEntry } from '../upstreams/roster/roster.js'
+
+const EVERY_MS = 10
+const NOTABLE_MS = 20 // shorter delays come from the timer's own precision
+const STOP_SECONDS = [0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
+
+/** Measures from now on, into metrics of `registry`, until it is closed. */
+export function createWatchdog(registry: Registry) {
+  let last = performance.now()
+  let longestMs = 0
+  const stops = new Histogram({
+    name: 'tributary_loop_stop_seconds',
+    help: 'Stops of the thread that serves, those of 20 ms and more',
+    buckets: STOP_SECONDS,
+    registers: [registry],
+  })
+  new Gauge({
+    name: 'tributary_loop_longest_stop_seconds',
+    help: 'The longest of them since the start',
+    registers: [registry],
+    collect() {
+      this.set(longestMs / 1_000)
+    },
+  })
+  const timer = setInterval(() => {
+    const now = performance.now()
+    const stopMs = now - last - EVERY_MS
+    last = now
+    if (stopMs > longestMs) longestMs = stopMs
+    if (stopMs >= NOTABLE_MS) stops.observe(stopMs / 1_000)
+  }, EVERY_MS)
+  timer.unref()
+
+  return { close: () => clearInterval(timer) }
+}
+
+const BUCKETS_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
+const MAX_URLS = 10_000
+const OTHER = 'other' // requests to registries, and to upstreams that have left the roster meanwhile
+
+/** The last exchange with an upstream that brought an answer, whatever its status. */
+type Answered = { at: number; ms: number }
+
+export type UpstreamMeter = {
+  metered(send: Send): Send
+  /** Last answer of an agent (canonical url); undefined when it has not answered yet. */
+  lastAnswer(agentUrl: string): Answered | undefined
+}
+
+type UpstreamMeterOptions = {
+  registry: Registry
+  entries(): readonly RosterEntry[]
+  /** The name of an upstream in labels. */
+  labelOf(entry: RosterEntry): string
+  now(): number
+}
+
+function outcomeOf(outcome: SendOutcome): string {
+  if (outcome.kind === 'failed') return outcome.reason
+  return `${Math.floor(outcome.status / 100)}xx`
+}
+
+function sharedLength(a: string, b: string): number {
+  let at = 0
+  while (at < a.length && a[at] === b[at]) at += 1
+  return at
+}
+
+/**
+ * Whose request it is: agent cards and A2A endpoints have other paths than the agent's url, so the entry of that host with
+ * the longest shared path is taken.
+ */
+function nearest(entries: readonly RosterEntry[], url: URL): RosterEntry | undefined {
+  const atHost = entries.filter((entry) => new URL(entry.url).host === url.host)
+  const nearness = (entry: RosterEntry) => sharedLength(new URL(entry.url).pathname, url.pathname)
+  return atHost.reduce<RosterEntry | undefined>(
+    (best, entry) => (best && nearness(best) >= nearness(entry) ? best : entry),
+    undefined,
+  )
+}
+
+/** Registers its metrics in `registry`. */
+export function createUpstreamMeter({
+  registry,
+  entries,
+  labelOf,
+  now,
+}: UpstreamMeterOptions): UpstreamMeter {
+  const registers = [registry]
+  const requests = new Counter({
+    name: 'tributary_upstream_requests_total',
+    help: 'HTTP requests to an upstream by outcome: the class of the status, or why there was none',
+    labelNames: ['upstream', 'outcome'],
+    registers,
+  })
+  const seconds = new Histogram({
+    name: 'tributary_upstream_request_seconds',
+    help: 'Time from an HTTP request to the end of its answer',
+    labelNames: ['upstream'],
+    buckets: BUCKETS_SECONDS,
+    registers,
+  })
+  const bytes = new Counter({
+    name: 'tributary_upstream_received_bytes_total',
+    help: 'Decoded bytes of the answers of an upstream',
+    labelNames: ['upstream'],
+    registers,
+  })
+  const inFlight = new Gauge({
+    name: 'tributary_upstream_requests_in_flight',
+    help: 'HTTP requests to an upstream that wait for their answer',
+    labelNames: ['upstream'],
+    registers,
+  })
+  const answers = createRecent<Answered>(MAX_URLS)
+  const owners = createRecent<{ entry: RosterEntry | undefined }>(MAX_URLS)
+  let known: readonly RosterEntry[] = []
+
+  function ownerOf(text: string): RosterEntry | undefined {
+    const current = entries()
+    if (current !== known) {
+      owners.clear()
+      known = current
+    }
+    if (!URL.canParse(text)) return undefined
+    const url = new URL(text)
+    const place = `${url.host}${url.pathname}`
+    const held = owners.get(place) ?? { entry: nearest(current, url) }
+    owners.set(place, held)
+    return held.entry
+  }
+
+  function metered(send: Send): Send {
+    return async (request) => {
+      const entry = ownerOf(request.url)
+      const upstream = entry ? labelOf(entry) : OTHER
+      const startedAt = now()
+      inFlight.inc({ upstream })
+      try {
+        const outcome = await send(request)
+        const ms = now() - startedAt
+        requests.inc({ upstream, outcome: outcomeOf(outcome) })
+        seconds.observe({ upstream }, ms / 1_000)
+        if (outcome.kind === 'reply') {
+          bytes.inc({ upstream }, outcome.body.byteLength)
+          if (entry) answers.set(entry.agentUrl, { at: now(), ms })
+        }
+        return outcome
+      } finally {
+        inFlight.dec({ upstream })
+      }
+    }
+  }
+
+  return { metered, lastAnswer: (agentUrl) => answers.get(agentUrl) }
+}

@@ -1,0 +1,160 @@
+/**
+ * What a process remembers within bounds: the entries that were used last, by name, and bytes held for many owners under one
+ * bound. When the bound is passed, the largest thing of the largest owner is dropped: of the owner that holds most, and
+ * within it of the group that holds most. So an owner that holds no more than an equal share loses nothing, whatever the
+ * others do.
+ */
+import { LRUCache } from 'lru-cache'
+
+export type Recent<V extends NonNullable<unknown>> = LRUCache<string, V>
+
+/** Empty, for `most` entries: one more drops the one whose last use is longest ago. */
+export function createRecent<V extends NonNullable<unknown>>(most: number): Recent<V> {
+  return new LRUCache<string, V>({ maxSize: most, sizeCalculation: () => 1 })
+}
+
+/**
+ * Bytes held for many owners under one bound. When the bound is passed, the largest thing of the largest owner is
+ * dropped: of the owner that holds most, and within it of the group that holds most. So an owner that holds no more
+ * than an equal share loses nothing, whatever the others do.
+ */
+type Holding = {
+  bytes: number
+  group: string
+  /** Those who use it at present. It counts for one of them: the one that holds least. */
+  owners(): readonly string[]
+}
+
+type Held = Holding & { payer: string }
+type Account = { bytes: number; groups: Map<string, { bytes: number; keys: Set<string> }> }
+
+const NOBODY: readonly string[] = ['']
+
+function greediest<T extends { bytes: number }>(all: Iterable<[string, T]>): [string, T] | undefined {
+  let most: [string, T] | undefined
+  for (const each of all) if (!most || each[1].bytes > most[1].bytes) most = each
+  return most
+}
+
+/** `limit` returns the current bound in bytes. */
+export function createFairBudget(limit: () => number) {
+  const held = new Map<string, Held>()
+  const accounts = new Map<string, Account>()
+  let total = 0
+
+  const paid = (owner: string) => accounts.get(owner)?.bytes ?? 0
+
+  function leastOf(owners: readonly string[]): string {
+    const some = owners.length > 0 ? owners : NOBODY
+    return some.reduce((least, owner) => (paid(owner) < paid(least) ? owner : least))
+  }
+
+  function charge(key: string, { bytes, group, payer }: Held): void {
+    const account: Account = accounts.get(payer) ?? { bytes: 0, groups: new Map() }
+    accounts.set(payer, account)
+    const part = account.groups.get(group) ?? { bytes: 0, keys: new Set() }
+    account.groups.set(group, part)
+    account.bytes += bytes
+    part.bytes += bytes
+    part.keys.add(key)
+  }
+
+  function refund(key: string, { bytes, group, payer }: Held): void {
+    const account = accounts.get(payer)
+    const part = account?.groups.get(group)
+    if (!account || !part) return
+    account.bytes -= bytes
+    part.bytes -= bytes
+    part.keys.delete(key)
+    if (part.keys.size === 0) account.groups.delete(group)
+    if (account.groups.size === 0) accounts.delete(payer)
+  }
+
+  function move(key: string, holding: Held, payer: string): void {
+    refund(key, holding)
+    holding.payer = payer
+    charge(key, holding)
+  }
+
+  function release(key: string): void {
+    const holding = held.get(key)
+    if (!holding) return
+    refund(key, holding)
+    held.delete(key)
+    total -= holding.bytes
+  }
+
+  function largest(keys: Iterable<string>): [string, Held] | undefined {
+    let most: [string, Held] | undefined
+    for (const key of keys) {
+      const holding = held.get(key)
+      if (holding && (!most || holding.bytes > most[1].bytes)) most = [key, holding]
+    }
+    return most
+  }
+
+  /** Drops things of the largest owner until the bound holds; returns their keys. */
+  function settle(): string[] {
+    const gone: string[] = []
+    while (total > limit()) {
+      const owner = greediest(accounts)
+      const group = owner && greediest(owner[1].groups)
+      const found = group && largest(group[1].keys)
+      if (!owner || !found) break
+      const [key, holding] = found
+      const other = leastOf(holding.owners())
+      // Another owner who uses it has room for it, so it is kept and counted there.
+      if (other !== owner[0] && paid(other) + holding.bytes < paid(owner[0])) move(key, holding, other)
+      else {
+        release(key)
+        gone.push(key)
+      }
+    }
+    return gone
+  }
+
+  return {
+    /** Registers something that is held, under its own key; returns the keys of what must be dropped. */
+    hold(key: string, holding: Holding): string[] {
+      release(key)
+      const taken = { ...holding, payer: leastOf(holding.owners()) }
+      held.set(key, taken)
+      charge(key, taken)
+      total += holding.bytes
+      return settle()
+    },
+    /** It is no longer held. Unknown keys are ignored. */
+    release,
+    /** The owners of things have changed: an owner no longer pays for what it no longer uses. */
+    reassign(): void {
+      for (const [key, holding] of held) {
+        const owners = holding.owners()
+        if (!owners.includes(holding.payer)) move(key, holding, leastOf(owners))
+      }
+    },
+    has: (key: string) => held.has(key),
+    bytes: () => total,
+  }
+}
+
+/**
+ * The first items of each list, `most` in all: short lists are kept whole, long ones are cut to one length. With more
+ * lists than `most`, the first lists keep one item each.
+ */
+export function fairShares<T>(lists: readonly (readonly T[])[], most: number): T[][] {
+  let room = most
+  let share = Number.POSITIVE_INFINITY
+  const lengths = lists.map(({ length }) => length).sort((a, b) => a - b)
+  for (const [at, length] of lengths.entries()) {
+    share = Math.floor(room / (lengths.length - at))
+    if (length > share) break
+    room -= length
+    share = Number.POSITIVE_INFINITY
+  }
+  let left = most
+  return lists.map((list) => {
+    const part = list.slice(0, Math.min(Math.max(share, 1), left))
+    left -= part.length
+    return part
+  })
+}

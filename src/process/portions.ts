@@ -1,0 +1,193 @@
+/**
+ * The time of the thread that serves. Most answers take microseconds; work that takes long is done in portions and stops now
+ * and then, so that others are served in between. What several ask for at the same time is done once. What can wait begins
+ * in the time that the thread has to spare.
+ */
+import { performance } from 'node:perf_hooks'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+
+export type InPortions<T> = Generator<undefined, T>
+
+/** Signals to look at between two stops: about a millisecond. */
+export const PORTION = 8_192
+
+/** Work done since the last stop, counted in signals looked at. */
+export type Meter = {
+  did(units: number): void
+  /** Whether a portion is done and it is time to stop. If so, a new portion begins. */
+  isDue(): boolean
+}
+
+/** A meter before its first portion. */
+export function createMeter(): Meter {
+  let done = 0
+  return {
+    did(units) {
+      done += units
+    },
+    isDue() {
+      if (done < PORTION) return false
+      done = 0
+      return true
+    },
+  }
+}
+
+const ROW_UNITS = 160
+const ROW_BYTES_A_UNIT = 5
+
+/** The cost of parsing, merging or writing a row of so many bytes: 20 microseconds, and a millisecond for 40 KB. */
+export const rowUnits = (bytes: number) => ROW_UNITS + bytes / ROW_BYTES_A_UNIT
+
+/** Runs the work to its end without stopping. */
+export function drained<T>(steps: InPortions<T>): T {
+  for (;;) {
+    const step = steps.next()
+    if (step.done) return step.value
+  }
+}
+
+/**
+ * Runs the work in portions and returns its result. Once the signal is aborted, the work is left at its next stop and the
+ * promise rejects with the signal's reason.
+ */
+export async function inTurns<T>(work: Iterator<unknown, T>, signal?: AbortSignal): Promise<T> {
+  for (;;) {
+    await nextTurn()
+    if (signal?.aborted) {
+      work.return?.()
+      throw signal.reason
+    }
+    const step = work.next()
+    if (step.done) return step.value
+  }
+}
+
+/**
+ * Bytes, of rows and provider files, of a feed that is merged and indexed on the thread that serves, in portions
+ * (docs/decisions.md#small-feeds-have-no-threads).
+ */
+export const SMALL_FEED_BYTES = 1024 * 1024
+
+/** A row is one step; every word of it is looked at. */
+const LONGEST_ROW_BYTES = 16 * 1024
+
+/** Bytes of rows by their lengths; infinite when one is too long for the thread that serves. */
+export function smallBytes(lengths: Uint32Array): number {
+  let sum = 0
+  for (const length of lengths) {
+    if (length > LONGEST_ROW_BYTES) return Number.POSITIVE_INFINITY
+    sum += length
+  }
+  return sum
+}
+
+type Shared<T> = { result: Promise<T>; askers: number; stop: AbortController }
+
+/** Gives the function through which all ask; work is the same when its key is. */
+export function createShared<K, T>() {
+  const underWay = new Map<K, Shared<T>>()
+
+  function begun(key: K, start: (signal: AbortSignal) => Promise<T>): Shared<T> {
+    const stop = new AbortController()
+    const work = { result: start(stop.signal), askers: 0, stop }
+    underWay.set(key, work)
+    const ended = () => {
+      if (underWay.get(key) === work) underWay.delete(key)
+    }
+    work.result.then(ended, ended)
+    return work
+  }
+
+  /**
+   * The result of the work of this key, which begins unless it is under way. Rejects with the reason of `signal` once
+   * that is aborted.
+   */
+  return (key: K, start: (signal: AbortSignal) => Promise<T>, signal: AbortSignal): Promise<T> => {
+    signal.throwIfAborted()
+    const work = underWay.get(key) ?? begun(key, start)
+    work.askers += 1
+    return new Promise((resolve, reject) => {
+      const leave = () => {
+        work.askers -= 1
+        if (work.askers > 0) return reject(signal.reason)
+        underWay.delete(key) // whoever asks from now on begins anew
+        work.stop.abort(signal.reason) // the last waits until it has stopped
+      }
+      signal.addEventListener('abort', leave, { once: true })
+      const stay = () => signal.removeEventListener('abort', leave)
+      work.result.then(resolve, reject).finally(stay)
+    })
+  }
+}
+
+/** Idle time for each active one. */
+const REST = 6
+/** Idle time that is kept for later, ms: a few pieces begin at once where nothing was done before. */
+const SAVED_MS = 30
+/** A thread that is never idle begins a piece after so long. */
+const LONGEST_WAIT_MS = 6
+
+/** A thread's time, which passes whether or not a test moves the clock of everything else. */
+export type ThreadTime = {
+  /** How long it waited for something to do, and how long it had something to do, ms since its start. */
+  spent(): { idle: number; active: number }
+  /** Calls once after so many ms. */
+  after(ms: number, task: () => void): unknown
+}
+
+const THIS_THREAD: ThreadTime = {
+  spent: () => performance.eventLoopUtilization(),
+  after: (ms, task) => setTimeout(task, ms),
+}
+
+/** The spare time of the thread that calls it, unless another is given. */
+export function createSpareTime({ spent, after }: ThreadTime = THIS_THREAD) {
+  const waiting: (() => void)[] = []
+  let last = spent()
+  let spare = SAVED_MS
+  let isGiving = false
+  let isClosed = false
+
+  function measure(): void {
+    const now = spent()
+    const more = now.idle - last.idle - REST * (now.active - last.active)
+    spare = Math.max(-LONGEST_WAIT_MS, Math.min(SAVED_MS, spare + more))
+    last = now
+  }
+
+  async function give(): Promise<void> {
+    while (waiting.length > 0) {
+      await nextTurn() // what the piece before it did in this turn is measured, and others are served
+      measure()
+      for (let waited = 0; spare < 0 && waited < LONGEST_WAIT_MS && !isClosed; ) {
+        const ms = Math.min(Math.max(1, Math.ceil(-spare)), LONGEST_WAIT_MS - waited)
+        await new Promise<void>((resolve) => after(ms, resolve))
+        waited += ms
+        measure()
+      }
+      waiting.shift()?.()
+    }
+    isGiving = false
+  }
+
+  return {
+    /** Resolves when the next piece of work may begin, in the order of the calls. */
+    async next(): Promise<void> {
+      if (isClosed) return
+      await new Promise<void>((resolve) => {
+        waiting.push(resolve)
+        if (isGiving) return
+        isGiving = true
+        void give()
+      })
+    },
+    /** Nobody waits any more. */
+    close(): void {
+      isClosed = true
+      for (const go of waiting.splice(0)) go()
+    },
+  }
+}
+
+export type SpareTime = ReturnType<typeof createSpareTime>

@@ -1,0 +1,164 @@
+/**
+ * Threads for work that would block the one that serves. A few of a pool run jobs one at a time. Jobs wait in a queue per
+ * key and the keys take turns, so that a key with many jobs delays no other. When a thread runs out of memory or time, only
+ * its own job fails. Memory that a thread posts again is recognised.
+ */
+import { type Transferable, Worker, type WorkerOptions } from 'node:worker_threads'
+
+/** In the worker: the number of a view, the same as long as it exists. */
+export function createViewNumbers(): (view: object) => number {
+  const numbers = new WeakMap<object, number>()
+  let last = 0
+  return (view) => {
+    const known = numbers.get(view)
+    if (known !== undefined) return known
+    last += 1
+    numbers.set(view, last)
+    return last
+  }
+}
+
+/** In the host: gives for each view in turn the one that came first under its number. */
+export function createHeldMemory() {
+  const held = new Map<number, WeakRef<object>>()
+
+  return (numbers: readonly number[]) => {
+    for (const [number, view] of held) if (!view.deref()) held.delete(number)
+    let at = 0
+    return <View extends object>(view: View): View => {
+      const number = numbers[at++] as number
+      const known = held.get(number)?.deref()
+      if (known) return known as View
+      held.set(number, new WeakRef(view))
+      return view
+    }
+  }
+}
+
+/**
+ * Starts a thread for work that would block the serving thread. Everything it needs comes in messages, so it gets
+ * neither the environment, which may hold secrets, nor the flags of this process.
+ */
+export function startThread(
+  code: URL,
+  options: Pick<WorkerOptions, 'workerData' | 'resourceLimits'> = {},
+): Worker {
+  return new Worker(code, { ...options, env: {}, execArgv: [] })
+}
+
+type PoolOptions = {
+  code: URL
+  size: number
+  /** Heap of one thread, in MB. */
+  heapMb: number
+  /** The time limit of one job, ms. */
+  jobMs: number
+  /**
+   * Bytes of jobs that may wait together. Beyond it, the largest job of the key with most waiting bytes is given up.
+   */
+  waitingBytes: number
+}
+
+type Waiting<Job, Reply> = {
+  job: Job
+  transfer: readonly Transferable[]
+  bytes: number
+  resolve(reply: Reply): void
+  reject(error: Error): void
+}
+
+/** The code receives one job per message and answers each with one message. Threads start when they are needed. */
+export function createPool<Job, Reply>({ code, size, heapMb, jobMs, waitingBytes }: PoolOptions) {
+  const queues = new Map<string, Waiting<Job, Reply>[]>()
+  const idle: Worker[] = []
+  let running = 0
+  let waitingNow = 0
+
+  /** Throws when the system has no thread left. A thread that ends while it is idle gets no more jobs. */
+  function start(): void {
+    const worker = startThread(code, { resourceLimits: { maxOldGenerationSizeMb: heapMb } })
+    const forget = () => {
+      const at = idle.indexOf(worker)
+      if (at >= 0) idle.splice(at, 1)
+    }
+    worker.on('error', forget).on('exit', forget).unref()
+    idle.push(worker)
+  }
+
+  /** The next job of the key whose last turn is longest ago. */
+  function next(): Waiting<Job, Reply> | undefined {
+    const [first] = queues
+    if (!first) return undefined
+    const [key, queue] = first
+    const waiting = queue.shift()
+    waitingNow -= waiting?.bytes ?? 0
+    queues.delete(key)
+    if (queue.length > 0) queues.set(key, queue)
+    return waiting
+  }
+
+  /** Gives the job to a thread. Throws when none can be started, or the job cannot be sent; threads stay as they were. */
+  function work({ job, transfer, resolve, reject }: Waiting<Job, Reply>): void {
+    if (idle.length === 0) start()
+    const worker = idle.at(-1) as Worker
+    worker.postMessage(job, transfer)
+    idle.pop()
+    running += 1
+    const late = setTimeout(() => void worker.terminate(), jobMs)
+    const settle = (act: () => void) => {
+      clearTimeout(late)
+      worker.off('message', onMessage).off('error', onError).off('exit', onExit)
+      running -= 1
+      act()
+      serve()
+    }
+    const onMessage = (reply: Reply) => {
+      worker.unref()
+      idle.push(worker)
+      settle(() => resolve(reply))
+    }
+    const onError = (error: Error) => settle(() => reject(error))
+    const onExit = () => settle(() => reject(new Error(`a job took more than ${jobMs} ms`)))
+    worker.on('message', onMessage).on('error', onError).on('exit', onExit)
+    worker.ref() // keeps the process alive until the job is done
+  }
+
+  function serve(): void {
+    while (running < size && queues.size > 0) {
+      const waiting = next()
+      if (!waiting) return
+      try {
+        work(waiting)
+      } catch (error) {
+        waiting.reject(error as Error)
+      }
+    }
+  }
+
+  const bytesOf = (queue: readonly Waiting<Job, Reply>[]) => queue.reduce((sum, { bytes }) => sum + bytes, 0)
+
+  function giveUpLargest(): void {
+    const [greediest] = [...queues].sort(([, a], [, b]) => bytesOf(b) - bytesOf(a))
+    if (!greediest) return
+    const [key, queue] = greediest
+    const largest = queue.reduce((most, one) => (one.bytes > most.bytes ? one : most))
+    queue.splice(queue.indexOf(largest), 1)
+    if (queue.length === 0) queues.delete(key)
+    waitingNow -= largest.bytes
+    largest.reject(new Error(`more than ${waitingBytes} bytes wait to be read`))
+  }
+
+  return {
+    /** Moves what `transfer` names to the thread; `bytes` is the size of the job. Rejects when the job is given up. */
+    run(key: string, job: Job, transfer: readonly Transferable[], bytes: number): Promise<Reply> {
+      return new Promise((resolve, reject) => {
+        const queue = queues.get(key) ?? []
+        queue.push({ job, transfer, bytes, resolve, reject })
+        queues.set(key, queue)
+        waitingNow += bytes
+        serve()
+        while (waitingNow > waitingBytes) giveUpLargest()
+      })
+    },
+  }
+}

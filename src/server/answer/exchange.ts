@@ -1,0 +1,220 @@
+/**
+ * One request to a transport and its response: the ids they get, the bytes that leave, and the fast lane.
+ *
+ * An answer is made of text and prepared bytes, and its pieces are handed to the socket as they are: joining them first costs
+ * two thirds of the throughput of a page (docs/decisions.md#serving-from-bytes). The fast lane is for requests that arrive
+ * thousands of times a second: a plain POST to a transport is read from the socket and answered here, without Fastify's
+ * routing, hooks, request and reply objects. A request that is not plain (another media type, an encoding, a body of unknown
+ * or great length, a server that closes) goes to Fastify's route for the same path, which ends in the same function and
+ * handles every fault.
+ */
+import { hash, randomBytes } from 'node:crypto'
+import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http'
+import type { FastifyInstance, FastifyReply } from 'fastify'
+import { bufferOf } from '../../adcp/json.js'
+import { createRecent } from '../../process/memory.js'
+import { INVALID_MESSAGE, rpcError } from './json-rpc.js'
+import type { AnswerPayload } from './payload.js'
+
+const MAX_CONTEXTS = 10_000
+
+/** One conversation a caller, under a name that only this process can make: nothing is remembered under it. */
+export function createContextIds(): (bucket: string) => string {
+  const secret = randomBytes(16).toString('base64url')
+  const known = createRecent<string>(MAX_CONTEXTS)
+  return (bucket) => {
+    const found = known.get(bucket)
+    if (found !== undefined) return found
+    const made = `ctx_${hash('sha256', `${secret} ${bucket}`, 'base64url').slice(0, 22)}`
+    known.set(bucket, made)
+    return made
+  }
+}
+
+/** A caller's own request id when it is harmless in a log line, else one of ours. */
+export function createRequestIds(): (request: { headers: Record<string, unknown> }) => string {
+  const prefix = randomBytes(6).toString('base64url')
+  let count = 0
+  return ({ headers }) => {
+    const given = headers['x-request-id']
+    return typeof given === 'string' && /^[\w.:-]{1,64}$/.test(given) ? given : `${prefix}-${++count}`
+  }
+}
+
+/** One request and its response, whether Fastify read it from the socket or the fast lane before it. */
+export type Exchange = {
+  readonly raw: IncomingMessage
+  /** Absent where a request has none. */
+  readonly body?: unknown
+  readonly response: ServerResponse
+  /** Of the request, for log lines and for its sender. */
+  readonly id: string
+  /** Whether the server takes further connections: one that closes does not. */
+  isListening(): boolean
+}
+
+/** The exchange of a request that Fastify has read; the reply is ours from here on. */
+export function exchangeOf(reply: FastifyReply): Exchange {
+  const { raw, body, id } = reply.request
+  const { server } = reply.server
+  reply.hijack()
+  return { raw, body, response: reply.raw, id, isListening: () => server.listening }
+}
+
+export type Chunk = string | Uint8Array
+
+/** A payload between what a transport writes before and after it. */
+export function wrapped(before: string, payload: AnswerPayload, after: string): Chunk[] {
+  const { head, rows, tail } = payload
+  if (rows.length === 0) return [before + head + tail + after]
+  return [before + head, ...rows, tail + after]
+}
+
+/**
+ * The payload as the inside of a JSON string, quotes included. Rows are JSON already, so only quotes and backslashes
+ * can need an escape, and those are single bytes in UTF-8: Latin-1 carries all other bytes through unchanged.
+ */
+export function quoted(payload: AnswerPayload): Chunk[] {
+  const { head, rows, tail } = payload
+  const open = JSON.stringify(head).slice(0, -1)
+  if (rows.length === 0) return [`${open}${JSON.stringify(tail).slice(1)}`]
+  const escaped = (row: Uint8Array) =>
+    Buffer.from(JSON.stringify(bufferOf(row).toString('latin1')).slice(1, -1), 'latin1')
+  return [open, ...rows.map(escaped), JSON.stringify(tail).slice(1)]
+}
+
+/** All chunks as one text, for the paths that are not hot. */
+export function textOf(chunks: readonly Chunk[]): string {
+  return chunks.map((chunk) => (typeof chunk === 'string' ? chunk : bufferOf(chunk).toString())).join('')
+}
+
+function byteLength(chunk: Chunk): number {
+  return typeof chunk === 'string' ? Buffer.byteLength(chunk) : chunk.byteLength
+}
+
+/**
+ * Sends the chunks as one response with its length declared. Text stays text until the socket, where Node writes it with
+ * the header in one piece: that costs one system call less than a buffer beside it. Texts beside each other are joined
+ * only then, because joining also copies: a text that is kept is measured as it is. Headers are names and values in turn.
+ */
+export function sendChunks(
+  { response, id, isListening }: Exchange,
+  status: number,
+  headers: readonly string[],
+  chunks: readonly Chunk[],
+): void {
+  let length = 0
+  for (const chunk of chunks) length += byteLength(chunk)
+  // A server that closes finishes this answer, and must not wait for another request on the same connection.
+  if (!isListening()) response.shouldKeepAlive = false
+  response.writeHead(status, ['content-length', String(length), 'x-request-id', id, ...headers])
+  response.cork()
+  let text = ''
+  for (const chunk of chunks) {
+    if (typeof chunk === 'string') text += chunk
+    else {
+      if (text !== '') response.write(text)
+      response.write(chunk)
+      text = ''
+    }
+  }
+  response.end(text)
+  response.uncork()
+}
+
+const MOST_BYTES = 64 * 1024 // the usual request has a few hundred
+const PLAIN_TYPES: ReadonlySet<string | undefined> = new Set([
+  'application/json',
+  'application/json; charset=utf-8',
+  'application/json;charset=utf-8',
+])
+
+type Take = (exchange: Exchange) => void | Promise<void>
+
+type FastLaneOptions = {
+  idOf(request: IncomingMessage): string
+  /** False: every request goes to Fastify. */
+  isOpen: boolean
+  /** Receives errors on our side; the caller has been answered. */
+  onBug(error: unknown, requestId: string): void
+  /** As `node:http` has them, ms. */
+  timeouts: Pick<Server, 'keepAliveTimeout' | 'requestTimeout' | 'timeout'>
+}
+
+export type FastLane = ReturnType<typeof createFastLane>
+
+/** The length that a plain request says its body has; undefined for a request that is not plain. */
+function plainLength({ method, headers }: IncomingMessage): number | undefined {
+  if (method !== 'POST' || !PLAIN_TYPES.has(headers['content-type'])) return undefined
+  if (headers['content-encoding'] !== undefined || headers.expect !== undefined) return undefined
+  const length = Number(headers['content-length'])
+  return length > 0 && length <= MOST_BYTES ? length : undefined
+}
+
+/**
+ * Calls back with the whole body. A client that closes the connection before its end gets no answer. The parser has put
+ * what came together with the head into the stream before the next tick: usually that is all of it, and taking it out
+ * then costs a microsecond less than listening for it.
+ */
+function readWhole(raw: IncomingMessage, length: number, done: (body: Buffer) => void): void {
+  process.nextTick(() => {
+    const first = raw.read() as Buffer | null
+    if (first?.byteLength === length) return done(first)
+    const body = Buffer.allocUnsafe(length)
+    let filled = first?.copy(body) ?? 0
+    raw.on('data', (chunk: Buffer) => {
+      filled += chunk.copy(body, filled)
+    })
+    raw.on('end', () => done(body))
+  })
+}
+
+export function createFastLane({ idOf, onBug, timeouts, ...options }: FastLaneOptions) {
+  const lanes = new Map<string | undefined, Take>()
+  let server: Server | undefined
+  let { isOpen } = options
+  const isListening = () => server?.listening === true
+
+  function fail(error: unknown, exchange: Exchange): void {
+    onBug(error, exchange.id)
+    const message = rpcError('null', INVALID_MESSAGE, 'Something went wrong on our side')
+    if (exchange.response.headersSent) exchange.response.destroy()
+    else sendChunks(exchange, 500, ['content-type', 'application/json'], [message])
+  }
+
+  function safely(take: Take, exchange: Exchange): void {
+    try {
+      const taking = take(exchange)
+      if (taking) taking.catch((error: unknown) => fail(error, exchange))
+    } catch (error) {
+      fail(error, exchange)
+    }
+  }
+
+  return {
+    /** Runs before the listeners of an app's server; requests that it does not take go to them. */
+    before(app: FastifyInstance): void {
+      const own = app.server
+      const listeners = own.listeners('request') as RequestListener[]
+      server = own
+      own.removeAllListeners('request')
+      own.on('request', (raw: IncomingMessage, response: ServerResponse) => {
+        const take = isOpen ? lanes.get(raw.url) : undefined
+        const length = take && plainLength(raw)
+        if (take && length !== undefined)
+          readWhole(raw, length, (body) => safely(take, { raw, body, response, id: idOf(raw), isListening }))
+        else for (const listener of listeners) listener.call(own, raw, response)
+      })
+      Object.assign(own, timeouts)
+    },
+    /** The functions that answer POST requests, by path, whichever way a request comes. */
+    post(app: FastifyInstance, path: string, take: Take): void {
+      lanes.set(path, take)
+      app.post(path, (_request, reply) => safely(take, exchangeOf(reply)))
+    },
+    /** From now on every request goes to Fastify, which refuses new ones while it closes. */
+    close(): void {
+      isOpen = false
+    },
+  }
+}

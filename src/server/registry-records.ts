@@ -1,0 +1,311 @@
+/**
+ * Records of the registry listing and the query that chooses among them (specification, "Registry listing", "Registry agent
+ * record"). A record of a registry is cut down to the known sub-objects; that of an upstream of ours has the health that we
+ * measured ourselves. The specification says nothing of parameter values beside the listed ones: there we are as liberal as
+ * the public registry (docs/protocol.md#registry), so that a client of that one is a client of this one.
+ */
+import { isRecord } from '../adcp/json.js'
+import { shownUrl } from '../adcp/redaction.js'
+import { canonicalUrl } from '../adcp/url.js'
+import { FAILURE_WORDS } from '../feed/incomplete.js'
+import type { UpstreamFailure, UpstreamStatus } from '../upstreams/agent/agent.js'
+import type { RosterEntry } from '../upstreams/roster/roster.js'
+import type { Tool } from '../upstreams/tool-survey.js'
+
+/**
+ * The query of the registry listing (specification, "Registry listing"): every parameter with its rule. The specification says
+ * nothing of values beside the listed ones: there we are as liberal as the public registry (docs/protocol.md#registry), so that
+ * a client of that one is a client of this one.
+ */
+const AGENT_TYPES = [
+  'brand',
+  'rights',
+  'measurement',
+  'governance',
+  'creative',
+  'sales',
+  'buying',
+  'signals',
+  'unknown',
+] as const
+type AgentType = (typeof AGENT_TYPES)[number]
+
+const FLAGS = ['health', 'capabilities', 'properties', 'compliance'] as const
+type Flag = (typeof FLAGS)[number]
+
+const AXES = ['spec', 'live'] as const
+type Axis = (typeof AXES)[number]
+
+const OPERATIONS = ['build', 'preview', 'validate'] as const
+/** What an agent can do with a creative. */
+type Operation = (typeof OPERATIONS)[number]
+
+const MAX_Q = 64
+const MAX_VALUES = 50 // of one repeated parameter
+const MAX_VALUE = 200
+
+export type ListingQuery = {
+  /** At most one; none for a word that is no type. Undefined: every type. */
+  types?: readonly AgentType[]
+  flags: ReadonlySet<Flag>
+  /** OR within each list; the parameters are AND'd. */
+  metricIds: readonly string[]
+  accreditations: readonly string[]
+  q?: string
+  /** All of them must be covered. */
+  axes: readonly Axis[]
+  verified: boolean
+  operation?: Operation
+}
+
+type BadParameter = { error: string; parameter: string; valid_values?: readonly string[] }
+
+type ReadQuery = { kind: 'query'; query: ListingQuery } | { kind: 'bad'; problem: BadParameter }
+
+/** Reads parameters by their rules. What breaks one is noted, and reading goes on as if it had not been given. */
+function createReader(params: URLSearchParams) {
+  const problems: BadParameter[] = []
+
+  function note(parameter: string, said: string, allowed?: readonly string[]): void {
+    const error = `Invalid ${parameter}: ${said}`
+    problems.push({ error, parameter, ...(allowed && { valid_values: allowed }) })
+  }
+
+  function one(name: string): string | undefined {
+    const [value, ...more] = params.getAll(name)
+    if (more.length > 0) note(name, 'it is given more than once')
+    return value
+  }
+
+  const given = (name: string) => params.getAll(name).filter((value) => value !== '')
+
+  return {
+    problems,
+    one,
+    /** Only the literal `true` counts; every other value is as if the parameter were absent. */
+    flag: (name: string) => params.getAll(name).includes('true'),
+    /** Words of a closed list; the parameter may be repeated, and an empty value says nothing. */
+    words<W extends string>(name: string, allowed: readonly W[]): W[] {
+      const values = given(name)
+      const known = allowed.filter((word) => values.includes(word))
+      if (known.length < new Set(values).size) note(name, `expected ${allowed.join(', ')}`, allowed)
+      return known
+    },
+    /** Texts; the parameter may be repeated, and an empty value says nothing. */
+    texts(name: string): string[] {
+      const values = [...new Set(given(name))]
+      if (values.length > MAX_VALUES) note(name, `it is given more than ${MAX_VALUES} times`)
+      if (values.some((value) => value.length > MAX_VALUE))
+        note(name, `expected at most ${MAX_VALUE} characters`)
+      return values
+    },
+    /** One text of at most `longest` characters. */
+    text(name: string, longest: number): string | undefined {
+      const value = one(name)
+      if (value !== undefined && [...value].length > longest)
+        note(name, `expected at most ${longest} characters`)
+      return value
+    },
+  }
+}
+
+/** The query, or the first parameter that breaks its rule. */
+export function readListingQuery(params: URLSearchParams): ReadQuery {
+  const { one, flag, words, texts, text, problems } = createReader(params)
+  const type = one('type')
+  const q = text('q', MAX_Q)
+  const [operation] = words('creative_operation', OPERATIONS)
+  const query: ListingQuery = {
+    ...(type && { types: AGENT_TYPES.filter((each) => each === type) }),
+    flags: new Set(FLAGS.filter(flag)),
+    metricIds: texts('metric_id'),
+    accreditations: texts('accreditation'),
+    ...(q !== undefined && { q }),
+    axes: words('verification_mode', AXES),
+    verified: flag('verified'),
+    ...(operation && { operation }),
+  }
+  const [problem] = problems
+  return problem ? { kind: 'bad', problem } : { kind: 'query', query }
+}
+
+/** A filter on what an agent measures was given: it implies the type. */
+export function isMeasurementQuery({ metricIds, accreditations, q }: ListingQuery): boolean {
+  return metricIds.length > 0 || accreditations.length > 0 || q !== undefined
+}
+
+/** A badge is asked for. */
+export function isBadgeQuery({ axes, verified }: ListingQuery): boolean {
+  return axes.length > 0 || verified
+}
+
+/** The types that can be in the answer; undefined: every type. Two that contradict each other leave none. */
+export function typesOf(query: ListingQuery): readonly AgentType[] | undefined {
+  if (!isMeasurementQuery(query)) return query.types
+  return query.types === undefined || query.types.includes('measurement') ? ['measurement'] : []
+}
+
+const TEXTS = ['name', 'protocol', 'description', 'mcp_endpoint', 'added_date'] as const
+const MAX_TEXT = 2_048
+
+/** What each flag adds; seen on the real registry (docs/protocol.md#registry). */
+const ADDED: Readonly<Record<Flag, readonly string[]>> = {
+  health: ['health', 'stats'],
+  capabilities: ['capabilities'],
+  properties: ['publisher_domains', 'property_summary'],
+  compliance: ['compliance'],
+}
+
+export type AgentRecord = Readonly<Record<string, unknown>> & { url: string; type: AgentType }
+
+/** One agent as a registry lists it. */
+export type Listed = { agentUrl: string; record: AgentRecord }
+
+/** What we know of an upstream apart from its place in the roster. */
+type Measured = {
+  status?: UpstreamStatus
+  answered?: { at: number; ms: number }
+  tools?: readonly Tool[]
+}
+
+function objects(value: unknown): Record<string, unknown>[] {
+  return Array.isArray(value) ? value.filter(isRecord) : []
+}
+
+function pick(from: Readonly<Record<string, unknown>>, names: readonly string[]): Record<string, unknown> {
+  return Object.fromEntries(names.flatMap((name) => (from[name] === undefined ? [] : [[name, from[name]]])))
+}
+
+/**
+ * A registry's record in known fields; undefined without a usable url. A type that we do not know becomes `unknown`.
+ */
+export function readListed(raw: unknown): Listed | undefined {
+  if (!isRecord(raw)) return undefined
+  const url = raw.url ?? raw.mcp_endpoint
+  const agentUrl = typeof url === 'string' && url.length <= MAX_TEXT ? canonicalUrl(url) : undefined
+  if (!agentUrl) return undefined
+  const type = AGENT_TYPES.find((each) => each === raw.type) ?? 'unknown'
+  const texts = Object.fromEntries(
+    Object.entries(pick(raw, TEXTS)).filter(
+      ([, text]) => typeof text === 'string' && text.length <= MAX_TEXT,
+    ),
+  )
+  const parts = pick(raw, ['contact', 'member', ...Object.values(ADDED).flat()])
+  return { agentUrl, record: { url: url as string, type, ...texts, ...parts } }
+}
+
+/** The sub-objects that no flag asked for stay out, whatever they were fetched for. */
+export function shownRecord(record: AgentRecord, flags: ReadonlySet<Flag>): AgentRecord {
+  const hidden = (Object.keys(ADDED) as Flag[])
+    .filter((flag) => !flags.has(flag))
+    .flatMap((flag) => ADDED[flag])
+  return Object.fromEntries(Object.entries(record).filter(([name]) => !hidden.includes(name))) as AgentRecord
+}
+
+function metricsOf({ capabilities }: AgentRecord): Record<string, unknown>[] {
+  const measurement = isRecord(capabilities) ? capabilities.measurement_capabilities : undefined
+  return isRecord(measurement) ? objects(measurement.metrics) : []
+}
+
+/** Exact on ids and bodies, substring on `q`; a substring has no wildcards, so `%` and `_` are themselves. */
+export function measures(record: AgentRecord, { metricIds, accreditations, q }: ListingQuery): boolean {
+  const metrics = metricsOf(record)
+  const ids = metrics.flatMap(({ metric_id }) => (typeof metric_id === 'string' ? [metric_id] : []))
+  const bodies = metrics.flatMap((metric) =>
+    objects(metric.accreditations).map((each) => each.accrediting_body),
+  )
+  const wanted = q?.toLowerCase()
+  return (
+    (metricIds.length === 0 || ids.some((id) => metricIds.includes(id))) &&
+    (accreditations.length === 0 || bodies.some((body) => accreditations.includes(String(body)))) &&
+    (wanted === undefined || ids.some((id) => id.toLowerCase().includes(wanted)))
+  )
+}
+
+const CAN: Readonly<Record<Operation, string>> = {
+  build: 'can_generate',
+  preview: 'can_preview',
+  validate: 'can_validate',
+}
+
+/** Whether it can do with creatives what is asked for: as its record says, or by the name of one of its tools. */
+export function operates({ capabilities }: AgentRecord, operation: Operation): boolean {
+  if (!isRecord(capabilities)) return false
+  const creative = capabilities.creative_capabilities
+  const says = isRecord(creative) && creative[CAN[operation]] === true
+  return says || objects(capabilities.tools).some(({ name }) => name === `${operation}_creative`)
+}
+
+/**
+ * A registry was asked for the axes, which no record spells out; one that ignored the question lists agents without any
+ * badge, and those are told apart here.
+ */
+export function holdsBadge({ compliance }: AgentRecord, query: ListingQuery): boolean {
+  return !isBadgeQuery(query) || (isRecord(compliance) && compliance.verified === true)
+}
+
+/** Failures in which nothing that speaks for the agent answered. */
+const OFFLINE: ReadonlySet<UpstreamFailure> = new Set([
+  'refused',
+  'unresolvable',
+  'unreachable',
+  'timeout',
+  'server_error',
+  'not_an_agent',
+  'backing_off',
+])
+
+function healthOf({ status, answered, tools }: Measured): Record<string, unknown> {
+  const problem = status?.problem
+  const online =
+    status !== undefined && status.state !== 'starting' && !(problem && OFFLINE.has(problem.reason))
+  return {
+    online,
+    ...(answered && { checked_at: new Date(answered.at).toISOString() }),
+    ...(answered && online && { response_time_ms: Math.round(answered.ms) }),
+    ...(tools && { tools_count: tools.length }),
+    ...(problem && { error: FAILURE_WORDS[problem.reason] }),
+  }
+}
+
+function capabilitiesOf({ status, tools = [] }: Measured): Record<string, unknown> {
+  const offers = (name: string) => tools.some((tool) => tool.name === name)
+  return {
+    tools_count: tools.length,
+    tools,
+    signals_capabilities: {
+      audience_types: [],
+      can_match: false,
+      can_activate: offers('activate_signal'),
+      can_get_signals: offers('get_signals') || (status?.listings ?? 0) > 0,
+    },
+  }
+}
+
+/** An upstream of ours. `listed` is how a registry describes it, for the parts that we do not measure. */
+export function upstreamRecord(
+  entry: RosterEntry,
+  measured: Measured,
+  listed: AgentRecord | undefined,
+): AgentRecord {
+  // For an agent that never answered, the registry's description is all that is known.
+  const protocol = measured.status?.protocol ?? entry.protocol ?? listed?.protocol ?? 'mcp'
+  const endpoint = shownUrl(entry.url)
+  const member = listed?.member ?? (entry.member && { slug: entry.member })
+  return {
+    name: entry.name,
+    url: entry.agentUrl,
+    type: 'signals',
+    protocol,
+    ...(listed && pick(listed, ['description'])),
+    // Whoever reads us as its registry calls this one: it must lead where we call.
+    ...((protocol !== 'a2a' || canonicalUrl(endpoint) !== entry.agentUrl) && { mcp_endpoint: endpoint }),
+    ...(listed && pick(listed, ['added_date', 'contact'])),
+    ...(member ? { member } : {}),
+    health: healthOf(measured),
+    stats: listed?.stats ?? {},
+    // Until its tools are known to us, the registry's word is better than none.
+    capabilities: (!measured.tools && listed?.capabilities) || capabilitiesOf(measured),
+    ...(listed && pick(listed, [...ADDED.properties, ...ADDED.compliance])),
+  }
+}

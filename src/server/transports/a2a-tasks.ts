@@ -1,0 +1,295 @@
+/**
+ * The A2A tasks that callers may read again, each visible to its owner only: what such a task shows (docs/protocol.md#a2a),
+ * those of this process, and those that other processes on the same storage began.
+ *
+ * The SDK's own store never deletes and clones whole pages (docs/decisions.md#serving-from-bytes); this one is bounded in
+ * count, bytes and time, and keeps prepared rows as they are. It is a ring with reused places, because every call over A2A
+ * ends in one: new objects for each task would survive the collector's youngest generation, and that costs more than the call.
+ */
+import { randomBytes } from 'node:crypto'
+import { bufferOf } from '../../adcp/json.js'
+import { type Clock, pause } from '../../net/clock.js'
+import { StorageUnavailable } from '../../store/database/storage-work.js'
+import type { FoundItem, Handover, HandoverItem } from '../../store/replicas/handover.js'
+import { textOf, wrapped } from '../answer/exchange.js'
+import { type AnswerPayload, type AnswerWords, answerWords } from '../answer/payload.js'
+
+/** A call that was answered. */
+export type AnsweredTask = {
+  payload: AnswerPayload
+  /** The protocol's own profile was asked for (a2a-profile.ts). */
+  profiled: boolean
+}
+
+type About = {
+  contextId: string
+  isError: boolean
+  /** Of the text part. */
+  text: string
+  metadata?: { adcp_task_id: string }
+}
+
+type TaskContent = About & {
+  /** JSON text of the data part. */
+  data: string
+}
+
+/** The JSON text of the task's state, in the words of 1.0 or of 0.3. */
+export function taskState({ isError }: { isError: boolean }, dialect: '1.0' | '0.3'): string {
+  // An AdCP task that was submitted is an A2A task that is completed (docs/protocol.md#a2a).
+  if (dialect === '1.0') return isError ? 'TASK_STATE_FAILED' : 'TASK_STATE_COMPLETED'
+  return isError ? 'failed' : 'completed'
+}
+
+/**
+ * What clients of earlier releases know an open task of ours by. In the profile the handle stands once, in the data
+ * (AdCP A2A Profile Extension, "Submitted AdCP work").
+ */
+export function artifactMetadata({ payload, profiled }: AnsweredTask): { adcp_task_id: string } | undefined {
+  return payload.taskId === undefined || profiled ? undefined : { adcp_task_id: payload.taskId }
+}
+
+function contentOf(answered: AnsweredTask): TaskContent {
+  const { payload } = answered
+  const { contextId, isError, message, words } = payload
+  const metadata = artifactMetadata(answered)
+  return {
+    ...{ contextId, isError, text: isError ? message : words.text() },
+    ...(metadata && { metadata }),
+    data: textOf(wrapped('', payload, '')),
+  }
+}
+
+function contentBytes({ data, ...about }: TaskContent): Uint8Array {
+  return Buffer.from(`${JSON.stringify(about)}\n${data}`) // JSON has no line break of its own
+}
+
+function contentFrom(bytes: Uint8Array): TaskContent {
+  const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString()
+  const end = text.indexOf('\n')
+  return { ...(JSON.parse(text.slice(0, end)) as About), data: text.slice(end + 1) }
+}
+
+const BATCH = 64
+const MOST_WAITING = 2_000
+const MOST_WAITING_BYTES = 16 * 1024 * 1024
+/** When to look for a task that is not there, ms after the look before. */
+const LOOKS_MS = [0, 50, 150, 400]
+
+export type FoundTask = { id: string; content: TaskContent; at: number }
+
+export type SharedTasks = ReturnType<typeof createSharedTasks>
+
+type SharedTasksOptions = {
+  handover: Handover
+  clock: Clock
+  onTrouble(message: string): void
+}
+
+type Waiting = { items: readonly HandoverItem[]; bytes: number }
+
+function foundTask({ name, about, bytes }: FoundItem): FoundTask {
+  return { id: name, content: contentFrom(bytes), at: Number(about) }
+}
+
+/** While the storage is away, the tasks of other processes are not known. */
+function unlessAway<T>(found: Promise<T>, otherwise: T): Promise<T> {
+  return found.catch((error: unknown) => {
+    if (!(error instanceof StorageUnavailable)) throw error
+    return otherwise
+  })
+}
+
+export function createSharedTasks({ handover, clock, onTrouble }: SharedTasksOptions) {
+  /** Answers that are given again are written once for all tasks of their owner. */
+  const bodies = new WeakMap<AnsweredTask, { name: string; bytes: Uint8Array }>()
+  const waiting: Waiting[] = []
+  let bytes = 0
+  let writing: Promise<void> | undefined
+
+  function bodyOf(answered: AnsweredTask) {
+    const known = bodies.get(answered)
+    if (known) return known
+    const body = { name: randomBytes(12).toString('base64url'), bytes: contentBytes(contentOf(answered)) }
+    if (answered.payload.comesAgain) bodies.set(answered, body)
+    return body
+  }
+
+  function taken(): HandoverItem[] {
+    const batch = waiting.splice(0, BATCH)
+    bytes -= batch.reduce((sum, one) => sum + one.bytes, 0)
+    return [...new Map(batch.flatMap(({ items }) => items).map((item) => [item.name, item])).values()]
+  }
+
+  async function write(): Promise<void> {
+    while (waiting.length > 0) {
+      const items = taken()
+      await handover.keep(items).catch((error: Error) => {
+        onTrouble(`A2A tasks are not known to other processes: ${error.message}`)
+      })
+    }
+    writing = undefined
+  }
+
+  /** `answered`: the same object where an answer is given again. Returns at once. */
+  function add(owner: string, id: string, answered: AnsweredTask, at: number): void {
+    const { name: body, bytes: content } = bodyOf(answered)
+    const items: HandoverItem[] = [
+      { name: body, kind: 'body', owner, bytes: content },
+      { name: id, kind: 'task', owner, about: String(at), body },
+    ]
+    waiting.push({ items, bytes: content.byteLength })
+    bytes += content.byteLength
+    while (waiting.length > MOST_WAITING || bytes > MOST_WAITING_BYTES) bytes -= waiting.shift()?.bytes ?? 0
+    writing ??= write()
+  }
+
+  return {
+    add,
+    /** Undefined when there is none, or the storage cannot be asked. */
+    async find(owner: string, id: string): Promise<FoundTask | undefined> {
+      for (const ms of LOOKS_MS) {
+        if (ms > 0) await pause(clock, ms)
+        const found = await unlessAway(handover.find('task', owner, id), undefined)
+        if (found) return foundTask(found)
+      }
+      return undefined
+    },
+    newest: async (owner: string, most: number): Promise<FoundTask[]> =>
+      (await unlessAway(handover.newest('task', owner, most), [])).map(foundTask),
+    /** Resolves when everything is written, or could not be. */
+    close: async (): Promise<void> => void (await writing),
+  }
+}
+
+const MAX_TASKS = 2_000
+const MAX_BYTES = 64 * 1024 * 1024
+const KEEP_MS = 10 * 60_000
+const IDS = /^a2a_[\w-]{16}_\d+$/
+const LISTED = 100 // newest tasks of an owner that a listing returns; each may hold a page
+
+type Held = AnsweredTask & { owner: string; bytes: number }
+
+type Own = Pick<AnswerPayload, 'words' | 'rows'>
+
+/** By the words of an answer: where it is given again, its tasks share one copy. */
+const copies = new WeakMap<AnswerWords, Own>()
+
+/**
+ * A copy of an answer's text and rows in its own memory. Its rows are views into the chunks of a snapshot, and a view
+ * keeps a whole chunk alive for as long as the task is kept; so does a text that has not been made yet.
+ */
+function ownOf({ words, rows }: AnswerPayload): Own {
+  const known = copies.get(words)
+  if (known) return known
+  const text = words.text()
+  const whole = rows.length === 0 ? [] : [Buffer.concat(rows.map(bufferOf))]
+  const own = { words: answerWords(() => text), rows: whole }
+  copies.set(words, own)
+  return own
+}
+
+function bytesOf(payload: AnswerPayload): number {
+  return payload.rows.reduce((sum, row) => sum + row.byteLength, payload.head.length + payload.tail.length)
+}
+
+/** `shared`: where other processes find them, and this one theirs; absent: it is alone. */
+export function createA2aTasks(now: () => number, shared?: SharedTasks) {
+  const [ours, nobodys] = [0, 1].map(() => `a2a_${randomBytes(12).toString('base64url')}_`) as [
+    string,
+    string,
+  ]
+  const places: (Held | undefined)[] = new Array(MAX_TASKS).fill(undefined)
+  const times = new Float64Array(MAX_TASKS)
+  /** Answers that are given again are held once for all their tasks. */
+  const again = new WeakMap<AnswerPayload, Held>()
+  let next = 0 // tasks are numbered in turn; the number gives the place in the ring
+  let oldest = 0
+  let unowned = 0
+  let bytes = 0
+
+  const placeOf = (number: number) => number % MAX_TASKS
+  const isOver = (number: number, at: number) => at - (times[placeOf(number)] as number) > KEEP_MS
+
+  function drop(): void {
+    const place = placeOf(oldest)
+    bytes -= places[place]?.bytes ?? 0
+    places[place] = undefined
+    oldest += 1
+  }
+
+  function heldOf(owner: string, { payload, profiled }: AnsweredTask): Held {
+    const known = payload.comesAgain ? again.get(payload) : undefined
+    if (known?.owner === owner && known.profiled === profiled) return known
+    const held = {
+      owner,
+      profiled,
+      payload: { ...payload, ...ownOf(payload) },
+      bytes: bytesOf(payload) + 512,
+    }
+    if (payload.comesAgain) again.set(payload, held)
+    return held
+  }
+
+  /**
+   * The id of the task that holds an answer. Anonymous callers own no task, because two of them cannot be told apart.
+   */
+  function keep(owner: string | undefined, answered: AnsweredTask, at: number): string {
+    while (oldest < next && isOver(oldest, at)) drop()
+    if (owner === undefined) return `${nobodys}${unowned++}`
+    if (next - oldest === MAX_TASKS) drop()
+    const number = next++
+    const held = heldOf(owner, answered)
+    places[placeOf(number)] = held
+    times[placeOf(number)] = at
+    bytes += held.bytes
+    while (bytes > MAX_BYTES) drop()
+    const id = `${ours}${number}`
+    shared?.add(owner, id, held, at)
+    return id
+  }
+
+  function find(owner: string | undefined, id: string): { held: Held; at: number } | undefined {
+    const number = id.startsWith(ours) ? Number(id.slice(ours.length)) : Number.NaN
+    const isKept = number >= oldest && number < next && !isOver(number, now())
+    const held = isKept ? places[placeOf(number)] : undefined
+    if (held === undefined || held.owner !== owner || `${ours}${number}` !== id) return undefined
+    return { held, at: times[placeOf(number)] as number }
+  }
+
+  const own = (id: string, { held, at }: { held: Held; at: number }): FoundTask => ({
+    ...{ id, at },
+    content: contentOf(held),
+  })
+
+  async function known(owner: string, id: string): Promise<FoundTask | undefined> {
+    const found = find(owner, id)
+    if (found) return own(id, found)
+    return owner !== '' && IDS.test(id) && !id.startsWith(ours) ? await shared?.find(owner, id) : undefined
+  }
+
+  function newestHere(owner: string): FoundTask[] {
+    const listed: FoundTask[] = []
+    for (let number = next - 1; number >= oldest && listed.length < LISTED; number -= 1) {
+      const id = `${ours}${number}`
+      const found = find(owner, id)
+      if (found) listed.push(own(id, found))
+    }
+    return listed
+  }
+
+  /** Those that a listing shows, newest first. */
+  async function newest(owner: string): Promise<FoundTask[]> {
+    const here = newestHere(owner)
+    const elsewhere = owner === '' ? [] : ((await shared?.newest(owner, LISTED)) ?? [])
+    const others = elsewhere.filter(({ id }) => !id.startsWith(ours))
+    return [...here, ...others].sort((one, other) => other.at - one.at).slice(0, LISTED)
+  }
+
+  const has = async (owner: string | undefined, id: string) =>
+    owner !== undefined && (await known(owner, id)) !== undefined
+
+  return { keep, has, known, newest, size: () => next - oldest }
+}
+
+export type A2aTasks = ReturnType<typeof createA2aTasks>

@@ -1,0 +1,262 @@
+/**
+ * A2A over JSON-RPC at POST /a2a, 1.0 and 0.3 on one route (docs/protocol.md#a2a). A message that names a skill is
+ * answered here from the same payload as over MCP; the rest goes to the official handlers.
+ */
+import type { FastifyInstance } from 'fastify'
+import { adcpError } from '../../adcp/answer.js'
+import { didYouMean } from '../../adcp/issue-words.js'
+import { type Chunk, type Exchange, type FastLane, sendChunks } from '../answer/exchange.js'
+import { type GzipPages, takesGzip } from '../answer/gzip-pages.js'
+import {
+  type BodyReader,
+  INVALID_MESSAGE,
+  INVALID_PARAMS,
+  METHOD_NOT_FOUND,
+  type RpcRequest,
+  rpcError,
+} from '../answer/json-rpc.js'
+import type { AnswerPayload } from '../answer/payload.js'
+import type { Entered, RateLimiter, TurnedAway } from '../door/admission.js'
+import { type Dispatcher, hangUpSignal, type TaskCall } from '../door/dispatcher.js'
+import { type Door, limited, type Overload } from '../door/door.js'
+import type { A2aCold } from './a2a-cold.js'
+import {
+  type A2aRelease,
+  createTimestamps,
+  isProfiled,
+  METHOD_NAMES,
+  methodOf,
+  PROFILE,
+  parameterFault,
+  profileFault,
+  readSkill,
+  type SkillCall,
+  taskResponse,
+} from './a2a-message.js'
+import type { A2aTasks } from './a2a-tasks.js'
+import type { AgentCardDocument } from './agent-card.js'
+
+const JSON_HEADERS = [
+  ...['content-type', 'application/json'],
+  ...['vary', 'A2A-Version, A2A-Extensions, Accept-Encoding'],
+]
+const SSE_HEADERS = [
+  ...['content-type', 'text/event-stream', 'cache-control', 'no-cache'],
+  ...['vary', 'A2A-Version, A2A-Extensions'],
+]
+const PLAIN = { json: JSON_HEADERS, gzip: ['content-encoding', 'gzip', ...JSON_HEADERS], events: SSE_HEADERS }
+const ECHO = ['a2a-extensions', PROFILE]
+/** An answer to a request that activated the profile confirms it (A2A 1.0, "Extensions"). */
+const PROFILED = {
+  json: [...PLAIN.json, ...ECHO],
+  gzip: [...PLAIN.gzip, ...ECHO],
+  events: [...PLAIN.events, ...ECHO],
+}
+const VERSION_NOT_SUPPORTED = -32_009
+const TASK_NOT_FOUND = -32_001
+const PUSH_NOT_SUPPORTED = -32_003
+const UNSUPPORTED_OPERATION = -32_004
+const NO_PUSH =
+  'A2A push notifications are not supported: send push_notification_config in the input of get_signals'
+const CARD_PATHS = ['/.well-known/agent-card.json', '/.well-known/agent.json']
+
+type A2aOptions = {
+  lane: FastLane
+  door: Door
+  dispatcher: Dispatcher
+  cold: A2aCold
+  tasks: A2aTasks
+  card: AgentCardDocument
+  limiter: RateLimiter
+  overload: Overload
+  gzip: GzipPages
+  readBody: BodyReader
+  now: () => number
+}
+
+/**
+ * Whether we speak the version that the header names. The method decides in which version we answer, so a client that
+ * sends the header on one call and not on the next gets the same form.
+ */
+function isSpoken({ raw }: Exchange): boolean {
+  const version = raw.headers['a2a-version']
+  return version === undefined || version === '' || version === '0.3' || version === '1.0'
+}
+
+/** The owner of a caller's tasks; anonymous callers cannot be told apart. */
+function ownerOf(who: Entered): string | undefined {
+  return who.kind === 'caller' && who.caller.role !== 'anonymous' ? who.caller.id : undefined
+}
+
+/** One event of a stream. Line breaks can stand only between the tokens of an echoed context: a space does as well. */
+function asEvent(chunks: readonly Chunk[]): Chunk[] {
+  const lines = chunks.map((chunk) => (typeof chunk === 'string' ? chunk.replaceAll(/[\r\n]+/g, ' ') : chunk))
+  return ['data: ', ...lines, '\n\n']
+}
+
+export function addA2a(app: FastifyInstance, options: A2aOptions): void {
+  const timestampOf = createTimestamps()
+  const { door, dispatcher, cold, tasks, limiter, overload, gzip, readBody, now } = options
+
+  function callOf(
+    { skill, input, rawContext, contextId, comesAgain }: SkillCall,
+    who: Entered,
+    exchange: Exchange,
+  ): TaskCall {
+    return {
+      task: skill,
+      arguments: input,
+      rawContext,
+      contextId,
+      who,
+      transport: 'a2a',
+      comesAgain,
+      requestId: exchange.id,
+      signal: () => hangUpSignal(exchange),
+    }
+  }
+
+  function unknownSkill(call: TaskCall): AnswerPayload {
+    const error = adcpError('INVALID_REQUEST', 'The message names no skill of this agent.', {
+      field: 'skill',
+      suggestion:
+        didYouMean(dispatcher.near(call.task)) ||
+        'Send a data part {"skill": ..., "input": {...}}; the skills are in the agent card.',
+    })
+    return dispatcher.refuse(call, error)
+  }
+
+  function run(call: TaskCall, exchange: Exchange): AnswerPayload | Promise<AnswerPayload> {
+    if (!dispatcher.has(call.task)) {
+      door.refused(exchange, 200, INVALID_PARAMS, 'unknown_skill')
+      return unknownSkill(call)
+    }
+    const payload = dispatcher.run(call)
+    return payload instanceof Promise ? overload.track(payload) : payload
+  }
+
+  function sendMessage(
+    request: RpcRequest,
+    how: { dialect: A2aRelease; isStream: boolean },
+    who: Entered,
+    exchange: Exchange,
+  ): void | Promise<void> {
+    const profiled = isProfiled(exchange, how.dialect)
+    const headers = profiled ? PROFILED : PLAIN
+    const fault = (code: number, message: string, reason?: string) => {
+      door.refused(exchange, 200, code, reason)
+      sendChunks(exchange, 200, headers.json, [rpcError(request.id, code, message)])
+    }
+    const against = profiled ? profileFault(request.params) : undefined
+    if (against !== undefined) return fault(INVALID_PARAMS, against)
+    const read = readSkill(request)
+    if (read.kind === 'malformed') return fault(INVALID_PARAMS, read.reason)
+    if (read.kind === 'continues') {
+      const wait = limiter.take(who.bucket, now())
+      if (wait > 0) return door.turnAway(exchange, limited(wait))
+      return tasks
+        .has(ownerOf(who), read.taskId)
+        .then((has) =>
+          has
+            ? fault(UNSUPPORTED_OPERATION, 'The task is finished: send a message without taskId')
+            : fault(TASK_NOT_FOUND, 'There is no such task'),
+        )
+    }
+    if (read.kind === 'wants_push') {
+      return fault(PUSH_NOT_SUPPORTED, NO_PUSH)
+    }
+    const { skill } = read.call
+    if (profiled && !dispatcher.has(skill)) {
+      const meant = didYouMean(dispatcher.near(skill)) || 'The agent card lists them.'
+      return fault(INVALID_PARAMS, `skill is not the id of a skill of this agent. ${meant}`, 'unknown_skill')
+    }
+    const finish = (payload: AnswerPayload) => {
+      const at = now()
+      const answered = { payload, profiled }
+      const taskId = tasks.keep(ownerOf(who), answered, at)
+      const chunks = taskResponse(request.id, taskId, timestampOf(at), answered, how.dialect)
+      if (how.isStream) return sendChunks(exchange, 200, headers.events, asEvent(chunks))
+      const packed = takesGzip(exchange.raw.headers['accept-encoding']) ? gzip.pack(chunks) : undefined
+      if (packed) return sendChunks(exchange, 200, headers.gzip, packed)
+      return sendChunks(exchange, 200, headers.json, chunks)
+    }
+    const payload = run(callOf(read.call, who, exchange), exchange)
+    return payload instanceof Promise ? payload.then(finish) : finish(payload)
+  }
+
+  async function callCold(
+    { id, message }: RpcRequest,
+    dialect: A2aRelease,
+    who: Entered,
+    exchange: Exchange,
+  ) {
+    const answer = await cold.answer(message, dialect, ownerOf(who))
+    const withId = (response: object) => {
+      const { id: _, ...rest } = response as Record<string, unknown>
+      return `{"id":${id},${JSON.stringify(rest).slice(1)}`
+    }
+    const responses = answer.kind === 'one' ? [answer.response] : answer.responses
+    for (const response of responses)
+      if ('error' in response) door.refused(exchange, 200, (response.error as { code?: unknown }).code)
+    if (answer.kind === 'one') return sendChunks(exchange, 200, JSON_HEADERS, [withId(answer.response)])
+    const events = responses.flatMap((response) => asEvent([withId(response)]))
+    sendChunks(exchange, 200, SSE_HEADERS, events)
+  }
+
+  function serve(who: Entered, exchange: Exchange): void | Promise<void> {
+    const body = readBody(exchange.body)
+    const fault = (status: number, id: string, code: number, reason: string) => {
+      door.refused(exchange, status, code)
+      sendChunks(exchange, status, JSON_HEADERS, [rpcError(id, code, reason)])
+    }
+    if (body.kind === 'broken') return fault(400, 'null', body.code, body.reason)
+    if (body.kind === 'batch') return fault(400, 'null', INVALID_MESSAGE, 'A2A has no batches')
+    const { message } = body
+    if (message.kind === 'invalid') return fault(400, message.id, INVALID_MESSAGE, message.reason)
+    if (message.kind !== 'request') return fault(400, 'null', INVALID_MESSAGE, 'A message must be a request')
+    if (!isSpoken(exchange)) {
+      return fault(
+        200,
+        message.id,
+        VERSION_NOT_SUPPORTED,
+        'This A2A version is not supported; 1.0 and 0.3 are',
+      )
+    }
+    const method = methodOf(message.method)
+    if (method?.kind === 'send') return sendMessage(message, method, who, exchange)
+    const wait = limiter.take(who.bucket, now())
+    if (wait > 0) return door.turnAway(exchange, limited(wait))
+    if (method?.kind === 'push') return fault(200, message.id, PUSH_NOT_SUPPORTED, NO_PUSH)
+    const wrong = parameterFault(message.message.params)
+    if (method && wrong !== undefined) return fault(200, message.id, INVALID_PARAMS, wrong)
+    if (method) return callCold(message, method.dialect, who, exchange)
+    const known = `A2A has no such method; it has ${METHOD_NAMES.join(', ')}`
+    return fault(200, message.id, METHOD_NOT_FOUND, known)
+  }
+
+  function take(exchange: Exchange): void | Promise<void> {
+    const enter = (who: Entered | TurnedAway) =>
+      who.kind === 'turned_away' ? door.turnAway(exchange, who) : serve(who, exchange)
+    const who = door.enter(exchange)
+    return who instanceof Promise ? who.then(enter) : enter(who)
+  }
+
+  options.lane.post(app, '/a2a', take)
+
+  app.route({
+    method: ['GET', 'DELETE'],
+    url: '/a2a',
+    handler: (_request, reply) =>
+      reply
+        .code(405)
+        .header('allow', 'POST')
+        .send({ error: 'Use POST; the agent card is at /.well-known/agent-card.json' }),
+  })
+
+  const card = JSON.stringify(options.card)
+  for (const path of [...CARD_PATHS, ...CARD_PATHS.map((one) => `/a2a${one}`)]) {
+    app.get(path, (_request, reply) =>
+      reply.header('cache-control', 'public, max-age=300').type('application/json').send(card),
+    )
+  }
+}

@@ -1,0 +1,173 @@
+/**
+ * Everything of MCP that is not a tool call: initialize, tools/list, ping, unknown methods. The official server
+ * answers them, one instance a message and nothing kept (docs/protocol.md#mcp: stateless), over a transport in
+ * memory: HTTP is `mcp.ts`'s business. The validator is shared, because making one is most of what a server costs
+ * (docs/decisions.md#serving-from-bytes).
+ *
+ * The tool list shows of a task's schema what a model needs to write arguments, and is short, because a host puts the list of
+ * every server into each prompt. Bounds that only abuse meets are left out; the task checks them all the same.
+ */
+import { InMemoryTransport } from '@modelcontextprotocol/sdk/inMemory.js'
+import { Server } from '@modelcontextprotocol/sdk/server/index.js'
+import {
+  type JSONRPCMessage,
+  JSONRPCMessageSchema,
+  ListToolsRequestSchema,
+  type Tool,
+} from '@modelcontextprotocol/sdk/types.js'
+import { AjvJsonSchemaValidator } from '@modelcontextprotocol/sdk/validation/ajv'
+import { AccountReference } from '../../adcp/caller.js'
+import { isRecord } from '../../adcp/json.js'
+import { BusinessEntity } from '../../adcp/task-schemas.js'
+import type { TSchema } from '../../adcp/type.js'
+import type { Task } from '../../tasks/task.js'
+
+const BOUNDS = new Set([
+  ...['maxLength', 'maxItems', 'minLength', 'uniqueItems', 'minItems'],
+  ...['default', 'additionalProperties'],
+])
+const LONGEST_PATTERN = 30
+/** Members of every request that do not concern a model: listed, so that no client drops them, and not explained. */
+const ENVELOPE: Readonly<Record<string, object>> = {
+  adcp_version: { type: 'string' },
+  adcp_major_version: { type: 'integer' },
+  context: { type: 'object' },
+  context_id: { type: 'string' },
+  ext: { type: 'object' },
+}
+
+/** What a sentence says better than its schema, by the schema's text. */
+const SENTENCES = new Map<string, object>([
+  [
+    JSON.stringify(AccountReference),
+    {
+      type: 'object',
+      description: 'Yours: {account_id} as in list_accounts, or {brand: {domain}, operator}.',
+    },
+  ],
+  [
+    JSON.stringify(BusinessEntity),
+    {
+      type: 'object',
+      description: 'Who pays: legal_name, vat_id ...',
+    },
+  ],
+])
+
+/** `anyOf` constants as one `enum`. */
+function enumOf(branches: unknown): unknown[] | undefined {
+  if (!Array.isArray(branches)) return undefined
+  const constants = branches.map((branch) => (isRecord(branch) ? branch.const : undefined))
+  return constants.every((constant) => typeof constant === 'string') ? constants : undefined
+}
+
+/** `anyOf` a type and null as one list of types. */
+function nullable(branches: unknown): unknown[] | undefined {
+  if (!Array.isArray(branches) || branches.length !== 2) return undefined
+  const types = branches.map((branch) => (isRecord(branch) ? branch.type : undefined))
+  return types[0] === 'string' && types[1] === 'null' ? types : undefined
+}
+
+function shortProperties(properties: Record<string, unknown>): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(properties).map(([name, schema]) => {
+      const { deprecated, type } = schema as { deprecated?: boolean; type?: unknown }
+      return [name, deprecated ? { type, deprecated } : short(schema)]
+    }),
+  )
+}
+
+function short(schema: unknown): unknown {
+  if (Array.isArray(schema)) return schema.map(short)
+  if (!isRecord(schema)) return schema
+  const sentence = SENTENCES.get(JSON.stringify(schema))
+  if (sentence) return sentence
+  const { anyOf, ...rest } = schema
+  const values = enumOf(anyOf)
+  const types = nullable(anyOf)
+  const found: Record<string, unknown> = values
+    ? { type: 'string', enum: values }
+    : types
+      ? { type: types }
+      : {}
+  for (const [name, value] of Object.entries(values || types ? rest : schema)) {
+    if (
+      BOUNDS.has(name) ||
+      (name === 'type' && 'const' in schema) ||
+      (name === 'pattern' && String(value).length > LONGEST_PATTERN)
+    )
+      continue
+    if (name === 'properties' && isRecord(value)) {
+      if (Object.keys(value).length > 0) found.properties = shortProperties(value)
+    } else found[name] = name === 'items' || name === 'anyOf' ? short(value) : value
+  }
+  return found
+}
+
+type ToolSchema = { type: 'object'; properties: Record<string, object>; required?: string[] }
+
+/** The schema of a tool's arguments or results. */
+function toolSchema(schema: TSchema): ToolSchema {
+  // A TypeBox schema is JSON Schema with symbols beside it, which do not serialise.
+  const plain = short(JSON.parse(JSON.stringify(schema))) as ToolSchema
+  const known = Object.fromEntries(
+    Object.entries(ENVELOPE).filter(([name]) => plain.properties?.[name] !== undefined),
+  )
+  return { ...plain, properties: { ...plain.properties, ...known } }
+}
+
+const jsonSchemaValidator = new AjvJsonSchemaValidator()
+
+const INSTRUCTIONS =
+  'Tributary offers the signals of many signals agents as one feed: each signal once, with every verified way to buy ' +
+  'it. Start with get_adcp_capabilities. Read the feed with get_signals and discovery_mode "wholesale".'
+
+type McpColdOptions = {
+  tasks: readonly Task[]
+  version: string
+}
+
+function toolsOf({ name, aliases = [], title, description, request, response, ...task }: Task): Tool[] {
+  const { mutating, destructive = false } = task
+  const about = {
+    title,
+    description,
+    inputSchema: toolSchema(request),
+    ...(response && { outputSchema: toolSchema(response) }),
+    // A repeated idempotency_key has no second effect, so every call may be repeated unchanged.
+    annotations: {
+      ...{ readOnlyHint: !mutating, destructiveHint: destructive },
+      ...{ idempotentHint: true, openWorldHint: false },
+    },
+  }
+  return [name, ...aliases].map((tool) => ({ name: tool, ...about }))
+}
+
+export function createMcpCold({ tasks, version }: McpColdOptions) {
+  const tools = tasks.flatMap(toolsOf)
+
+  /** The answer to one request; undefined when its params are none of MCP's. */
+  async function answer(message: Record<string, unknown>): Promise<JSONRPCMessage | undefined> {
+    const request = JSONRPCMessageSchema.safeParse(message)
+    if (!request.success) return undefined
+    const server = new Server(
+      { name: 'tributary', title: 'Tributary', version },
+      { capabilities: { tools: {} }, instructions: INSTRUCTIONS, jsonSchemaValidator },
+    )
+    server.setRequestHandler(ListToolsRequestSchema, () => ({ tools }))
+    const [ours, theirs] = InMemoryTransport.createLinkedPair()
+    try {
+      await server.connect(theirs)
+      return await new Promise<JSONRPCMessage>((resolve, reject) => {
+        ours.onmessage = resolve
+        ours.send(request.data).catch(reject)
+      })
+    } finally {
+      await server.close()
+    }
+  }
+
+  return { answer }
+}
+
+export type McpCold = ReturnType<typeof createMcpCold>

@@ -1,0 +1,241 @@
+/**
+ * Blobs as files, one per name. A file is written under another name and then renamed, so that a crash leaves the old file or the new
+ * one. Each part has a checksum (CRC-32, as in gzip), so that a damaged file is ignored and reported. A process with a million signals
+ * has gigabytes to check at its start, and tens of megabytes to sum up after a change: two threads do that, and the thread that serves
+ * only waits for them.
+ */
+import { hash } from 'node:crypto'
+import { link, open, readdir, rename, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { crc32 } from 'node:zlib'
+import { createPool } from '../process/threads.js'
+import type { AddedBlobs } from '../upstreams/rows/storage.js'
+import { makeFolder, syncFolder } from './database/folder.js'
+
+const HERE_BYTES = 2 * 1024 * 1024 // half a millisecond: asking a thread would take as long
+
+const threads = createPool<Uint8Array, number>({
+  code: new URL('./checksum-worker.js', import.meta.url),
+  ...{ size: 2, heapMb: 32, jobMs: 60_000, waitingBytes: Number.POSITIVE_INFINITY },
+})
+
+let summed = 0 // bytes since others were served: of many small parts as of one that is large
+
+/** In portions, between which others are served. */
+async function sumHere(part: Uint8Array): Promise<number> {
+  let sum = 0
+  for (let at = 0; at < part.byteLength; at += HERE_BYTES) {
+    const portion = part.subarray(at, at + HERE_BYTES)
+    if (summed + portion.byteLength > HERE_BYTES) {
+      await nextTurn()
+      summed = 0
+    }
+    sum = crc32(portion, sum)
+    summed += portion.byteLength
+  }
+  return sum
+}
+
+/** Of shared memory in a thread, and where there is none to be had, or the part is small, on this one. */
+export function checksumOf(part: Uint8Array): Promise<number> {
+  const isForThreads = part.byteLength > HERE_BYTES && part.buffer instanceof SharedArrayBuffer
+  return isForThreads ? threads.run('', part, [], part.byteLength).catch(() => sumHere(part)) : sumHere(part)
+}
+
+const MAGIC = Buffer.from('TRBLOB1\n')
+const SUFFIX = '.blob'
+const UNFINISHED = '.tmp'
+const READ_BYTES = 512 * 1024 * 1024 // a single read fails near 2 GiB (docs/decisions.md#memory-and-threads)
+const FIRST_BYTES = 64 * 1024 // a small file is read in one go: a process starts with thousands of parts of some bytes
+const BEFORE_HEADER = MAGIC.byteLength + 8 // its length and checksum
+
+const LONGEST_NAME = 250 // bytes of a file's name before its suffix; file systems refuse more
+const CUT = '+' // does not occur in an escaped name
+
+/** `name`: present when the file's own name does not contain it. */
+type Header = { parts: { length: number; crc32: number }[]; name?: string }
+
+type BlobFilesOptions = {
+  folder: string
+  /** Removes files that interrupted writes have left. Default: no, because another process may be writing. */
+  sweep?: boolean
+  /** Receives each file that exists but is damaged. */
+  onDamage: (name: string, reason: string) => void
+}
+
+type File = Awaited<ReturnType<typeof open>>
+
+async function fill(file: File, into: Uint8Array, position: number): Promise<boolean> {
+  for (let done = 0; done < into.byteLength; ) {
+    const length = Math.min(READ_BYTES, into.byteLength - done)
+    const { bytesRead } = await file.read(into, done, length, position + done)
+    if (bytesRead === 0) return false
+    done += bytesRead
+  }
+  return true
+}
+
+const isLong = (name: string) => encodeURIComponent(name).length > LONGEST_NAME
+
+/** A long name becomes its beginning, for people, and its hash. */
+function fileName(name: string): string {
+  const escaped = encodeURIComponent(name)
+  return isLong(name)
+    ? `${escaped.slice(0, 100)}${CUT}${hash('sha256', name)}${SUFFIX}`
+    : `${escaped}${SUFFIX}`
+}
+
+async function encodeHeader(parts: readonly Uint8Array[], name: string): Promise<Buffer> {
+  const header: Header = { parts: [], ...(isLong(name) && { name }) }
+  for (const part of parts) {
+    header.parts.push({ length: part.byteLength, crc32: await checksumOf(part) })
+  }
+  const json = Buffer.from(JSON.stringify(header))
+  const size = Buffer.alloc(8)
+  size.writeUInt32LE(json.byteLength, 0)
+  size.writeUInt32LE(crc32(json), 4)
+  return Buffer.concat([MAGIC, size, json])
+}
+
+/** What a file begins with; `end` is where its header ends. */
+type Opening = { header: Header; end: number; size: number; first: Buffer }
+
+async function readOpening(file: File): Promise<Opening | undefined> {
+  const { size } = await file.stat()
+  const first = Buffer.alloc(Math.min(size, FIRST_BYTES))
+  if (!(await fill(file, first, 0))) return undefined
+  if (size < BEFORE_HEADER || !first.subarray(0, MAGIC.byteLength).equals(MAGIC)) return undefined
+  const length = first.readUInt32LE(MAGIC.byteLength)
+  const end = BEFORE_HEADER + length
+  if (end > size) return undefined
+  const json = end > first.byteLength ? Buffer.alloc(length) : first.subarray(BEFORE_HEADER, end)
+  if (end > first.byteLength && !(await fill(file, json, BEFORE_HEADER))) return undefined
+  if (crc32(json) !== first.readUInt32LE(MAGIC.byteLength + 4)) return undefined
+  return { header: JSON.parse(json.toString()) as Header, end, size, first }
+}
+
+/**
+ * The parts, in shared memory so that a worker reads them without a copy; or what is wrong with the file. Parts are
+ * checked while others are read.
+ */
+async function readParts(file: File): Promise<Uint8Array[] | string> {
+  const opening = await readOpening(file)
+  if (!opening) return 'its header is damaged'
+  const { header, size, first } = opening
+  let end = opening.end
+  const places = header.parts.map((part) => {
+    const position = end
+    end += part.length
+    return { ...part, position }
+  })
+  if (end > size) return 'it is cut short'
+
+  async function contentOf(position: number, length: number): Promise<Uint8Array | undefined> {
+    const part = new Uint8Array(new SharedArrayBuffer(length))
+    if (position + length > first.byteLength) return (await fill(file, part, position)) ? part : undefined
+    part.set(first.subarray(position, position + length))
+    return part
+  }
+
+  const parts = await Promise.all(
+    places.map(async ({ length, position, crc32: expected }) => {
+      const part = await contentOf(position, length)
+      return part && (await checksumOf(part)) === expected ? part : undefined
+    }),
+  )
+  const whole = parts.filter((part) => part !== undefined)
+  return whole.length === parts.length ? whole : 'a checksum does not match'
+}
+
+async function removeUnfinished(folder: string): Promise<void> {
+  const files = (await readdir(folder)).filter((file) => file.endsWith(UNFINISHED))
+  for (const file of files) await rm(join(folder, file), { force: true })
+}
+
+/** Blobs under `folder`, which is created if it is missing. Throws when it cannot be created. */
+export async function openBlobFiles({ folder, sweep, onDamage }: BlobFilesOptions): Promise<AddedBlobs> {
+  await makeFolder(folder)
+  if (sweep) await removeUnfinished(folder)
+  const pathOf = (name: string) => join(folder, fileName(name))
+  let writes = 0
+
+  async function read(name: string): Promise<Uint8Array[] | undefined> {
+    let file: File
+    try {
+      file = await open(pathOf(name), 'r')
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+      throw error
+    }
+    try {
+      const parts = await readParts(file)
+      if (typeof parts !== 'string') return parts
+      onDamage(name, parts)
+      return undefined
+    } finally {
+      await file.close()
+    }
+  }
+
+  /** Writes a temporary file; `place` then moves it to its final name. */
+  async function written(
+    name: string,
+    parts: readonly Uint8Array[],
+    place: (beside: string, path: string) => Promise<void>,
+  ): Promise<void> {
+    const path = pathOf(name)
+    const beside = join(folder, `${process.pid}.${++writes}${UNFINISHED}`)
+    try {
+      const file = await open(beside, 'w')
+      try {
+        await file.writev([await encodeHeader(parts, name)])
+        for (const part of parts) await file.writeFile(part)
+        await file.sync()
+      } finally {
+        await file.close()
+      }
+      await place(beside, path)
+    } catch (error) {
+      await rm(beside, { force: true })
+      throw error
+    }
+    await syncFolder(folder)
+  }
+
+  /** The system makes a link only if the name is free, in one atomic step. */
+  async function placeNew(beside: string, path: string): Promise<void> {
+    await link(beside, path).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== 'EEXIST') throw error
+    })
+    await rm(beside)
+  }
+
+  /** Undefined for a damaged file whose own name does not contain the blob's name. */
+  async function nameOf(file: string): Promise<string | undefined> {
+    if (!file.includes(CUT)) return decodeURIComponent(file.slice(0, -SUFFIX.length))
+    const opened = await open(join(folder, file), 'r')
+    try {
+      return (await readOpening(opened))?.header.name
+    } finally {
+      await opened.close()
+    }
+  }
+
+  async function list(prefix: string): Promise<string[]> {
+    const files = (await readdir(folder)).filter((file) => file.endsWith(SUFFIX))
+    const names = await Promise.all(files.map(nameOf))
+    return names.flatMap((name) => (name?.startsWith(prefix) ? [name] : [])).sort()
+  }
+
+  return {
+    read,
+    write: (name, parts) => written(name, parts, rename),
+    add: (name, parts) => written(name, parts, placeNew),
+    async remove(name) {
+      await rm(pathOf(name), { force: true })
+      await syncFolder(folder)
+    },
+    list,
+  }
+}

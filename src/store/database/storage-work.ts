@@ -1,0 +1,163 @@
+/**
+ * Units of work on the storage. A storage that cannot serve now (disk full, read-only, database gone) is distinguished from a bug:
+ * callers get the first as SERVICE_UNAVAILABLE with `retry_after`; the second stays an exception. Units that arrive while others are
+ * written are done together, with one statement and one commit for all of them, because a commit waits for the disk and a statement
+ * is a round trip to the database.
+ */
+import pLimit from 'p-limit'
+
+/**
+ * The storage could not serve. A unit of work was stored completely or not at all; when the answer was lost, it is
+ * unknown which.
+ */
+export class StorageUnavailable extends Error {
+  override readonly name = 'StorageUnavailable'
+}
+
+/** SQLite's primary result codes: full, read-only, I/O, locked by another process, cannot open. */
+const SQLITE_CODES = /^SQLITE_(FULL|READONLY|IOERR|BUSY|LOCKED|CANTOPEN|NOLFS)/
+
+/**
+ * PostgreSQL's classes 08 (connection), 53 (resources, disk full among them), 57P and 57014 (operator intervention, statement timeout), 58 (system
+ * error), 25006 (read-only: a standby, or a primary out of space), 25P03 (a transaction in which this process was silent for
+ * too long), 55P03 (lock not available).
+ */
+const POSTGRES_CODES = /^(08|53|57P|57014|58|25006|25P03|55P03)/
+
+const LOCK_NOT_AVAILABLE = '55P03'
+
+const SOCKET_CODES = /^(ECONN|ENOTFOUND|EAI_|ETIMEDOUT|EPIPE|EHOSTUNREACH|ENETUNREACH|ENOENT)/
+
+/** Errors of the folder: full, read-only, not ours, out of files, broken. */
+const FILE_CODES = /^(ENOSPC|EDQUOT|EROFS|EACCES|EPERM|EMFILE|ENFILE|EIO)$/
+
+/** pg gives these errors without a code. */
+const POSTGRES_MESSAGES =
+  /^(Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error|Query read timeout)/
+
+/** Whether the storage itself failed, so that any other work would fail, too. */
+function isUnavailable(error: unknown): error is Error {
+  if (!(error instanceof Error)) return false
+  if (error instanceof StorageUnavailable) return true
+  const { code } = error as { code?: unknown }
+  if (typeof code === 'string') {
+    return [SQLITE_CODES, POSTGRES_CODES, SOCKET_CODES, FILE_CODES].some((codes) => codes.test(code))
+  }
+  return POSTGRES_MESSAGES.test(error.message)
+}
+
+/** Whether the work waited too long for another transaction's lock: other work is not affected. */
+function isHeldUp(error: unknown): boolean {
+  return error instanceof Error && (error as { code?: unknown }).code === LOCK_NOT_AVAILABLE
+}
+
+/** Runs `work`; a failure of the storage itself is thrown as `StorageUnavailable`. */
+export async function storageWork<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    if (!isUnavailable(error) || error instanceof StorageUnavailable) throw error
+    throw new StorageUnavailable(`the storage cannot serve just now: ${error.message}`, { cause: error })
+  }
+}
+
+type Methods = Record<string, (...args: never[]) => Promise<unknown>>
+type Work = <T>(work: () => Promise<T>) => Promise<T>
+
+function methodsThrough<T extends Methods>(run: Work, methods: T): T {
+  const wrapped = Object.entries(methods).map(([name, method]) => [
+    name,
+    (...args: never[]) => run(() => method(...args)),
+  ])
+  return Object.fromEntries(wrapped) as T
+}
+
+/** The same methods, each run as one unit of storage work. */
+export function storageMethods<T extends Methods>(methods: T): T {
+  return methodsThrough(storageWork, methods)
+}
+
+/** Storage work that remembers how its last run ended. */
+export function watchedStorage() {
+  let problem: string | undefined
+
+  async function work<T>(run: () => Promise<T>): Promise<T> {
+    try {
+      const result = await storageWork(run)
+      problem = undefined
+      return result
+    } catch (error) {
+      if (error instanceof StorageUnavailable) problem = error.message
+      throw error
+    }
+  }
+
+  return {
+    work,
+    methods: <T extends Methods>(methods: T): T => methodsThrough(work, methods),
+    /** Why the storage could not serve; undefined after it has served again. */
+    problem: () => problem,
+  }
+}
+
+const MOST_TOGETHER = 128 // bounds how long one step waits for the others, and how long their statements get
+const MOST_ALONE = 4 // each needs its own connection
+
+type LotsOptions<W> = {
+  /** Resolves when the next lot may begin; what arrives until then is part of it. Default: at once. */
+  next?(): Promise<unknown>
+  /** How many it counts for, when it is larger than others. Default: one. */
+  weight?(what: W): number
+}
+
+type Waiting<W, R> = { what: W; resolve(result: R): void; reject(error: unknown): void }
+
+/**
+ * `write` gives one result for each member of a lot, in their order. A member that cannot be written does not fail the
+ * others of its lot, and one that waits for another process delays only its own lot.
+ */
+export function createLots<W, R>(
+  write: (lot: readonly W[]) => Promise<readonly R[]>,
+  { next, weight = () => 1 }: LotsOptions<W> = {},
+): (what: W) => Promise<R> {
+  const waiting: Waiting<W, R>[] = []
+  const alone = pLimit(MOST_ALONE)
+  let isWriting = false
+
+  async function writeLot(lot: readonly Waiting<W, R>[]): Promise<void> {
+    try {
+      const results = await write(lot.map(({ what }) => what))
+      for (const [index, { resolve }] of lot.entries()) resolve(results[index] as R)
+    } catch (error) {
+      const isOfAll = lot.length === 1 || (isUnavailable(error) && !isHeldUp(error))
+      if (isOfAll) for (const { reject } of lot) reject(error)
+      else for (const one of lot) void alone(() => writeLot([one]))
+    }
+  }
+
+  /** The first of those that wait, and what fits in a lot with it. */
+  function taken(): Waiting<W, R>[] {
+    let [count, sum] = [0, 0]
+    for (const { what } of waiting) {
+      sum += weight(what)
+      if (count > 0 && sum > MOST_TOGETHER) break
+      count += 1
+    }
+    return waiting.splice(0, count)
+  }
+
+  async function drain(): Promise<void> {
+    isWriting = true
+    while (waiting.length > 0) {
+      if (next) await next()
+      await writeLot(taken())
+    }
+    isWriting = false
+  }
+
+  return (what) =>
+    new Promise((resolve, reject) => {
+      waiting.push({ what, resolve, reject })
+      if (!isWriting) void drain()
+    })
+}

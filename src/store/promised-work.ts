@@ -1,0 +1,230 @@
+/**
+ * Work that is promised to a caller, such as a call that changes something at an upstream. What will be done is stored before it
+ * begins, a call with the derived key under which it is sent, and its outcome is stored before anybody hears of it, so that each
+ * happens once. Each of the two steps is stored completely or not at all. Steps that arrive together share statements and one
+ * commit, because a commit waits for the disk and a statement is a round trip to the database.
+ */
+import { hash } from 'node:crypto'
+import type { Destination } from '../adcp/signal.js'
+import { createLots } from './database/storage-work.js'
+import type { Added, Held, Hold, Job, JobEnd, Jobs, NewJob } from './jobs.js'
+import type { Accounts, Subscriptions } from './records/accounts.js'
+import type { FoundRows } from './records/found.js'
+import type { Audit, SignalChanges } from './records/history.js'
+import type { Binding, Idempotency, KeyedAnswer, KeyedRequest } from './records/idempotency.js'
+import type { Ledger, NewEntry, Settlement } from './records/ledger.js'
+import type { NewTask, Tasks } from './records/tasks.js'
+import type { OpenJobs, Work } from './records/work.js'
+
+export type Repositories = {
+  idempotency: Idempotency
+  jobs: Jobs
+  openJobs: OpenJobs
+  ledger: Ledger
+  tasks: Tasks
+  accounts: Accounts
+  subscriptions: Subscriptions
+  found: FoundRows
+  audit: Audit
+  signalChanges: SignalChanges
+  work: Work
+}
+
+type CallState =
+  | 'open' // sent or about to be sent; its outcome is not known
+  | 'answered'
+  | 'refused' // the upstream refused it for good, or it can never be sent
+  | 'superseded' // a later, opposite request replaced it before it was answered
+  | 'abandoned' // its effect is unknown, and sending it again could cause it twice
+
+export type NewCall = {
+  id: string
+  caller: string
+  /** The caller's idempotency key. */
+  key: string
+  task: 'activate_signal' | 'report_usage'
+  /** Canonical url. */
+  agentUrl: string
+  /** The idempotency key that the upstream sees. */
+  upstreamKey: string
+  /** The upstream's segment that the call changes; absent when calls do not affect each other. */
+  segment?: string
+  /** How the upstream sees the caller: by a credential of the caller's own, or by the one that callers share. */
+  seenAs: 'own' | 'shared'
+  /** The caller's account reference, canonical JSON. */
+  account?: string
+  args: Record<string, unknown>
+  /** Which rows of the caller's request the call carries (report_usage). */
+  rows: readonly number[]
+  /** The name of the segment, for finding it at agents that only answer questions. */
+  name?: string
+  /** Destinations that stay on, because other callers have them on. */
+  kept?: readonly Destination[]
+}
+
+const DATA = [
+  'task',
+  'agentUrl',
+  'upstreamKey',
+  'segment',
+  'seenAs',
+  'account',
+  'args',
+  'rows',
+  'name',
+  'kept',
+] as const
+
+/** The members of a call that only the job's data holds. */
+type CallData = Pick<NewCall, (typeof DATA)[number]>
+
+export type Call = NewCall &
+  Pick<Job, 'seq' | 'attempts' | 'createdAt'> & {
+    state: CallState
+    answer?: unknown
+    /** Absent for a call that is only read. */
+    held?: Held
+  }
+
+/** The shared target of calls on one segment, when the upstream cannot tell their callers apart. */
+export function callTarget({ agentUrl, segment, seenAs, caller }: NewCall): string | undefined {
+  if (segment === undefined) return undefined
+  const seen = seenAs === 'own' ? caller : ''
+  return hash('sha256', JSON.stringify([agentUrl, seen, segment]), 'base64url')
+}
+
+/** The job that carries the call out. */
+export function callJob(call: NewCall): NewJob {
+  const { id, caller, key, agentUrl } = call
+  const target = callTarget(call)
+  const side = call.args.action === 'deactivate' ? 'off' : 'on'
+  const data = Object.fromEntries(
+    DATA.flatMap((name) => (call[name] === undefined ? [] : [[name, call[name]]])),
+  )
+  return {
+    id,
+    kind: 'call',
+    lane: agentUrl,
+    caller,
+    key,
+    data,
+    ...(target !== undefined && { target, side }),
+  }
+}
+
+/** The call that a job carries out. */
+export function readCall(job: Job | Held): Call {
+  const { id, caller, key, seq, attempts, createdAt, answer } = job
+  return {
+    ...{ id, caller, key, seq, attempts, createdAt },
+    ...(job.data as CallData),
+    state: job.state as CallState,
+    ...(answer !== undefined && { answer }),
+    ...('owner' in job && { held: job }),
+  }
+}
+
+/** A ledger entry; the job with its id gives it its number in the sequence. */
+export type EntryOfJob = Omit<NewEntry, 'seq'>
+
+type Undertaking = {
+  /** The request that is bound to its key together with the jobs; if the key is taken, nothing is written. */
+  request: KeyedRequest
+  jobs: readonly NewJob[]
+  hold: Hold
+  entries: readonly EntryOfJob[]
+}
+
+/** `fresh`: the key was free, and the jobs are stored. */
+type Undertaken = { kind: 'fresh'; jobs: Added[] } | Exclude<Binding, { kind: 'fresh' }>
+
+export type Ending = JobEnd & {
+  /** The new state of the job's ledger entry. */
+  settlement?: Settlement
+  /** The answer for repetitions of its request. */
+  kept?: unknown
+  /** Nothing was done under the key of its request, so the key becomes free again. */
+  frees?: boolean
+  /** Tasks that continue after the call. */
+  tasks?: readonly NewTask[]
+  jobs?: readonly NewJob[]
+  /**
+   * Further jobs, computed in the transaction that stores the ending: until it commits, nobody can store another job
+   * for the same target.
+   */
+  decide?: (repositories: Repositories) => Promise<Decided>
+}
+
+export type Decided = { jobs: readonly NewJob[]; entries: readonly EntryOfJob[] }
+
+export type Steps = {
+  undertake(undertaking: Undertaking): Promise<Undertaken>
+  /** False when the job had ended, or another process holds it: then nothing was written. */
+  conclude(ending: Ending): Promise<boolean>
+}
+
+function numbered(entries: readonly EntryOfJob[], added: readonly Added[]): NewEntry[] {
+  const seqs = new Map(added.map(({ job }) => [job.id, job.seq]))
+  return entries.map((entry) => ({ ...entry, seq: seqs.get(entry.id) ?? 0 }))
+}
+
+/** Stores the further jobs. */
+export async function addDecided(
+  { jobs, ledger }: Repositories,
+  { jobs: more, entries }: Decided,
+): Promise<void> {
+  const added = await jobs.addAll(more.map((job) => ({ job })))
+  await ledger.recordAll(numbered(entries, added))
+}
+
+async function endAll(repositories: Repositories, endings: readonly Ending[]): Promise<boolean[]> {
+  const { jobs, ledger, idempotency, tasks } = repositories
+  const decided = endings.flatMap(({ decide, held }) => (decide && held.target ? [held.target] : []))
+  await jobs.inTurn([...new Set(decided)])
+  const ended = await jobs.endAll(endings)
+  const first = endings.filter((_, index) => ended[index])
+  const settlements = first.flatMap(({ held, settlement }) =>
+    settlement ? [[held.id, settlement] as const] : [],
+  )
+  const answers = first.flatMap(({ held: { caller, key }, kept }): KeyedAnswer[] =>
+    kept === undefined ? [] : [{ caller, key, answer: kept }],
+  )
+  await ledger.settleAll(new Map(settlements))
+  await idempotency.answerAll(answers)
+  for (const { held, frees } of first) if (frees) await idempotency.release(held.caller, held.key)
+  for (const task of first.flatMap((one) => one.tasks ?? [])) await tasks.create(task)
+  await jobs.addAll(first.flatMap((one) => (one.jobs ?? []).map((job) => ({ job }))))
+  // One after the other, so that each sees the decisions of those before it.
+  for (const { decide } of first) if (decide) await addDecided(repositories, await decide(repositories))
+  return ended
+}
+
+async function undertakeAll(
+  repositories: Repositories,
+  undertakings: readonly Undertaking[],
+): Promise<Undertaken[]> {
+  const { jobs, ledger, idempotency } = repositories
+  const bindings = await idempotency.bindAll(undertakings.map(({ request }) => request))
+  const fresh = undertakings.filter((_, index) => bindings[index]?.kind === 'fresh')
+  const added = await jobs.addAll(fresh.flatMap((one) => one.jobs.map((job) => ({ job, hold: one.hold }))))
+  const entries = fresh.flatMap((one) => one.entries)
+  await ledger.recordAll(numbered(entries, added))
+  let at = 0
+  return undertakings.map(({ jobs: { length } }, index) => {
+    const binding = bindings[index] as Binding
+    if (binding.kind !== 'fresh') return binding
+    at += length
+    return { kind: 'fresh', jobs: added.slice(at - length, at) }
+  })
+}
+
+/** `transact`: runs all of the work it is given, or nothing of it. */
+export function createSteps(
+  transact: <T>(work: (repositories: Repositories) => Promise<T>) => Promise<T>,
+): Steps {
+  return {
+    undertake: createLots((lot) => transact((repositories) => undertakeAll(repositories, lot))),
+    // Two batches, because endings wait for other locks than beginnings.
+    conclude: createLots((lot) => transact((repositories) => endAll(repositories, lot))),
+  }
+}

@@ -1,0 +1,248 @@
+/**
+ * An agent over A2A's JSON-RPC binding, 1.0 and 0.3 (docs/protocol.md#a2a): a skill in a data part out, the last data part of
+ * the task's artifact back. Its card says where to post and in which version. The card is public and untrusted: credentials go
+ * to the url it names only when that is on the site we were configured with.
+ */
+import { randomUUID } from 'node:crypto'
+import { isRecord, tryParseJson } from '../../adcp/json.js'
+import { pause, systemClock } from '../../net/clock.js'
+import { type Send, sameSite } from '../../net/send.js'
+import {
+  type Agent,
+  type AgentOptions,
+  type AgentOutcome,
+  type Arguments,
+  authHeaders,
+  type Budget,
+  type CallFailure,
+  callFailed,
+  isRead,
+  remaining,
+} from './agent.js'
+import { createRpc, errorOfRpc, networkFailure, type RpcOutcome, statusFailure } from './rpc.js'
+
+const MAX_CARD_BYTES = 1024 * 1024
+const PATHS = ['.well-known/agent.json', '.well-known/agent-card.json']
+
+type A2aVersion = '1.0' | '0.3'
+
+/** Where to post, best version first; never empty. */
+type CardEndpoints = readonly { url: string; version: A2aVersion }[]
+
+/** `skills`: as they came. */
+type Card = { kind: 'card'; endpoints: CardEndpoints; skills: unknown }
+
+type CardOutcome = Card | { kind: 'none' } | CallFailure
+
+/** Beside the agent url first, at the root of its host last. */
+function cardUrls(url: string): string[] {
+  const { origin, pathname } = new URL(url)
+  if (pathname.endsWith('.json')) return [url]
+  const base = `${origin}${pathname.replace(/\/+$/, '')}`
+  const bases = base === origin ? [origin] : [base, origin]
+  return bases.flatMap((each) => PATHS.map((path) => `${each}/${path}`))
+}
+
+function versionOf(text: unknown): A2aVersion | undefined {
+  if (typeof text !== 'string') return undefined
+  if (text.startsWith('1.')) return '1.0'
+  return text.startsWith('0.') ? '0.3' : undefined
+}
+
+/** The url a card names, or ours where the card names another site (an address behind its proxy, or a trap). */
+function postUrl(named: unknown, agentUrl: string): string {
+  if (typeof named !== 'string' || !URL.canParse(named, agentUrl)) return agentUrl
+  const url = new URL(named, agentUrl)
+  return sameSite(url, new URL(agentUrl)) ? url.href : agentUrl
+}
+
+/** Undefined when the object is no card: any JSON may stand at a well-known path. */
+export function readCard(card: unknown, agentUrl: string): CardEndpoints | undefined {
+  if (!isRecord(card) || typeof card.name !== 'string') return undefined
+  const interfaces = Array.isArray(card.supportedInterfaces) ? card.supportedInterfaces.filter(isRecord) : []
+  const listed = interfaces.flatMap((each) => {
+    const version = versionOf(each.protocolVersion)
+    return version && each.protocolBinding === 'JSONRPC'
+      ? [{ url: postUrl(each.url, agentUrl), version }]
+      : []
+  })
+  const top = versionOf(card.protocolVersion) ?? '0.3'
+  const whole = typeof card.url === 'string' ? [{ url: postUrl(card.url, agentUrl), version: top }] : []
+  const all = [...listed, ...whole].sort((a, b) => b.version.localeCompare(a.version))
+  return all.length > 0 ? all : undefined
+}
+
+/** `none` only when every place answered that it has no card; a failure says that this is not known. */
+export async function findCard(send: Send, agentUrl: string, budget: Budget): Promise<CardOutcome> {
+  const startedAt = Date.now()
+  let failure: CallFailure | undefined
+  for (const url of cardUrls(agentUrl)) {
+    const reply = await send({
+      url,
+      headers: { accept: 'application/json' },
+      timeoutMs: remaining(budget, startedAt, Date.now()).timeoutMs,
+      maxBytes: MAX_CARD_BYTES,
+      redirects: 'same-site',
+      ...(budget.signal && { signal: budget.signal }),
+    })
+    if (reply.kind === 'failed') {
+      if (reply.reason === 'too_large' || reply.reason === 'bad_redirect') continue
+      return networkFailure(reply)
+    }
+    const card = reply.status === 200 ? tryParseJson(reply.body) : undefined
+    const endpoints = readCard(card, agentUrl)
+    if (endpoints) return { kind: 'card', endpoints, skills: isRecord(card) ? card.skills : undefined }
+    failure ??= statusFailure(reply)
+  }
+  return failure
+    ? callFailed(failure.reason, `agent card: ${failure.message}`, failure.retryAfterMs)
+    : { kind: 'none' }
+}
+
+const POLL_MS = 500 // an agent that works on a task is asked twice a second
+const MAX_MISSES = 3 // polls in a row that fail
+const VERSION_NOT_SUPPORTED = -32009
+const METHOD_NOT_FOUND = -32601
+
+type Dialect = {
+  headers: Record<string, string>
+  send: string
+  get: string
+  message(task: string, args: Arguments): Record<string, unknown>
+}
+
+// Both names for the arguments: agents read one or the other (docs/protocol.md#a2a).
+const DIALECTS: Record<A2aVersion, Dialect> = {
+  '1.0': {
+    headers: { 'a2a-version': '1.0' },
+    send: 'SendMessage',
+    get: 'GetTask',
+    message: (skill, input) => ({
+      message: {
+        messageId: randomUUID(),
+        role: 'ROLE_USER',
+        parts: [{ data: { skill, input, parameters: input } }],
+      },
+    }),
+  },
+  '0.3': {
+    headers: {},
+    send: 'message/send',
+    get: 'tasks/get',
+    message: (skill, input) => ({
+      message: {
+        kind: 'message',
+        messageId: randomUUID(),
+        role: 'user',
+        parts: [{ kind: 'data', data: { skill, input, parameters: input } }],
+      },
+      configuration: { blocking: true },
+    }),
+  },
+}
+
+/** The agent does not speak the version that its card, or we, supposed. */
+function isWrongVersion(outcome: RpcOutcome): boolean {
+  return (
+    outcome.kind === 'rpc_error' &&
+    (outcome.code === VERSION_NOT_SUPPORTED || outcome.code === METHOD_NOT_FOUND)
+  )
+}
+
+function pendingTask(outcome: RpcOutcome): string | undefined {
+  return outcome.kind === 'answer' ? outcome.pending : undefined
+}
+
+/** The question failed, which says nothing about the task: the agent still works on it. */
+function isMiss(outcome: RpcOutcome): boolean {
+  return outcome.kind === 'failed' && (outcome.reason === 'unreachable' || outcome.reason === 'server_error')
+}
+
+/** `card`: as found by a probe; without it the card is looked for at the first call. */
+export function createA2aAgent({ send, url, auth, bounds, card }: AgentOptions & { card?: Card }): Agent {
+  const rpc = createRpc(send)
+  const credentials = authHeaders(auth)
+  let known = card
+
+  async function discover(budget: Budget): Promise<Card | CallFailure> {
+    if (known) return known
+    const found = await findCard(send, url, budget)
+    if (found.kind === 'none') return callFailed('not_an_agent', 'no agent card was found')
+    if (found.kind === 'card') known = found
+    return found
+  }
+
+  async function finished(
+    first: RpcOutcome,
+    endpoint: CardEndpoints[number],
+    budget: Budget,
+    startedAt: number,
+  ): Promise<RpcOutcome> {
+    const dialect = DIALECTS[endpoint.version]
+    const asked = { url: endpoint.url, headers: { ...credentials, ...dialect.headers }, method: dialect.get }
+    let outcome = first
+    let misses = 0
+    for (let id = pendingTask(outcome); id; id = pendingTask(outcome)) {
+      if (Date.now() - startedAt + POLL_MS >= budget.timeoutMs) {
+        return callFailed('timeout', 'the agent was still working when the time was up')
+      }
+      await pause(systemClock, POLL_MS, budget.signal) // an abort ends the question below
+      const polled = await rpc({
+        ...asked,
+        params: { id },
+        as: 'a2a',
+        ...(bounds && { bounds: bounds() }),
+        budget: remaining(budget, startedAt, Date.now()),
+      })
+      // The agent accepted the message: one that does not report on the task has not refused it.
+      if (isWrongVersion(polled))
+        return callFailed('protocol_error', 'the agent tells nothing about its task')
+      misses = isMiss(polled) ? misses + 1 : 0
+      if (misses === 0 || misses === MAX_MISSES) outcome = polled
+    }
+    return outcome
+  }
+
+  async function call(task: string, args: Arguments, budget: Budget): Promise<AgentOutcome> {
+    const startedAt = Date.now()
+    const discovered = await discover(budget)
+    if (discovered.kind === 'failed') return discovered
+    let outcome: RpcOutcome = callFailed('not_an_agent', 'the agent card names no endpoint')
+    // A reading of the capabilities comes before any change, so the first endpoint is one that has answered.
+    const tried = isRead(task) ? discovered.endpoints : discovered.endpoints.slice(0, 1)
+    for (const endpoint of tried) {
+      const dialect = DIALECTS[endpoint.version]
+      const first = await rpc({
+        url: endpoint.url,
+        headers: { ...credentials, ...dialect.headers },
+        method: dialect.send,
+        params: dialect.message(task, args),
+        as: 'a2a',
+        ...(bounds && { bounds: bounds() }),
+        budget: remaining(budget, startedAt, Date.now()),
+      })
+      outcome = first
+      if (isWrongVersion(first)) continue
+      const others = discovered.endpoints.filter((each) => each !== endpoint)
+      known = { ...discovered, endpoints: [endpoint, ...others] }
+      outcome = await finished(first, endpoint, budget, startedAt)
+      break
+    }
+    if (outcome.kind === 'answer') return outcome.outcome
+    if (outcome.kind === 'rpc_error') {
+      return { kind: 'error', error: errorOfRpc(outcome.code, outcome.message) }
+    }
+    return outcome.kind === 'failed'
+      ? outcome
+      : callFailed('protocol_error', 'a value where an answer was asked')
+  }
+
+  return {
+    protocol: 'a2a',
+    call,
+    async tools(budget) {
+      const discovered = await discover(budget)
+      return discovered.kind === 'card' ? discovered.skills : undefined
+    },
+  }
+}

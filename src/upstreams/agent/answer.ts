@@ -1,0 +1,300 @@
+/**
+ * From the bytes of a transport's messages to an AdCP answer or error: the JSON-RPC response to one request, and in it the
+ * payload, in every shape that agents were seen to use (docs/protocol.md#envelope, #mcp, #how-agents-differ). It may be carried
+ * by an MCP tool result, an A2A task or an A2A message, and fail by `adcp_error`, by `errors[]` with a failed status, or as
+ * plain text. Its rows are read. Pure, so any thread can do it.
+ */
+import { boundedText, isRecord } from '../../adcp/json.js'
+import { NO_ROWS, type ReadRows, type RowBounds, readRows } from '../rows/read-rows.js'
+import { isCut, type Skimmed, skim } from '../rows/skim.js'
+import { type AgentError, type AgentOutcome, callFailed, type Payload } from './agent.js'
+
+const MAX_MESSAGE = 500
+const MAX_CODE = 64
+const MAX_DETAILS = 8_192 // characters of JSON
+const MAX_RETRY_AFTER_S = 24 * 60 * 60
+const FAILED = new Set(['failed', 'rejected', 'canceled', 'auth-required', 'input-required'])
+const RECOVERIES = ['correctable', 'transient', 'terminal'] as const
+
+/**
+ * What a transport's envelope holds: the payload or a text, and whether the envelope reports a failure. `rows`: of a
+ * payload that came as text, after its array of signals was cut out.
+ */
+type UnwrappedAnswer = {
+  payload?: Payload
+  rows?: readonly Uint8Array[]
+  text?: string
+  failed: boolean
+}
+
+/** Frameworks wrap a function's result under a key of theirs: `result`, or `response` next to the function's name. */
+function unwrapped(payload: Record<string, unknown>): Record<string, unknown> {
+  const { id: _, name: __, ...given } = payload
+  const [inner, ...others] = Object.entries(given)
+  if (!inner || others.length > 0 || !isRecord(inner[1])) return payload
+  return inner[0] === 'result' || inner[0] === 'response' ? unwrapped(inner[1]) : payload
+}
+
+/** An agent's error, its texts cut to a bound. */
+export function agentError(code: string, message: string): AgentError {
+  return { code: code.slice(0, MAX_CODE), message: message.slice(0, MAX_MESSAGE) }
+}
+
+function isSmall(details: unknown): details is Record<string, unknown> {
+  return isRecord(details) && JSON.stringify(details).length <= MAX_DETAILS
+}
+
+function readError(raw: Record<string, unknown>): AgentError {
+  const seconds = Number(raw.retry_after)
+  const field = boundedText(raw.field, 200)
+  const recovery = RECOVERIES.find((word) => word === raw.recovery)
+  return {
+    code: boundedText(raw.code, MAX_CODE) ?? 'UNKNOWN',
+    message: boundedText(raw.message) ?? 'no message',
+    ...(field && { field }),
+    ...(recovery && { recovery }),
+    ...(seconds > 0 && { retryAfterMs: Math.min(seconds, MAX_RETRY_AFTER_S) * 1_000 }),
+    ...(isSmall(raw.details) && { details: raw.details }),
+  }
+}
+
+/** A failed task arrives as its error; what the answer says about the task is kept. */
+function ofTask(payload: Payload | undefined): Pick<AgentError, 'status'> {
+  const { task_id, task_type, status } = payload ?? {}
+  const isOfTask = typeof task_id === 'string' || typeof task_type === 'string'
+  return isOfTask && typeof status === 'string' ? { status } : {}
+}
+
+/** The error a payload reports, wherever it reports it; undefined when it is an answer. */
+function errorIn({ payload, text, failed }: UnwrappedAnswer): AgentError | undefined {
+  if (isRecord(payload?.adcp_error)) return readError(payload.adcp_error)
+  const reports = failed || FAILED.has(String(payload?.status))
+  if (!reports) return undefined
+  const first = Array.isArray(payload?.errors) ? payload.errors.find(isRecord) : undefined
+  if (first) return readError(first)
+  if (isRecord(payload?.error)) return readError(payload.error)
+  return agentError('TOOL_ERROR', boundedText(payload?.message) ?? boundedText(text) ?? 'no message')
+}
+
+/** Whether the rows that were cut out belong to the answer: they are in the payload, or in the result of a task. */
+function holdsCut({ signals, result }: Payload): boolean {
+  return isCut(signals) || (isRecord(result) && isCut(result.signals))
+}
+
+/** The object in a text part, with its signals cut out; undefined for a message to people. */
+function objectIn(text: string): Pick<UnwrappedAnswer, 'payload' | 'rows'> | undefined {
+  if (!/^\s*\{/.test(text)) return undefined
+  let skimmed: Skimmed
+  try {
+    skimmed = skim(Buffer.from(text))
+  } catch (error) {
+    if (error instanceof RangeError) throw error
+    return undefined // not JSON, so it is a message to people
+  }
+  const value = isRecord(skimmed.value) ? unwrapped(skimmed.value) : undefined
+  if (!value || holdsCut(value) || skimmed.rows.length === 0) {
+    return value && { payload: value, rows: skimmed.rows }
+  }
+  const whole = skimmed.whole()
+  return isRecord(whole) ? { payload: unwrapped(whole) } : undefined
+}
+
+function encoded(signals: unknown): Uint8Array[] {
+  return Array.isArray(signals) ? signals.map((row) => Buffer.from(JSON.stringify(row))) : []
+}
+
+/** The payload with an empty array of signals; the rows are kept separately. */
+function emptied(payload: Payload): Payload {
+  if (Array.isArray(payload.signals)) return { ...payload, signals: [] }
+  const { result } = payload
+  const inResult = isRecord(result) && Array.isArray(result.signals)
+  return inResult ? { ...payload, result: { ...result, signals: [] } } : payload
+}
+
+/** The payload with its signals back in place. */
+export function withSignals(payload: Payload, signals: readonly unknown[]): Payload {
+  if (Array.isArray(payload.signals)) return { ...payload, signals }
+  const { result } = payload
+  return isRecord(result) ? { ...payload, result: { ...result, signals } } : payload
+}
+
+/** The rows of a payload from which nothing was cut. */
+function rowsIn({ signals, result }: Payload): Uint8Array[] {
+  return encoded(signals ?? (isRecord(result) ? result.signals : undefined))
+}
+
+/**
+ * `locate` finds the payload in the transport's message; undefined when the message has no known shape. Throws a
+ * RangeError when the answer exceeds a bound.
+ */
+export function readAnswer(
+  skimmed: Skimmed,
+  locate: (message: unknown) => UnwrappedAnswer | undefined,
+  bounds: RowBounds = {},
+): AgentOutcome {
+  let found = locate(skimmed.value)
+  let rows = found?.rows
+  if (found?.payload && !rows && holdsCut(found.payload)) rows = skimmed.rows
+  else if (skimmed.rows.length > 0 && !rows) {
+    found = locate(skimmed.whole())
+    rows = found?.rows
+  }
+  if (!found) return callFailed('protocol_error', 'the answer has no shape that any dialect reads')
+  const error = errorIn(found)
+  if (error) return { kind: 'error', error: { ...error, ...ofTask(found.payload) } }
+  const { payload } = found
+  if (!payload) return callFailed('protocol_error', 'the answer carries no object')
+  const elements = rows && holdsCut(payload) ? rows : rowsIn(payload)
+  const read: ReadRows = elements.length > 0 ? readRows(elements, bounds) : NO_ROWS
+  return { kind: 'answer', payload: emptied(payload), rows: read }
+}
+
+const PENDING = /^(TASK_STATE_)?(SUBMITTED|WORKING)$/i
+const FAILED_STATE =
+  /^(TASK_STATE_)?(FAILED|REJECTED|CANCELED|CANCELLED|AUTH[-_]REQUIRED|INPUT[-_]REQUIRED)$/i
+
+function texts(content: unknown): string[] {
+  if (!Array.isArray(content)) return []
+  return content.filter(isRecord).flatMap((part) => (typeof part.text === 'string' ? [part.text] : []))
+}
+
+/** docs/protocol.md#mcp: `isError`, then structuredContent, then the first text that is an object; or a bare result. */
+export function locateMcp(message: unknown): UnwrappedAnswer | undefined {
+  const result = isRecord(message) ? message.result : undefined
+  if (!isRecord(result)) return undefined
+  const failed = result.isError === true
+  const written = texts(result.content)
+  const text = boundedText(written[0])
+  if (isRecord(result.structuredContent)) {
+    return { payload: unwrapped(result.structuredContent), failed, ...(text && { text }) }
+  }
+  for (const each of written) {
+    const object = objectIn(each)
+    if (object) return { ...object, failed }
+  }
+  if (written.length > 0) return { failed, ...(text && { text }) }
+  return result.content === undefined ? { payload: result, failed } : undefined
+}
+
+/** The task or the message in a result: 1.0 wraps it, 0.3 does not. */
+function bodyOf(message: unknown): Record<string, unknown> | undefined {
+  const result = isRecord(message) ? message.result : undefined
+  if (!isRecord(result)) return undefined
+  if (isRecord(result.task)) return result.task
+  return isRecord(result.message) ? result.message : result
+}
+
+function statusOf(body: Record<string, unknown>): { state: string; message: unknown } {
+  const status = isRecord(body.status) ? body.status : {}
+  return { state: typeof status.state === 'string' ? status.state : '', message: status.message }
+}
+
+function partsIn(holder: unknown): Record<string, unknown>[] {
+  return isRecord(holder) && Array.isArray(holder.parts) ? holder.parts.filter(isRecord) : []
+}
+
+function lastObject(texts: readonly string[]): Pick<UnwrappedAnswer, 'payload' | 'rows'> | undefined {
+  for (const text of [...texts].reverse()) {
+    const object = objectIn(text)
+    if (object) return object
+  }
+  return undefined
+}
+
+/**
+ * The last data part counts (docs/protocol.md#a2a): artifacts first, then the status message, then a bare message; without any data part, a
+ * text that is an object.
+ */
+export function locateA2a(message: unknown): UnwrappedAnswer | undefined {
+  const body = bodyOf(message)
+  if (!body) return undefined
+  const { state, message: spoken } = statusOf(body)
+  const artifacts = Array.isArray(body.artifacts) ? body.artifacts : []
+  const parts = [...partsIn(body), ...partsIn(spoken), ...artifacts.flatMap(partsIn)]
+  const texts = parts.flatMap((part) => (typeof part.text === 'string' ? [part.text] : []))
+  const data = parts.map((part) => part.data).findLast(isRecord)
+  const object = data ? { payload: unwrapped(data) } : lastObject(texts)
+  const text = boundedText(texts.find((each) => each !== ''))
+  return { failed: FAILED_STATE.test(state), ...object, ...(text && { text }) }
+}
+
+/** The id of an A2A task that is still worked on. */
+function pendingTask(message: unknown): string | undefined {
+  const body = bodyOf(message)
+  return body && typeof body.id === 'string' && PENDING.test(statusOf(body).state) ? body.id : undefined
+}
+
+/**
+ * `value`: the result unchanged, for handshakes and lists. The others: the AdCP answer inside the transport's wrapping.
+ */
+export type AnswerForm = 'value' | 'mcp' | 'a2a'
+
+export type ReadingJob = {
+  /** The messages that may hold the response, in the order of arrival. */
+  messages: readonly Uint8Array[]
+  /** The id of the request. */
+  id: number
+  as: AnswerForm
+  bounds: RowBounds
+}
+
+export type ReadAnswer =
+  | { kind: 'value'; value: unknown }
+  /** `pending`: the A2A task that is not finished yet. */
+  | { kind: 'answer'; outcome: AgentOutcome; pending?: string }
+  | { kind: 'rpc_error'; code: number; message: string }
+  /** It exceeds a bound. */
+  | { kind: 'too_large'; message: string }
+  /** No message is the response. */
+  | { kind: 'none' }
+
+function isResponse(value: unknown, id: number): value is Record<string, unknown> {
+  if (!isRecord(value) || value.method !== undefined) return false
+  // Some agents write the id as a text; an error that occurs before they read it has none.
+  return String(value.id) === String(id) || (value.id === null && value.error !== undefined)
+}
+
+/** The response to request `id`, alone or in a batch; undefined when the message is something else. */
+function responseIn(message: Uint8Array, id: number): Skimmed | undefined {
+  const skimmed = skim(message)
+  if (isResponse(skimmed.value, id)) return skimmed
+  const batch = Array.isArray(skimmed.value) ? skimmed.whole() : undefined
+  const response = Array.isArray(batch) ? batch.find((each) => isResponse(each, id)) : undefined
+  return response && { value: response, rows: [], whole: () => response }
+}
+
+function understand(skimmed: Skimmed, { as, bounds }: ReadingJob): ReadAnswer {
+  const message = skimmed.value as Record<string, unknown>
+  if (isRecord(message.error)) {
+    const { code, message: text } = message.error
+    return { kind: 'rpc_error', code: Number(code), message: boundedText(text) ?? 'no message' }
+  }
+  if (as === 'value') return { kind: 'value', value: message.result }
+  const outcome = readAnswer(skimmed, as === 'mcp' ? locateMcp : locateA2a, bounds)
+  const pending = as === 'a2a' ? pendingTask(message) : undefined
+  return { kind: 'answer', outcome, ...(pending !== undefined && { pending }) }
+}
+
+/** Whether the message is the response to request `id`, alone or in a batch. */
+export function holdsResponse(message: Uint8Array, id: number): boolean {
+  try {
+    return responseIn(message, id) !== undefined
+  } catch {
+    return false // not JSON, or beyond a bound: it cannot be the awaited response
+  }
+}
+
+/** The answer in the first message that is the response. Never throws for what an agent sent. */
+export function readMessages(job: ReadingJob): ReadAnswer {
+  for (const message of job.messages) {
+    try {
+      const response = responseIn(message, job.id)
+      if (response) return understand(response, job)
+    } catch (error) {
+      if (error instanceof RangeError) return { kind: 'too_large', message: error.message }
+      if (!(error instanceof SyntaxError)) throw error
+      // not JSON: upstreams send that sometimes
+    }
+  }
+  return { kind: 'none' }
+}

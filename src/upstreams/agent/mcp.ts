@@ -1,0 +1,261 @@
+/**
+ * An agent over MCP's Streamable HTTP, protocol versions 2024-11-05 to 2025-11-25 and the stateless 2026-07-28
+ * (docs/protocol.md#mcp, docs/decisions.md#serving-from-bytes). Our own thin client: the SDK's costs three times the
+ * CPU, refuses bare results, and never re-opens a lost session.
+ */
+import { isRecord } from '../../adcp/json.js'
+import { type End, within } from '../../net/clock.js'
+import {
+  type Agent,
+  type AgentOptions,
+  type AgentOutcome,
+  type Arguments,
+  authHeaders,
+  type Budget,
+  type CallFailure,
+  callFailed,
+  isRead,
+  remaining,
+} from './agent.js'
+import { createRpc, errorOfRpc, RPC_HEADERS, type RpcOutcome } from './rpc.js'
+
+const VERSIONS = ['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05']
+const STATELESS_VERSION = '2026-07-28'
+const META = 'io.modelcontextprotocol'
+const CLIENT = { name: 'tributary', version: '1' }
+const ANNOUNCING_MS = 2_000
+const OPENING_MS = 15_000 // a handshake is small: what is slower than this will not serve pages
+
+/** How the agent wants to be spoken to, once a handshake has told. */
+type Session = {
+  headers: Record<string, string>
+  /** Present when each request describes its client, as the stateless revision wants. */
+  meta?: Record<string, unknown>
+  /** `false` when losing it is impossible: there is no session id. */
+  losable: boolean
+}
+
+type Opened = { kind: 'open'; session: Session } | { kind: 'refused'; message: string } | CallFailure
+
+type McpAgent = Agent & {
+  /** Only shakes hands: `refused` when what answers does not speak MCP. */
+  open(budget: Budget): Promise<{ kind: 'open' } | { kind: 'refused'; message: string } | CallFailure>
+}
+
+/** The handshake was understood as a request and turned down, so a different revision may be spoken. */
+function isRefusal(outcome: RpcOutcome): boolean {
+  if (outcome.kind === 'rpc_error') return true
+  if (outcome.kind !== 'failed') return false
+  const { status = 300 } = outcome // a redirect that may not be followed
+  return outcome.reason === 'protocol_error' && status >= 200 && status < 500
+}
+
+/**
+ * "The server MUST respond to requests containing that session ID with HTTP 404" once it has ended the session (MCP,
+ * "Session Management"). Every other status may come after the request was carried out.
+ */
+function lostSession(outcome: RpcOutcome, session: Session): boolean {
+  const hasStatus = outcome.kind === 'failed' || outcome.kind === 'rpc_error'
+  return session.losable && hasStatus && outcome.status === 404
+}
+
+/** Some servers say so in another way. The request is not repeated, but the next call opens a session. */
+function mayBeLost(outcome: RpcOutcome, session: Session): boolean {
+  const hasStatus = outcome.kind === 'failed' || outcome.kind === 'rpc_error'
+  return session.losable && hasStatus && outcome.status === 400
+}
+
+/** Why a step of the handshake opened nothing. */
+function unopened(outcome: Exclude<RpcOutcome, { kind: 'value' }>): Opened {
+  if (outcome.kind === 'answer') throw new Error('a handshake is asked for as a value')
+  if (isRefusal(outcome)) return { kind: 'refused', message: outcome.message }
+  return outcome as CallFailure
+}
+
+/** A caller that waits for a handshake which another call has started has its own budget. */
+function notOpen(end: End): CallFailure {
+  return end === 'timeout'
+    ? callFailed('timeout', 'the agent was still opening')
+    : callFailed('aborted', 'the caller gave up')
+}
+
+/** Opens its session with the first call, and again when the agent has lost it. */
+export function createMcpAgent({ send, url, auth, bounds }: AgentOptions): McpAgent {
+  const rpc = createRpc(send)
+  const credentials = authHeaders(auth)
+  let session: Session | undefined
+  let opening: Promise<Opened> | undefined
+
+  async function initialize(budget: Budget): Promise<Opened> {
+    const outcome = await rpc({
+      url,
+      headers: credentials,
+      method: 'initialize',
+      params: { protocolVersion: VERSIONS[0], capabilities: {}, clientInfo: CLIENT },
+      as: 'value',
+      budget,
+      resumable: true,
+    })
+    if (outcome.kind !== 'value') return unopened(outcome)
+    const { value: result } = outcome
+    if (!isRecord(result) || typeof result.protocolVersion !== 'string') {
+      return { kind: 'refused', message: 'initialize was answered without a protocol version' }
+    }
+    const id = outcome.headers['mcp-session-id']
+    const headers = {
+      ...credentials,
+      'mcp-protocol-version': result.protocolVersion.slice(0, 32),
+      ...(id && { 'mcp-session-id': id }),
+    }
+    await announce(headers, budget)
+    return { kind: 'open', session: { headers, losable: Boolean(id) } }
+  }
+
+  /** Some agents want it, no agent may answer it, and one without sessions may not know it: nothing depends on it. */
+  async function announce(headers: Record<string, string>, budget: Budget): Promise<void> {
+    await send({
+      url,
+      method: 'POST',
+      headers: { ...RPC_HEADERS, ...headers },
+      body: JSON.stringify({ jsonrpc: '2.0', method: 'notifications/initialized' }),
+      timeoutMs: Math.min(budget.timeoutMs, ANNOUNCING_MS),
+      maxBytes: 64 * 1024,
+      redirects: 'same-site',
+      enough: () => () => true,
+      ...(budget.signal && { signal: budget.signal }),
+    })
+  }
+
+  async function discover(budget: Budget): Promise<Opened> {
+    const meta = {
+      [`${META}/protocolVersion`]: STATELESS_VERSION,
+      [`${META}/clientInfo`]: CLIENT,
+      [`${META}/clientCapabilities`]: {},
+    }
+    const headers = { ...credentials, 'mcp-protocol-version': STATELESS_VERSION }
+    const outcome = await rpc({
+      url,
+      headers: { ...headers, 'mcp-method': 'server/discover' },
+      method: 'server/discover',
+      params: { _meta: meta },
+      as: 'value',
+      budget,
+    })
+    if (outcome.kind === 'value') return { kind: 'open', session: { headers, meta, losable: false } }
+    return unopened(outcome)
+  }
+
+  /** Agents without any handshake exist: they answer tools/list to anybody. */
+  async function bare(budget: Budget): Promise<Opened> {
+    const listed = { url, headers: credentials, method: 'tools/list', params: {}, budget }
+    const outcome = await rpc({ ...listed, as: 'value' })
+    if (outcome.kind === 'value') return { kind: 'open', session: { headers: credentials, losable: false } }
+    return unopened(outcome)
+  }
+
+  async function shakeHands(budget: Budget): Promise<Opened> {
+    const startedAt = Date.now()
+    let opened: Opened = { kind: 'refused', message: 'nothing was tried' }
+    for (const step of [initialize, discover, bare]) {
+      opened = await step(remaining(budget, startedAt, Date.now()))
+      if (opened.kind !== 'refused') break
+    }
+    if (opened.kind === 'open') session = opened.session
+    return opened
+  }
+
+  /** Callers that arrive during a handshake share it, each as long as its own budget allows. */
+  async function ready(budget: Budget): Promise<Opened> {
+    const startedAt = Date.now()
+    for (;;) {
+      if (session) return { kind: 'open', session }
+      const left = remaining(budget, startedAt, Date.now())
+      const isShared = opening !== undefined
+      opening ??= shakeHands({ timeoutMs: Math.min(left.timeoutMs, OPENING_MS) }).finally(() => {
+        opening = undefined
+      })
+      const opened = await within(opening, left, notOpen)
+      const isOthersTimeout = isShared && opened.kind === 'failed' && opened.reason === 'timeout'
+      if (!isOthersTimeout || Date.now() - startedAt >= budget.timeoutMs) return opened
+    }
+  }
+
+  function request(task: string, args: Arguments, { headers, meta }: Session, budget: Budget) {
+    const method = 'tools/call'
+    return rpc({
+      url,
+      headers: meta ? { ...headers, 'mcp-method': method, 'mcp-name': task } : headers,
+      method,
+      params: { name: task, arguments: args, ...(meta && { _meta: meta }) },
+      as: 'mcp',
+      ...(bounds && { bounds: bounds() }),
+      budget,
+      resumable: !meta, // the stateless revision took resuming away: a GET would mean something else there
+    })
+  }
+
+  function interpret(outcome: RpcOutcome): AgentOutcome {
+    if (outcome.kind === 'answer') return outcome.outcome
+    if (outcome.kind === 'rpc_error') {
+      return { kind: 'error', error: errorOfRpc(outcome.code, outcome.message) }
+    }
+    return outcome.kind === 'failed'
+      ? outcome
+      : callFailed('protocol_error', 'a value where an answer was asked')
+  }
+
+  /** `lost`: the agent does not know the session any more, so the request was not executed. */
+  async function callOnce(
+    task: string,
+    args: Arguments,
+    budget: Budget,
+  ): Promise<AgentOutcome | { kind: 'lost'; outcome: AgentOutcome }> {
+    const startedAt = Date.now()
+    const opened = await ready(budget)
+    if (opened.kind === 'refused') return callFailed('not_an_agent', opened.message)
+    if (opened.kind === 'failed') return opened
+    const outcome = await request(task, args, opened.session, remaining(budget, startedAt, Date.now()))
+    const isLost = lostSession(outcome, opened.session)
+    const isOver = isLost || mayBeLost(outcome, opened.session)
+    if (isOver && session === opened.session) session = undefined
+    return isLost ? { kind: 'lost', outcome: interpret(outcome) } : interpret(outcome)
+  }
+
+  async function call(task: string, args: Arguments, budget: Budget): Promise<AgentOutcome> {
+    const startedAt = Date.now()
+    const first = await callOnce(task, args, budget)
+    if (first.kind !== 'lost') return first
+    // A change is repeated only by the code that stored it, under its key.
+    if (!isRead(task)) return callFailed('unreachable', 'the session was lost', 0)
+    const second = await callOnce(task, args, remaining(budget, startedAt, Date.now()))
+    return second.kind === 'lost' ? second.outcome : second
+  }
+
+  /** No known agent has more than one page of tools. */
+  async function tools(budget: Budget): Promise<unknown> {
+    const opened = await ready(budget)
+    if (opened.kind !== 'open') return undefined
+    const { headers, meta } = opened.session
+    const method = 'tools/list'
+    const outcome = await rpc({
+      url,
+      headers: meta ? { ...headers, 'mcp-method': method } : headers,
+      method,
+      params: meta ? { _meta: meta } : {},
+      as: 'value',
+      budget,
+      resumable: !meta,
+    })
+    return outcome.kind === 'value' && isRecord(outcome.value) ? outcome.value.tools : undefined
+  }
+
+  return {
+    protocol: 'mcp',
+    call,
+    tools,
+    async open(budget) {
+      const opened = await ready(budget)
+      return opened.kind === 'open' ? { kind: 'open' } : opened
+    },
+  }
+}

@@ -1,0 +1,93 @@
+import { once } from 'node:events'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import type { Worker } from 'node:worker_threads'
+import { test } from 'tap'
+import { createPool } from '../../src/process/threads.js'
+import { temporaryFolder } from '../support/temporary-folder.js'
+
+type Test = { teardown(task: () => unknown): void }
+
+/** Threads that sleep for as long as they are told, or die. */
+async function sleepers(t: Test, { waitingBytes = 1_000, jobMs = 60_000 } = {}) {
+  const file = join(await temporaryFolder(t), 'sleeper.mjs')
+  const code = `import { parentPort } from 'node:worker_threads'
+    const never = new Int32Array(new SharedArrayBuffer(4))
+    parentPort.on('message', (job) => {
+      if (job === 'die') throw new Error('died')
+      if (job === 'fill') for (const all = []; ; ) all.push(new Array(1e6).fill(all.length))
+      if (job === 'hang') for (;;) Atomics.wait(never, 0, 0, 10) // it never ends, and leaves the processor to others
+      setTimeout(() => parentPort.postMessage(job), job)
+    })`
+  await writeFile(file, code)
+  return createPool<number | string, number>({
+    code: pathToFileURL(file),
+    size: 1,
+    heapMb: 32,
+    jobMs,
+    waitingBytes,
+  })
+}
+
+test('keys take turns: who sends many delays another by one', async (t) => {
+  const pool = await sleepers(t)
+  const ended: string[] = []
+  const run = (key: string) => pool.run(key, 1, [], 1).then(() => ended.push(key))
+  await Promise.all([...Array.from({ length: 10 }, () => run('many')), run('one')])
+  t.ok(ended.indexOf('one') <= 2, ended.join())
+})
+
+test('a job that throws, hangs or fills its memory ends alone', async (t) => {
+  for (const [job, jobMs] of [
+    ['die', 60_000],
+    ['fill', 60_000],
+    ['hang', 4_000], // which a thread needs to start on a busy machine
+  ] as const) {
+    const pool = await sleepers(t, { jobMs })
+    const [bad, good] = await Promise.allSettled([pool.run('a', job, [], 1), pool.run('b', 5, [], 1)])
+    t.equal(bad.status, 'rejected', job)
+    t.match(good, { status: 'fulfilled', value: 5 })
+  }
+})
+
+test('where no thread can be started each job fails, and none waits for ever', async (t) => {
+  const pool = createPool<number, number>({
+    code: new URL('http://127.0.0.1/no-thread-starts-from-here.js'),
+    ...{ size: 1, heapMb: 32, jobMs: 60_000, waitingBytes: 1_000 },
+  })
+  const settled = await Promise.allSettled([1, 2, 3].map((job) => pool.run('a', job, [], 1)))
+  t.same(
+    settled.map(({ status }) => status),
+    ['rejected', 'rejected', 'rejected'],
+  )
+})
+
+test('a job that cannot be sent to its thread fails alone', async (t) => {
+  const pool = await sleepers(t)
+  const bad = pool.run('a', Symbol('not to be cloned') as unknown as string, [], 1)
+  const good = pool.run('b', 5, [], 1)
+  await t.rejects(bad, /could not be cloned/)
+  t.equal(await good, 5)
+})
+
+test('a thread that died while it had nothing to do is given no job', async (t) => {
+  const pool = await sleepers(t)
+  const started = once(process, 'worker')
+  t.equal(await pool.run('a', 1, [], 1), 1)
+  const [thread] = (await started) as [Worker]
+  await thread.terminate()
+  t.equal(await pool.run('a', 2, [], 1), 2)
+})
+
+test('beyond its bound the largest of the greediest is given up, and nobody else', async (t) => {
+  const pool = await sleepers(t)
+  const first = pool.run('x', 20, [], 1)
+  const small = pool.run('small', 1, [], 100)
+  const greedy = [400, 450, 300].map((bytes) => pool.run('greedy', 1, [], bytes))
+  const settled = await Promise.allSettled([first, small, ...greedy])
+  t.same(
+    settled.map(({ status }) => status),
+    ['fulfilled', 'fulfilled', 'fulfilled', 'rejected', 'fulfilled'],
+  )
+})
