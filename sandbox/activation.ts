@@ -5,8 +5,8 @@
 
 import canonicalize from 'canonicalize'
 import { LRUCache } from 'lru-cache'
+import { createChecks } from '../src/adcp/schema.js'
 import { Destination } from '../src/adcp/signal.js'
-import { createChecks } from '../src/adcp/validation.js'
 import { deploymentAt, type Stop, stopFor } from './deployments.js'
 import type { MarketSignal } from './market.js'
 import { type Args, type Body, done, errorOf, invalid, notFound, type Outcome } from './outcome.js'

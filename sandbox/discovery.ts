@@ -4,8 +4,8 @@
  * agents do (docs/protocol.md#how-agents-differ): a federation filters again.
  */
 import { isRecord } from '../src/adcp/json.js'
+import { createChecks } from '../src/adcp/schema.js'
 import { refFromLegacy, SignalId, SignalRef } from '../src/adcp/signal.js'
-import { createChecks } from '../src/adcp/validation.js'
 import { createRanking } from './brief.js'
 import type { Market } from './market.js'
 import { type Args, done, invalid, type Outcome } from './outcome.js'

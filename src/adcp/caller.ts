@@ -1,7 +1,7 @@
 /** Who is asking, once the credentials are checked (docs/decisions.md#callers). Nothing here is a secret. */
 
+import { type Static, Type } from './schema.js'
 import type { Destination } from './signal.js'
-import { type Static, Type } from './type.js'
 
 export const Domain = Type.String({
   pattern: '^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$',

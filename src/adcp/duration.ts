@@ -1,5 +1,5 @@
 /** A length of time as the protocol writes it (docs/protocol.md#envelope; schema core/duration). */
-import { type Static, Type } from './type.js'
+import { type Static, Type } from './schema.js'
 
 export const Duration = Type.Object(
   {

@@ -6,6 +6,7 @@ import { type AdcpError, adcpError } from './answer.js'
 import { AccountReference, type Caller } from './caller.js'
 import { Duration } from './duration.js'
 import { isRecord } from './json.js'
+import { type Static, Type } from './schema.js'
 import {
   destinationsOf,
   RequestedDestination,
@@ -15,7 +16,6 @@ import {
   SignalRef,
 } from './signal.js'
 import { IdempotencyKey, requestEnvelope } from './task-schemas.js'
-import { type Static, Type } from './type.js'
 
 const MAX_DESTINATIONS = 100
 

@@ -3,7 +3,7 @@
  * "Signal", "Deployment", "PricingOption", "CoverageForecast"). Lengths and counts are ours: the specification sets none, and a
  * row that exceeds them is not a signal.
  */
-import { type Static, Type } from './type.js'
+import { type Static, Type } from './schema.js'
 
 const LocalId = Type.String({ pattern: '^[a-zA-Z0-9_-]+$', maxLength: 256 })
 const ProviderDomain = Type.String({

@@ -6,7 +6,7 @@
  * a model or a program relies on; one schema covers answers and refusals.
  */
 import { AccountReference, BrandId, Domain } from './caller.js'
-import { type Static, type TLiteral, type TProperties, Type } from './type.js'
+import { type Static, type TLiteral, type TProperties, Type } from './schema.js'
 
 /** The form of an idempotency key, for every task that requires one (docs/protocol.md#requests). */
 export const IdempotencyKey = Type.String({

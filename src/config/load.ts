@@ -7,7 +7,7 @@ import { hash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import type { ErrorObject } from 'ajv'
 import { isNode, LineCounter, parseDocument } from 'yaml'
-import { createChecks } from '../adcp/validation.js'
+import { createChecks } from '../adcp/schema.js'
 import {
   baseUrlRule,
   egressRules,

@@ -3,7 +3,7 @@
  * messages.
  */
 import { AccountReference } from '../adcp/caller.js'
-import { type Static, type TSchema, Type } from '../adcp/type.js'
+import { type Static, type TSchema, Type } from '../adcp/schema.js'
 import { PREVIEWS } from '../adcp/version.js'
 
 const strict = { additionalProperties: false }

@@ -6,10 +6,9 @@
  */
 import { LRUCache } from 'lru-cache'
 import { isRecord } from '../adcp/json.js'
+import { compileCheck, fieldOf, Type } from '../adcp/schema.js'
 import { VALUE_TYPES, type ValueType } from '../adcp/signal.js'
 import { GetSignalsRequest, selectionOf } from '../adcp/signal-requests.js'
-import { Type } from '../adcp/type.js'
-import { compileCheck, fieldOf } from '../adcp/validation.js'
 import { createTranslations, flagsOf } from '../briefs/corpus.js'
 import type { Feed, Seen } from '../feed/feed.js'
 import type { Reader, Selection } from '../feed/query.js'

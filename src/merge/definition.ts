@@ -5,9 +5,16 @@
  * (docs/decisions.md#trust, #merging). Three fields are not "first wins": legal bases are stated by the provider or absent,
  * restrictions are never dropped, and countries only become fewer.
  */
+
+import {
+  type Check,
+  createChecks,
+  type TObject,
+  type TProperties,
+  type TSchema,
+  Type,
+} from '../adcp/schema.js'
 import { SignalRef, type SignalRow } from '../adcp/signal.js'
-import { type TObject, type TProperties, type TSchema, Type } from '../adcp/type.js'
-import { type Check, createChecks } from '../adcp/validation.js'
 import { definitionSchemas as defined } from '../authz/rules/provider-definition.js'
 import type { Offer } from './offer.js'
 

@@ -3,8 +3,7 @@
  * only the compiled synonyms and need not load the schema library.
  */
 import { parse } from 'yaml'
-import { type Static, Type } from '../adcp/type.js'
-import { compileCheck } from '../adcp/validation.js'
+import { compileCheck, type Static, Type } from '../adcp/schema.js'
 
 const Words = Type.String({ minLength: 1, description: 'words parted by commas' })
 

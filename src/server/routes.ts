@@ -6,10 +6,9 @@
  */
 import type { FastifyInstance } from 'fastify'
 import { tryParseJson } from '../adcp/json.js'
+import { compileCheck, fieldOf, Type } from '../adcp/schema.js'
 import type { Destination } from '../adcp/signal.js'
 import { GetSignalsRequest, selectionOf } from '../adcp/signal-requests.js'
-import { Type } from '../adcp/type.js'
-import { compileCheck, fieldOf } from '../adcp/validation.js'
 import type { Received } from '../events/listener.js'
 import type { ReceiverReply } from '../events/receiver.js'
 import { publicJwk, type SigningKey } from '../signing/sign.js'

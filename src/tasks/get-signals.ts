@@ -10,9 +10,9 @@ import {
   adcpError,
   howMany,
 } from '../adcp/answer.js'
+import { invalidRequest, type Violation } from '../adcp/schema.js'
 import { cursorOf, GetSignalsRequest, pageSizeOf, refsOf, selectionOf } from '../adcp/signal-requests.js'
 import { GetSignalsResponse } from '../adcp/task-schemas.js'
-import { invalidRequest, type Violation } from '../adcp/validation.js'
 import { isSince32, type Release } from '../adcp/version.js'
 import type { AnswerPage } from '../briefs/answer-pages.js'
 import { staleWarnings } from '../briefs/brief.js'

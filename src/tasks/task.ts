@@ -4,7 +4,7 @@
  */
 import type { Answer } from '../adcp/answer.js'
 import type { Caller } from '../adcp/caller.js'
-import type { Static, TSchema } from '../adcp/type.js'
+import type { Static, TSchema } from '../adcp/schema.js'
 import type { Release } from '../adcp/version.js'
 
 export type CallContext = {

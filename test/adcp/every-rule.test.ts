@@ -1,6 +1,7 @@
 /** Every rule of every request schema is refused with a field, an expectation in plain words and a suggestion. */
 import type { TSchema } from '@sinclair/typebox'
 import { test } from 'tap'
+import { compileCheck, invalidRequest } from '../../src/adcp/schema.js'
 import { ActivateSignalRequest, GetSignalsRequest } from '../../src/adcp/signal-requests.js'
 import * as accounts from '../../src/adcp/task-schemas.js'
 import {
@@ -9,7 +10,6 @@ import {
   ListTasksRequest,
   ReportUsageRequest,
 } from '../../src/adcp/task-schemas.js'
-import { compileCheck, invalidRequest } from '../../src/adcp/validation.js'
 import { PushConfig } from '../../src/events/webhook.js'
 
 const REQUESTS: Record<string, TSchema> = {

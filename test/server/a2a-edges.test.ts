@@ -1,7 +1,7 @@
 /** What A2A clients send beside a skill, and what is kept of an answer. */
 import { ServerCallContext } from '@a2a-js/sdk/server'
 import { test } from 'tap'
-import { Type } from '../../src/adcp/type.js'
+import { Type } from '../../src/adcp/schema.js'
 import { createTaskStore } from '../../src/server/transports/a2a-cold.js'
 import { createA2aTasks } from '../../src/server/transports/a2a-tasks.js'
 import type { Task } from '../../src/tasks/task.js'

@@ -8,7 +8,7 @@ import {
   withA2AExtensions,
 } from '@a2a-js/sdk/client'
 import { test } from 'tap'
-import { Type } from '../../src/adcp/type.js'
+import { Type } from '../../src/adcp/schema.js'
 import type { Task } from '../../src/tasks/task.js'
 import { BUYER_TOKEN, startServer } from '../support/server-fixture.js'
 

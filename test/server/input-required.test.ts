@@ -1,7 +1,7 @@
 /** An upstream that asks back: the state is told in the answer, with the task to go on with, to clients of either transport. */
 
 import { test } from 'tap'
-import { Type } from '../../src/adcp/type.js'
+import { Type } from '../../src/adcp/schema.js'
 import type { Task } from '../../src/tasks/task.js'
 import { BUYER_TOKEN, startServer } from '../support/server-fixture.js'
 

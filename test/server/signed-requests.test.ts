@@ -1,6 +1,6 @@
 import { generateKeyPairSync, randomBytes } from 'node:crypto'
 import { type Test, test } from 'tap'
-import { Type } from '../../src/adcp/type.js'
+import { Type } from '../../src/adcp/schema.js'
 import type { Send } from '../../src/net/send.js'
 import { createSigner, publicJwk, type SigningKey } from '../../src/signing/sign.js'
 import { REQUESTS } from '../../src/signing/signature.js'

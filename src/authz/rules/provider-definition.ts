@@ -3,8 +3,7 @@
  * and reported; the others are kept (docs/protocol.md#provider-files). Nothing is repaired or added. A restriction may be any
  * word: dropping one that is newer than this list would widen the use of a signal (docs/decisions.md#trust).
  */
-import { type Static, Type } from '../../adcp/type.js'
-import { type Check, createChecks } from '../../adcp/validation.js'
+import { type Check, createChecks, type Static, Type } from '../../adcp/schema.js'
 import type { Diagnostic } from './elements.js'
 import type { PublishedSignal, Rules } from './rules.js'
 

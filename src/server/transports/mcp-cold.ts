@@ -18,8 +18,8 @@ import {
 import { AjvJsonSchemaValidator } from '@modelcontextprotocol/sdk/validation/ajv'
 import { AccountReference } from '../../adcp/caller.js'
 import { isRecord } from '../../adcp/json.js'
+import type { TSchema } from '../../adcp/schema.js'
 import { BusinessEntity } from '../../adcp/task-schemas.js'
-import type { TSchema } from '../../adcp/type.js'
 import type { Task } from '../../tasks/task.js'
 
 const BOUNDS = new Set([

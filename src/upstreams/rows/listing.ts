@@ -5,9 +5,8 @@
  * from what was validated. Rows stand alone: a bad one never costs the page (specification, "Signal").
  */
 import { bufferOf, countMembers, isRecord, measure } from '../../adcp/json.js'
+import { createChecks, type TObject, type TSchema } from '../../adcp/schema.js'
 import { refFromLegacy, SIGNAL_TYPES, type SignalId, SignalRow } from '../../adcp/signal.js'
-import type { TObject, TSchema } from '../../adcp/type.js'
-import { createChecks } from '../../adcp/validation.js'
 import type { Listing } from './slice.js'
 import { isWritten, writeListing } from './written.js'
 

@@ -1,13 +1,58 @@
 /**
- * One compiled validator per schema. It reports violations as the protocol wants them: pointer, message, keyword
- * (docs/protocol.md#envelope, `issues[]`). The messages are ours and repeat no value of the request, because an
- * untrusted string is never echoed.
+ * JSON Schemas: how they are written, which TypeScript type conforms to one, and what in a value violates it. A
+ * violation is reported as the protocol wants it: pointer, message, keyword (docs/protocol.md#envelope, `issues[]`). The
+ * messages are ours and repeat no value of the request, because an untrusted string is never echoed.
  */
 import { createRequire } from 'node:module'
+import type { Type as Builder, Static, TObject, TProperties, TSchema } from '@sinclair/typebox'
 import type { Ajv, ErrorObject, Options, ValidateFunction } from 'ajv'
 import { type AdcpError, ERROR_CODES, type Issue } from './answer.js'
 import { issueMessage, issueSuggestion, unionWords } from './issue-words.js'
-import type { Static, TSchema } from './type.js'
+
+export type { Static, TLiteral, TObject, TProperties, TSchema } from '@sinclair/typebox'
+
+type Plain = Record<string | symbol, unknown>
+
+const IS_OPTIONAL = Symbol('optional')
+
+const make = (kind: Plain, options: Plain = {}): Plain => ({ ...options, ...kind })
+const simple =
+  (type: string) =>
+  (options?: Plain): Plain =>
+    make({ type }, options)
+
+function objectOf(properties: Record<string, Plain>, options?: Plain): Plain {
+  const required = Object.keys(properties).filter((name) => !properties[name]?.[IS_OPTIONAL])
+  return make({ type: 'object', ...(required.length > 0 && { required }), properties }, options)
+}
+
+const ofOurs = {
+  Array: (items: Plain, options?: Plain) => make({ type: 'array', items }, options),
+  Boolean: simple('boolean'),
+  Integer: simple('integer'),
+  Literal: (value: unknown, options?: Plain) => make({ const: value, type: typeof value }, options),
+  Null: simple('null'),
+  Number: simple('number'),
+  Object: objectOf,
+  Optional: (schema: Plain) => ({ ...schema, [IS_OPTIONAL]: true }),
+  Pick({ required: _, properties, ...options }: TObject, names: readonly string[]) {
+    const picked = names.map((name) => [name, (properties as TProperties)[name] as TSchema])
+    return objectOf(Object.fromEntries(picked), options)
+  },
+  /** Its keys are strings. */
+  Record: ({ pattern = '^(.*)$' }: Plain, value: Plain, options?: Plain) =>
+    make({ type: 'object', patternProperties: { [pattern as string]: value } }, options),
+  String: simple('string'),
+  Union: (members: readonly Plain[], options?: Plain) => make({ anyOf: members }, options),
+  Unknown: (options?: Plain) => make({}, options),
+  Unsafe: (options?: Plain) => make({}, options),
+}
+
+/**
+ * TypeBox's types over the plain objects that its builder makes of those few kinds that we use (a test compares). The
+ * builder itself is a hundred modules, which each thread would load at its start.
+ */
+export const Type = ofOurs as unknown as Pick<typeof Builder, keyof typeof ofOurs>
 
 const require = createRequire(import.meta.url)
 
