@@ -126,7 +126,6 @@ function lean(given: ServerOptions): FastifyInstance {
   const tasks = [getSignals(given)]
   const dispatcher = createDispatcher({
     ...{ tasks, limiter, now: Date.now, observe: () => {}, onBug: console.error },
-    contextIdOf: () => 'ctx_bench',
   })
   const card = agentCard({ publicUrl: given.publicUrl, version: '0', tasks })
   const kept = createA2aTasks(Date.now)

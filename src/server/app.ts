@@ -12,7 +12,7 @@ import type { SigningKey } from '../signing/sign.js'
 import { type AgentFacts, getAdcpCapabilities } from '../tasks/get-adcp-capabilities.js'
 import { type GetSignalsOptions, getSignals } from '../tasks/get-signals.js'
 import type { Task } from '../tasks/task.js'
-import { createContextIds, createFastLane, createRequestIds } from './answer/exchange.js'
+import { createFastLane, createRequestIds } from './answer/exchange.js'
 import { createGzipPages } from './answer/gzip-pages.js'
 import { createBodyReader, INVALID_MESSAGE, rpcError } from './answer/json-rpc.js'
 import type { Admission } from './door/admission.js'
@@ -200,7 +200,6 @@ export function createApp(options: ServerOptions): FastifyInstance {
     limiter: admission,
     now,
     observe,
-    contextIdOf: createContextIds(),
     ...(options.rest && { rest: options.rest }),
     onBug: (err, { task, requestId }) => log.error({ err, task, requestId }, 'a task failed'),
   })

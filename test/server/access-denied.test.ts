@@ -13,7 +13,6 @@ test('a principal without access is told so in the envelope of failures, before 
     tasks,
     limiter: createRateLimiter(undefined),
     now: () => 0,
-    contextIdOf: () => 'ctx_1',
     observe: () => {},
     onBug: (error) => t.fail(String(error)),
   })

@@ -8,38 +8,19 @@
  * or great length, a server that closes) goes to Fastify's route for the same path, which ends in the same function and
  * handles every fault.
  */
-import { hash, randomBytes } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http'
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import { bufferOf } from '../../adcp/json.js'
-import { createRecent } from '../../process/memory.js'
 import { INVALID_MESSAGE, rpcError } from './json-rpc.js'
 import type { AnswerPayload } from './payload.js'
 
-const MAX_CONTEXTS = 10_000
-
-/** One conversation a caller, under a name that only this process can make: nothing is remembered under it. */
-export function createContextIds(): (bucket: string) => string {
-  const secret = randomBytes(16).toString('base64url')
-  const known = createRecent<string>(MAX_CONTEXTS)
-  return (bucket) => {
-    const found = known.get(bucket)
-    if (found !== undefined) return found
-    const made = `ctx_${hash('sha256', `${secret} ${bucket}`, 'base64url').slice(0, 22)}`
-    known.set(bucket, made)
-    return made
-  }
-}
-
-/** A caller's own request id when it is harmless in a log line, else one of ours. */
-export function createRequestIds(): (request: { headers: Record<string, unknown> }) => string {
-  const prefix = randomBytes(6).toString('base64url')
-  let count = 0
-  return ({ headers }) => {
-    const given = headers['x-request-id']
-    return typeof given === 'string' && /^[\w.:-]{1,64}$/.test(given) ? given : `${prefix}-${++count}`
-  }
-}
+const MOST_BYTES = 64 * 1024 // the usual request has a few hundred
+const PLAIN_TYPES: ReadonlySet<string | undefined> = new Set([
+  'application/json',
+  'application/json; charset=utf-8',
+  'application/json;charset=utf-8',
+])
 
 /** One request and its response, whether Fastify read it from the socket or the fast lane before it. */
 export type Exchange = {
@@ -53,6 +34,30 @@ export type Exchange = {
   isListening(): boolean
 }
 
+export type Chunk = string | Uint8Array
+
+type Take = (exchange: Exchange) => void | Promise<void>
+
+type FastLaneOptions = {
+  idOf(request: IncomingMessage): string
+  /** False: every request goes to Fastify. */
+  isOpen: boolean
+  /** Receives errors on our side; the caller has been answered. */
+  onBug(error: unknown, requestId: string): void
+  /** As `node:http` has them, ms. */
+  timeouts: Pick<Server, 'keepAliveTimeout' | 'requestTimeout' | 'timeout'>
+}
+
+/** A caller's own request id when it is harmless in a log line, else one of ours. */
+export function createRequestIds(): (request: { headers: Record<string, unknown> }) => string {
+  const prefix = randomBytes(6).toString('base64url')
+  let count = 0
+  return ({ headers }) => {
+    const given = headers['x-request-id']
+    return typeof given === 'string' && /^[\w.:-]{1,64}$/.test(given) ? given : `${prefix}-${++count}`
+  }
+}
+
 /** The exchange of a request that Fastify has read; the reply is ours from here on. */
 export function exchangeOf(reply: FastifyReply): Exchange {
   const { raw, body, id } = reply.request
@@ -60,8 +65,6 @@ export function exchangeOf(reply: FastifyReply): Exchange {
   reply.hijack()
   return { raw, body, response: reply.raw, id, isListening: () => server.listening }
 }
-
-export type Chunk = string | Uint8Array
 
 /** A payload between what a transport writes before and after it. */
 export function wrapped(before: string, payload: AnswerPayload, after: string): Chunk[] {
@@ -121,27 +124,6 @@ export function sendChunks(
   response.end(text)
   response.uncork()
 }
-
-const MOST_BYTES = 64 * 1024 // the usual request has a few hundred
-const PLAIN_TYPES: ReadonlySet<string | undefined> = new Set([
-  'application/json',
-  'application/json; charset=utf-8',
-  'application/json;charset=utf-8',
-])
-
-type Take = (exchange: Exchange) => void | Promise<void>
-
-type FastLaneOptions = {
-  idOf(request: IncomingMessage): string
-  /** False: every request goes to Fastify. */
-  isOpen: boolean
-  /** Receives errors on our side; the caller has been answered. */
-  onBug(error: unknown, requestId: string): void
-  /** As `node:http` has them, ms. */
-  timeouts: Pick<Server, 'keepAliveTimeout' | 'requestTimeout' | 'timeout'>
-}
-
-export type FastLane = ReturnType<typeof createFastLane>
 
 /** The length that a plain request says its body has; undefined for a request that is not plain. */
 function plainLength({ method, headers }: IncomingMessage): number | undefined {
@@ -218,3 +200,5 @@ export function createFastLane({ idOf, onBug, timeouts, ...options }: FastLaneOp
     },
   }
 }
+
+export type FastLane = ReturnType<typeof createFastLane>

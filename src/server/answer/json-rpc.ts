@@ -8,13 +8,23 @@
  */
 import { isUtf8 } from 'node:buffer'
 import { LRUCache } from 'lru-cache'
-import { bufferOf, measure } from '../../adcp/json.js'
+import { bufferOf, isRecord, measure } from '../../adcp/json.js'
 import { rawValue, valueSpan } from './raw-json.js'
 
-const MOST_LENGTH = 4_096
+const PARSE_ERROR = -32_700
+export const INVALID_MESSAGE = -32_600
+export const METHOD_NOT_FOUND = -32_601
+export const INVALID_PARAMS = -32_602
+export const INTERNAL_ERROR = -32_603
+
+const MAX_DEPTH = 64 // the deepest legal request has about ten levels; serialising recurses
+const MAX_BATCH = 50
+
+const MOST_LENGTH = 4_096 // of a text that is remembered
 const MEMORY_BYTES = 32 * 1024 * 1024
 const BYTES_A_CHARACTER = 24 // of what is parsed, at most: `{},` is an object
 const SEEN_BYTES = 4 * 1024 * 1024
+const BYTE_ORDER_MARK = 0xfeff
 const ID = '"id":'
 const MESSAGE_ID = '"messageId":'
 const QUOTE = 0x22
@@ -22,6 +32,113 @@ const SPACE = 0x20
 
 /** A value that another like it can replace without a change to anything around it. */
 const VALUE = /(?:0|[1-9]\d{0,14}|"[^"\\\p{Cc}]+")(?=[,}])/uy
+
+/** The codes of JSON-RPC 2.0 and of A2A, each as a closed word for the log and the metrics. */
+const REASONS: Readonly<Record<number, string>> = {
+  [PARSE_ERROR]: 'not_json',
+  [INVALID_MESSAGE]: 'invalid_message',
+  [METHOD_NOT_FOUND]: 'unknown_method',
+  [INVALID_PARAMS]: 'invalid_params',
+  [INTERNAL_ERROR]: 'failed',
+  [-32_001]: 'task_not_found',
+  [-32_002]: 'task_not_cancelable',
+  [-32_003]: 'push_not_supported',
+  [-32_004]: 'unsupported_operation',
+  [-32_005]: 'unsupported_media_type',
+  [-32_007]: 'no_extended_card',
+  [-32_009]: 'unsupported_version',
+}
+
+export function reasonOfCode(code: unknown): string {
+  return REASONS[Number(code)] ?? 'refused'
+}
+
+export type RpcRequest = {
+  kind: 'request'
+  /** JSON text. */
+  id: string
+  method: string
+  params: unknown
+  message: Record<string, unknown>
+  /** JSON text of the value at a path inside the message. */
+  raw: (path: readonly (string | number)[]) => string | undefined
+  /**
+   * The params are the same object when the request is repeated, so what is derived from them may be cached by them.
+   */
+  comesAgain: boolean
+}
+
+export type RpcMessage =
+  | RpcRequest
+  | { kind: 'notification' }
+  /** An answer to something we never asked. */
+  | { kind: 'response' }
+  | { kind: 'invalid'; id: string; reason: string }
+
+export type RpcBody =
+  | { kind: 'single'; message: RpcMessage }
+  | { kind: 'batch'; messages: RpcMessage[] }
+  | { kind: 'broken'; code: number; reason: string }
+
+const NOT_JSON: RpcBody = { kind: 'broken', code: PARSE_ERROR, reason: 'The body is not JSON in UTF-8' }
+
+/** The JSON text of an error response. */
+export function rpcError(id: string, code: number, message: string, data?: unknown): string {
+  const more = data === undefined ? '' : `,"data":${JSON.stringify(data)}`
+  return `{"jsonrpc":"2.0","id":${id},"error":{"code":${code},"message":${JSON.stringify(message)}${more}}}`
+}
+
+function idText(id: unknown, raw: () => string | undefined): string | undefined {
+  if (typeof id === 'string') return JSON.stringify(id)
+  if (typeof id !== 'number') return undefined
+  return Number.isSafeInteger(id) ? String(id) : raw()
+}
+
+function readMessage(value: unknown, text: string, path: readonly (string | number)[]): RpcMessage {
+  const invalid = (id: string, reason: string): RpcMessage => ({ kind: 'invalid', id, reason })
+  if (!isRecord(value)) return invalid('null', 'A message must be an object')
+  const message = value
+  const raw = (inner: readonly (string | number)[]) => rawValue(text, [...path, ...inner])
+  const id = idText(message.id, () => raw(['id']))
+  if (message.jsonrpc !== '2.0') return invalid(id ?? 'null', 'jsonrpc must be "2.0"')
+  if (typeof message.method !== 'string') {
+    return 'result' in message || 'error' in message
+      ? { kind: 'response' }
+      : invalid(id ?? 'null', 'method must be a string')
+  }
+  if (message.id === undefined) return { kind: 'notification' }
+  if (id === undefined) return invalid('null', 'id must be a string or a number')
+  const { method, params } = message
+  if (params !== undefined && (typeof params !== 'object' || params === null)) {
+    return invalid(id, 'params must be an object')
+  }
+  return { kind: 'request', id, method, params, message, raw, comesAgain: false }
+}
+
+/** Undefined for what is not in UTF-8. */
+function textOf(body: Uint8Array): string | undefined {
+  if (!isUtf8(body)) return undefined
+  const text = bufferOf(body).toString()
+  return text.charCodeAt(0) === BYTE_ORDER_MARK ? text.slice(1) : text
+}
+
+function readText(text: string, body: Uint8Array): RpcBody {
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch {
+    return NOT_JSON // JSON-RPC has one error for everything malformed
+  }
+  if (measure(body).depth > MAX_DEPTH) {
+    return { kind: 'broken', code: INVALID_MESSAGE, reason: `The body is nested more than ${MAX_DEPTH} deep` }
+  }
+  if (!Array.isArray(value)) return { kind: 'single', message: readMessage(value, text, []) }
+  if (value.length === 0 || value.length > MAX_BATCH) {
+    const reason = `A batch must have 1 to ${MAX_BATCH} messages`
+    return { kind: 'broken', code: INVALID_MESSAGE, reason }
+  }
+  return { kind: 'batch', messages: value.map((item, at) => readMessage(item, text, [at])) }
+}
 
 type Cut = { start: number; end: number }
 
@@ -98,34 +215,39 @@ function isWorthKeeping(text: string): boolean {
   return text.includes('"wholesale"') && !text.includes('notification_config') && !text.includes('\\u')
 }
 
-/** `Meaning`: what is kept of a body. Texts are JSON that `JSON.parse` accepted before they are remembered. */
-function createBodyMemory<Meaning extends object>() {
-  const known = new LRUCache<string, Meaning>({
+/** A remembered request, under the id (JSON text) that it has this time. */
+function repeated({ method, params, message, raw }: RpcRequest, id: string): RpcRequest {
+  return { kind: 'request', id, method, params, message, raw, comesAgain: true }
+}
+
+/** Texts are JSON that `JSON.parse` accepted before they are remembered. */
+function createBodyMemory() {
+  const known = new LRUCache<string, RpcRequest>({
     maxSize: MEMORY_BYTES,
-    sizeCalculation: (_meaning, name) => name.length * BYTES_A_CHARACTER,
+    sizeCalculation: (_request, name) => name.length * BYTES_A_CHARACTER,
   })
   const seen = new LRUCache<string, true>({ maxSize: SEEN_BYTES, sizeCalculation: (_, name) => name.length })
   /** Whoever polls sends what was sent last: comparing with it costs a third of looking a text up. */
-  let last: { frame: Frame; meaning: Meaning } | undefined
+  let last: { frame: Frame; request: RpcRequest } | undefined
 
-  /** The id (JSON text) and the remembered meaning of a text that is equal to one before, but for the cuts. */
-  function recall(text: string): { id: string; meaning: Meaning } | undefined {
+  /** The remembered request of a text that is equal to one before, but for the cuts; with the id of this one. */
+  function recall(text: string): RpcRequest | undefined {
     if (text.length > MOST_LENGTH) return undefined
     const again = last && idWithin(text, last.frame)
-    if (last && again !== undefined) return { id: again, meaning: last.meaning }
+    if (last && again !== undefined) return repeated(last.request, again)
     const id = cutAt(text, ID)
     const frame = id && frameOf(text, id, messageIdAt(text))
-    const meaning = frame && known.get(nameOf(frame))
-    if (!meaning) return undefined
-    last = { frame, meaning }
-    return { id: text.slice(id.start, id.end), meaning }
+    const request = frame && known.get(nameOf(frame))
+    if (!request) return undefined
+    last = { frame, request }
+    return repeated(request, text.slice(id.start, id.end))
   }
 
   /**
    * Remembers what a text means when it comes for the second time; says whether it does. Whoever walks the feed asks for
    * each page once: what would be kept for it, and for its answer, would only be garbage that grows old.
    */
-  function remember(text: string, meaning: Meaning): boolean {
+  function remember(text: string, request: RpcRequest): boolean {
     if (text.length > MOST_LENGTH || !isWorthKeeping(text)) return false
     const id = cutAt(text, ID)
     const messageId = messageIdAt(text)
@@ -133,7 +255,7 @@ function createBodyMemory<Meaning extends object>() {
     if (messageId && !isCutOf(text, ['params', 'message', 'messageId'], messageId)) return false
     const name = nameOf(frameOf(text, id, messageId))
     const isSeen = seen.delete(name)
-    if (isSeen) known.set(name, meaning)
+    if (isSeen) known.set(name, request)
     else seen.set(name, true)
     return isSeen
   }
@@ -141,133 +263,15 @@ function createBodyMemory<Meaning extends object>() {
   return { recall, remember }
 }
 
-const MAX_DEPTH = 64 // the deepest legal request has about ten levels; serialising recurses
-const MAX_BATCH = 50
-
-const PARSE_ERROR = -32_700
-export const INVALID_MESSAGE = -32_600
-export const METHOD_NOT_FOUND = -32_601
-export const INVALID_PARAMS = -32_602
-export const INTERNAL_ERROR = -32_603
-
-/** The codes of JSON-RPC 2.0 and of A2A, each as a closed word for the log and the metrics. */
-const REASONS: Readonly<Record<number, string>> = {
-  [PARSE_ERROR]: 'not_json',
-  [INVALID_MESSAGE]: 'invalid_message',
-  [METHOD_NOT_FOUND]: 'unknown_method',
-  [INVALID_PARAMS]: 'invalid_params',
-  [INTERNAL_ERROR]: 'failed',
-  [-32_001]: 'task_not_found',
-  [-32_002]: 'task_not_cancelable',
-  [-32_003]: 'push_not_supported',
-  [-32_004]: 'unsupported_operation',
-  [-32_005]: 'unsupported_media_type',
-  [-32_007]: 'no_extended_card',
-  [-32_009]: 'unsupported_version',
-}
-
-export function reasonOfCode(code: unknown): string {
-  return REASONS[Number(code)] ?? 'refused'
-}
-
-export type RpcRequest = {
-  kind: 'request'
-  /** JSON text. */
-  id: string
-  method: string
-  params: unknown
-  message: Record<string, unknown>
-  /** JSON text of the value at a path inside the message. */
-  raw: (path: readonly (string | number)[]) => string | undefined
-  /**
-   * The params are the same object when the request is repeated, so what is derived from them may be cached by them.
-   */
-  comesAgain: boolean
-}
-
-export type RpcMessage =
-  | RpcRequest
-  | { kind: 'notification' }
-  /** An answer to something we never asked. */
-  | { kind: 'response' }
-  | { kind: 'invalid'; id: string; reason: string }
-
-export type RpcBody =
-  | { kind: 'single'; message: RpcMessage }
-  | { kind: 'batch'; messages: RpcMessage[] }
-  | { kind: 'broken'; code: number; reason: string }
-
-const BYTE_ORDER_MARK = 0xfeff
-const NOT_JSON: RpcBody = { kind: 'broken', code: PARSE_ERROR, reason: 'The body is not JSON in UTF-8' }
-
-function idText(id: unknown, raw: () => string | undefined): string | undefined {
-  if (typeof id === 'string') return JSON.stringify(id)
-  if (typeof id !== 'number') return undefined
-  return Number.isSafeInteger(id) ? String(id) : raw()
-}
-
-function readMessage(value: unknown, text: string, path: readonly (string | number)[]): RpcMessage {
-  const invalid = (id: string, reason: string): RpcMessage => ({ kind: 'invalid', id, reason })
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    return invalid('null', 'A message must be an object')
-  }
-  const message = value as Record<string, unknown>
-  const raw = (inner: readonly (string | number)[]) => rawValue(text, [...path, ...inner])
-  const id = idText(message.id, () => raw(['id']))
-  if (message.jsonrpc !== '2.0') return invalid(id ?? 'null', 'jsonrpc must be "2.0"')
-  if (typeof message.method !== 'string') {
-    return 'result' in message || 'error' in message
-      ? { kind: 'response' }
-      : invalid(id ?? 'null', 'method must be a string')
-  }
-  if (message.id === undefined) return { kind: 'notification' }
-  if (id === undefined) return invalid('null', 'id must be a string or a number')
-  const { method, params } = message
-  if (params !== undefined && (typeof params !== 'object' || params === null)) {
-    return invalid(id, 'params must be an object')
-  }
-  return { kind: 'request', id, method, params, message, raw, comesAgain: false }
-}
-
-/** Undefined for what is not in UTF-8. */
-function textOf(body: Uint8Array): string | undefined {
-  if (!isUtf8(body)) return undefined
-  const text = bufferOf(body).toString()
-  return text.charCodeAt(0) === BYTE_ORDER_MARK ? text.slice(1) : text
-}
-
-function readText(text: string, body: Uint8Array): RpcBody {
-  let value: unknown
-  try {
-    value = JSON.parse(text)
-  } catch {
-    return NOT_JSON // JSON-RPC has one error for everything malformed
-  }
-  if (measure(body).depth > MAX_DEPTH) {
-    return { kind: 'broken', code: INVALID_MESSAGE, reason: `The body is nested more than ${MAX_DEPTH} deep` }
-  }
-  if (!Array.isArray(value)) return { kind: 'single', message: readMessage(value, text, []) }
-  if (value.length === 0 || value.length > MAX_BATCH) {
-    const reason = `A batch must have 1 to ${MAX_BATCH} messages`
-    return { kind: 'broken', code: INVALID_MESSAGE, reason }
-  }
-  return { kind: 'batch', messages: value.map((item, at) => readMessage(item, text, [at])) }
-}
-
-/** A remembered request, under the id that it has this time. */
-function again({ method, params, message, raw }: RpcRequest, id: string): RpcRequest {
-  return { kind: 'request', id, method, params, message, raw, comesAgain: true }
-}
-
 /** Reads the messages of a request body. */
 export function createBodyReader(): (body: unknown) => RpcBody {
-  const memory = createBodyMemory<RpcRequest>()
+  const memory = createBodyMemory()
   return (body) => {
     if (!(body instanceof Uint8Array)) return NOT_JSON
     const text = textOf(body)
     if (text === undefined) return NOT_JSON
     const recalled = memory.recall(text)
-    if (recalled) return { kind: 'single', message: again(recalled.meaning, recalled.id) }
+    if (recalled) return { kind: 'single', message: recalled }
     const read = readText(text, body)
     if (read.kind === 'single' && read.message.kind === 'request') {
       read.message.comesAgain = memory.remember(text, read.message)
@@ -277,9 +281,3 @@ export function createBodyReader(): (body: unknown) => RpcBody {
 }
 
 export type BodyReader = ReturnType<typeof createBodyReader>
-
-/** The JSON text of an error response. */
-export function rpcError(id: string, code: number, message: string, data?: unknown): string {
-  const more = data === undefined ? '' : `,"data":${JSON.stringify(data)}`
-  return `{"jsonrpc":"2.0","id":${id},"error":{"code":${code},"message":${JSON.stringify(message)}${more}}}`
-}

@@ -12,6 +12,20 @@ import { bufferOf, endOfValue, isRecord } from '../../adcp/json.js'
 import type { Release } from '../../adcp/version.js'
 import { nameHash, step } from '../../upstreams/rows/written.js'
 
+const ROWS = 10
+const WHOLESALE_ROWS = 5 // a client that walks the feed reads the data; its text must not cost the parsing of a page
+const MOST_KNOWN = 2_000 // pages of one chunk of a snapshot whose text is remembered
+const FEW = 3 // prices and destinations of one row
+const NAME = 80
+const FIELDS = 2_000
+const MOST_CONVERSATIONS = 100 // an answer of its own for each caller
+
+const NEXT_STEP =
+  'To buy one: activate_signal with its signal_agent_segment_id, a pricing_option_id, destinations and a new idempotency_key.'
+
+const PENDING = new Set(['submitted', 'working', 'input-required'])
+
+/** What the words say of a row: a fifth of it. Parsing whole rows cost a sixth of a page that nobody asked for before. */
 const NEEDED = new Map(
   [
     'signal_agent_segment_id',
@@ -24,6 +38,36 @@ const NEEDED = new Map(
   ].map((name) => [nameHash(name), name] as const),
 )
 const [QUOTE, COMMA, OPEN, CLOSE] = [0x22, 0x2c, 0x7b, 0x7d]
+
+export type Envelope = {
+  release: Release
+  contextId: string
+  /** The JSON text of the caller's `context`, echoed byte for byte. */
+  context?: string
+}
+
+/** A text, and the same as JSON. */
+export type AnswerWords = { text(): string; json(): string }
+
+export type AnswerPayload = {
+  /** The task failed. */
+  isError: boolean
+  /** Why, in the words that all tasks have. */
+  error?: AdcpError
+  status: string
+  message: string
+  /** For people and language models: the message and what can be done with it. Made when it is asked for. */
+  words: AnswerWords
+  /** Of a task of ours that is not finished yet. */
+  taskId?: string
+  contextId: string
+  /** JSON text up to the rows, the rows, and the rest; without rows all of it is in `head`. */
+  head: string
+  rows: readonly Uint8Array[]
+  tail: string
+  /** The same object is returned for a repeated request, so what is derived from it may be cached by it. */
+  comesAgain: boolean
+}
 
 type FirstRows = { rows: Record<string, unknown>[]; more: boolean }
 
@@ -66,16 +110,6 @@ export function firstRows(parts: readonly Uint8Array[], most: number): FirstRows
   }
   return { rows, more: false }
 }
-
-const ROWS = 10
-const WHOLESALE_ROWS = 5 // a client that walks the feed reads the data; its text must not cost the parsing of a page
-const MOST_KNOWN = 2_000 // pages of one chunk of a snapshot whose text is remembered
-const FEW = 3 // prices and destinations of one row
-const NAME = 80
-const FIELDS = 2_000
-
-const NEXT_STEP =
-  'To buy one: activate_signal with its signal_agent_segment_id, a pricing_option_id, destinations and a new idempotency_key.'
 
 const records = (value: unknown) => (Array.isArray(value) ? value.filter(isRecord) : [])
 
@@ -149,46 +183,14 @@ function signalsText({ rows, fields, message }: Answered & { rows: NonNullable<A
   return [message, said, more].filter((line) => line !== '').join('\n')
 }
 
-/** The answer in words; a refusal's are its error as JSON, which agrees with the data beside it. */
-export function answerText(answer: Answered): string {
+/** The answer in words. */
+function answerText(answer: Answered): string {
   const { rows, fields, message } = answer
   if (rows) return signalsText({ ...answer, rows })
   const data = JSON.stringify(fields)
   if (data === '{}') return message
   return data.length <= FIELDS ? `${message}\n${data}` : `${message}\nThe details stand in structuredContent.`
 }
-
-export type Envelope = {
-  release: Release
-  contextId: string
-  /** The JSON text of the caller's `context`, echoed byte for byte. */
-  context?: string
-}
-
-/** A text, and the same as JSON. */
-export type AnswerWords = { text(): string; json(): string }
-
-export type AnswerPayload = {
-  /** The task failed. */
-  isError: boolean
-  /** Why, in the words that all tasks have. */
-  error?: AdcpError
-  status: string
-  message: string
-  /** For people and language models: the message and what can be done with it. Made when it is asked for. */
-  words: AnswerWords
-  /** Of a task of ours that is not finished yet. */
-  taskId?: string
-  contextId: string
-  /** JSON text up to the rows, the rows, and the rest; without rows all of it is in `head`. */
-  head: string
-  rows: readonly Uint8Array[]
-  tail: string
-  /** The same object is returned for a repeated request, so what is derived from it may be cached by it. */
-  comesAgain: boolean
-}
-
-const PENDING = new Set(['submitted', 'working', 'input-required'])
 
 /** The members of an object as JSON, each with a comma before it. */
 function members(fields: Readonly<Record<string, unknown>>): string {
@@ -240,8 +242,6 @@ type Frame = {
 }
 /** Of an answer that is given again; and its payloads for callers that send no context, by their conversations. */
 type KeptFrame = Frame & { payloads: Map<string, { release: Release; payload: AnswerPayload }> }
-
-const MOST_CONVERSATIONS = 100 // an answer of its own for each caller
 
 function frameOf(answer: Answered): Frame {
   const { status = 'completed', message, rows } = answer
@@ -295,23 +295,32 @@ function answered(answer: Answered, envelope: Envelope): AnswerPayload {
   return payload
 }
 
+function failing(message: string, more: string, said: () => string, envelope: Envelope): AnswerPayload {
+  const head = opening('failed', message) + identity(envelope) + more + closing(envelope)
+  const { contextId } = envelope
+  const words = answerWords(said)
+  return {
+    isError: true,
+    status: 'failed',
+    message,
+    words,
+    contextId,
+    head,
+    rows: [],
+    tail: '',
+    comesAgain: false,
+  }
+}
+
+/** In words, too, it is the error as JSON, which agrees with the data beside it. */
 function refused(error: AdcpError, envelope: Envelope): AnswerPayload {
-  const { message } = error
   const json = JSON.stringify(error)
   const errors = `,"adcp_error":${json},"errors":[${json}]`
-  const head = opening('failed', message) + identity(envelope) + errors + closing(envelope)
-  const words = answerWords(() => `{"adcp_error":${json}}`)
-  const { contextId } = envelope
-  const rest = { words, contextId, head, rows: [], tail: '', comesAgain: false }
-  return { isError: true, error, status: 'failed', message, ...rest }
+  return { ...failing(error.message, errors, () => `{"adcp_error":${json}}`, envelope), error }
 }
 
 function failed({ message, fields }: Failed, envelope: Envelope): AnswerPayload {
-  const head = opening('failed', message) + identity(envelope) + members(fields) + closing(envelope)
-  const words = answerWords(() => JSON.stringify({ message, ...fields }))
-  const { contextId } = envelope
-  const rest = { words, contextId, head, rows: [], tail: '', comesAgain: false }
-  return { isError: true, status: 'failed', message, ...rest }
+  return failing(message, members(fields), () => JSON.stringify({ message, ...fields }), envelope)
 }
 
 /** The payload of an answer; a refusal carries its error twice, as docs/protocol.md#envelope wants it. */

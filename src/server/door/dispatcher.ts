@@ -3,6 +3,7 @@
  * this order, once for both transports (docs/protocol.md#versions, #envelope). A caller's mistake is an answer; an
  * exception here is a bug.
  */
+import { hash, randomBytes } from 'node:crypto'
 import { type Answer, adcpError, type ErrorCode, type ErrorParts } from '../../adcp/answer.js'
 import type { Caller } from '../../adcp/caller.js'
 import { nearest } from '../../adcp/issue-words.js'
@@ -10,6 +11,7 @@ import { isRecord } from '../../adcp/json.js'
 import { type Checked, compileCheck, invalidRequest, type TSchema } from '../../adcp/schema.js'
 import { negotiate, type Preview, type Release, type VersionPin } from '../../adcp/version.js'
 import { createDeadline } from '../../net/clock.js'
+import { createRecent } from '../../process/memory.js'
 import type { CallContext, Task } from '../../tasks/task.js'
 import type { Exchange } from '../answer/exchange.js'
 import { type AnswerPayload, type Envelope, payloadOf } from '../answer/payload.js'
@@ -19,6 +21,24 @@ import { registersSecret } from './signature-gate.js'
 
 /** The longest time_budget is 120 s (docs/protocol.md#envelope); what is left is for merging and writing. */
 const CALL_MS = 130_000
+const MAX_CONTEXTS = 10_000
+const CONTEXT_ID = /^[A-Za-z0-9_.:-]{1,128}$/
+
+/**
+ * The conversation of a caller who names none, under a name that only this process can make: nothing is remembered under
+ * it. The same for each of its calls, so that equal questions get equal bytes.
+ */
+function createContextIds(): (bucket: string) => string {
+  const secret = randomBytes(16).toString('base64url')
+  const known = createRecent<string>(MAX_CONTEXTS)
+  return (bucket) => {
+    const found = known.get(bucket)
+    if (found !== undefined) return found
+    const made = `ctx_${hash('sha256', `${secret} ${bucket}`, 'base64url').slice(0, 22)}`
+    known.set(bucket, made)
+    return made
+  }
+}
 
 /**
  * The signal that stops a task: at its deadline, or when its caller closes the connection
@@ -76,8 +96,6 @@ class Context implements CallContext {
   }
 }
 
-const CONTEXT_ID = /^[A-Za-z0-9_.:-]{1,128}$/
-
 export type TaskCall = CallOrigin & {
   task: string
   arguments: unknown
@@ -105,10 +123,6 @@ type DispatcherOptions = {
   /** Releases that are not final and are served all the same. */
   previews?: readonly Preview[]
   now: () => number
-  /**
-   * The context of a caller who names none; the same for each of its calls, so that equal questions get equal bytes.
-   */
-  contextIdOf: (bucket: string) => string
   observe: (observed: Observed) => void
   /**
    * As long as only the rows of a saved feed are there: what any but a plain question waits for (tasks/task.ts), and whether
@@ -151,6 +165,7 @@ const NOT_THERE = refusal('SERVICE_UNAVAILABLE', 'This agent has just started an
 
 export function createDispatcher(options: DispatcherOptions) {
   const { limiter, now, observe, onBug } = options
+  const contextIdOf = createContextIds()
   const entries = new Map<string, Entry>()
   const settled = new WeakMap<object, Settled>()
   for (const task of options.tasks) {
@@ -164,7 +179,7 @@ export function createDispatcher(options: DispatcherOptions) {
   function contextIdFor(call: TaskCall): string {
     const asked = isRecord(call.arguments) ? call.arguments.context_id : undefined
     const given = asked ?? call.contextId
-    return typeof given === 'string' && CONTEXT_ID.test(given) ? given : options.contextIdOf(call.who.bucket)
+    return typeof given === 'string' && CONTEXT_ID.test(given) ? given : contextIdOf(call.who.bucket)
   }
 
   function envelopeOf(call: TaskCall): Envelope {
@@ -301,7 +316,7 @@ export function createDispatcher(options: DispatcherOptions) {
     )
   }
 
-  return { tasks: options.tasks, has: (name: string) => entries.has(name), near, run, refuse }
+  return { has: (name: string) => entries.has(name), near, run, refuse }
 }
 
 export type Dispatcher = ReturnType<typeof createDispatcher>
