@@ -2,213 +2,92 @@
  * The tables' history: forward only, all steps in one transaction, under a database lock. A database with steps that
  * this program does not know belongs to a newer release. A step that only adds is named so (`NNN_expand_...`), and so is
  * one that takes away what the release before uses (`NNN_contract_...`): two neighbouring releases work side by side on
- * the first, not on the second.
+ * the first, not on the second, and one process of a cluster is replaced after the other.
  */
 import { type Kysely, type Migration, Migrator, sql } from 'kysely'
 import { agentUrlOf } from '../../adcp/url.js'
 import type { Tables } from './database.js'
-import { blobRows, EXPANSIONS, nonces, pieces, replicas, shelf } from './migration-steps.js'
 
-const activation: Migration = {
+/** One statement after the other. */
+const step = (...statements: string[]): Migration => ({
   async up(db: Kysely<unknown>) {
-    await db.schema
-      .createTable('idempotency')
-      .addColumn('caller', 'text', (column) => column.notNull())
-      .addColumn('key', 'text', (column) => column.notNull())
-      .addColumn('task', 'text', (column) => column.notNull())
-      .addColumn('fingerprint', 'text', (column) => column.notNull())
-      .addColumn('answer', 'text')
-      .addColumn('created_at', 'bigint', (column) => column.notNull())
-      .addColumn('expires_at', 'bigint', (column) => column.notNull())
-      .addPrimaryKeyConstraint('idempotency_pk', ['caller', 'key'])
-      .execute()
-    await db.schema.createIndex('idempotency_expiry').on('idempotency').column('expires_at').execute()
-
-    await db.schema
-      .createTable('calls')
-      .addColumn('id', 'text', (column) => column.primaryKey())
-      .addColumn('caller', 'text', (column) => column.notNull())
-      .addColumn('key', 'text', (column) => column.notNull())
-      .addColumn('task', 'text', (column) => column.notNull())
-      .addColumn('upstream', 'text', (column) => column.notNull())
-      .addColumn('upstream_key', 'text', (column) => column.notNull())
-      .addColumn('target', 'text', (column) => column.notNull())
-      .addColumn('args', 'text', (column) => column.notNull())
-      .addColumn('rows', 'text', (column) => column.notNull())
-      .addColumn('state', 'text', (column) => column.notNull())
-      .addColumn('answer', 'text')
-      .addColumn('owner', 'text', (column) => column.notNull())
-      .addColumn('lease_until', 'bigint', (column) => column.notNull())
-      .addColumn('attempts', 'integer', (column) => column.notNull())
-      .addColumn('created_at', 'bigint', (column) => column.notNull())
-      .addColumn('updated_at', 'bigint', (column) => column.notNull())
-      .execute()
-    await db.schema.createIndex('calls_key').on('calls').columns(['caller', 'key']).execute()
-    await db.schema
-      .createIndex('calls_target')
-      .on('calls')
-      .columns(['caller', 'upstream', 'target', 'created_at'])
-      .execute()
-    await db.schema.createIndex('calls_state').on('calls').columns(['state', 'lease_until']).execute()
-
-    await db.schema
-      .createTable('activations')
-      .addColumn('id', 'text', (column) => column.primaryKey())
-      .addColumn('caller', 'text', (column) => column.notNull())
-      .addColumn('account', 'text')
-      .addColumn('action', 'text', (column) => column.notNull())
-      .addColumn('handle', 'text', (column) => column.notNull())
-      .addColumn('signal_handle', 'text', (column) => column.notNull())
-      .addColumn('offer_handle', 'text', (column) => column.notNull())
-      .addColumn('pricing_option_id', 'text')
-      .addColumn('upstream_option_id', 'text')
-      .addColumn('upstream', 'text', (column) => column.notNull())
-      .addColumn('agent_url', 'text', (column) => column.notNull())
-      .addColumn('segment_id', 'text', (column) => column.notNull())
-      .addColumn('upstream_account', 'text')
-      .addColumn('destinations', 'text', (column) => column.notNull())
-      .addColumn('outcome', 'text', (column) => column.notNull())
-      .addColumn('deployments', 'text')
-      .addColumn('error', 'text')
-      .addColumn('task_id', 'text')
-      .addColumn('created_at', 'bigint', (column) => column.notNull())
-      .addColumn('updated_at', 'bigint', (column) => column.notNull())
-      .execute()
-    await db.schema
-      .createIndex('activations_signal')
-      .on('activations')
-      .columns(['caller', 'signal_handle', 'created_at'])
-      .execute()
-    await db.schema.createIndex('activations_time').on('activations').columns(['created_at', 'id']).execute()
-
-    await db.schema
-      .createTable('tasks')
-      .addColumn('id', 'text', (column) => column.primaryKey())
-      .addColumn('caller', 'text', (column) => column.notNull())
-      .addColumn('account', 'text')
-      .addColumn('type', 'text', (column) => column.notNull())
-      .addColumn('status', 'text', (column) => column.notNull())
-      .addColumn('upstream', 'text')
-      .addColumn('upstream_task_id', 'text')
-      .addColumn('call_id', 'text')
-      .addColumn('request', 'text', (column) => column.notNull())
-      .addColumn('result', 'text')
-      .addColumn('error', 'text')
-      .addColumn('created_at', 'bigint', (column) => column.notNull())
-      .addColumn('updated_at', 'bigint', (column) => column.notNull())
-      .addColumn('completed_at', 'bigint')
-      .addColumn('polled_at', 'bigint', (column) => column.notNull())
-      .execute()
-    await db.schema.createIndex('tasks_caller').on('tasks').columns(['caller', 'created_at', 'id']).execute()
-    await db.schema.createIndex('tasks_open').on('tasks').columns(['completed_at', 'polled_at']).execute()
-
-    await db.schema
-      .createTable('accounts')
-      .addColumn('caller', 'text', (column) => column.notNull())
-      .addColumn('account_id', 'text', (column) => column.notNull())
-      .addColumn('natural_key', 'text')
-      .addColumn('settings', 'text', (column) => column.notNull())
-      .addColumn('status', 'text', (column) => column.notNull())
-      .addColumn('notification_configs', 'text', (column) => column.notNull())
-      .addColumn('created_at', 'bigint', (column) => column.notNull())
-      .addColumn('updated_at', 'bigint', (column) => column.notNull())
-      .addPrimaryKeyConstraint('accounts_pk', ['caller', 'account_id'])
-      .addUniqueConstraint('accounts_natural_key', ['caller', 'natural_key'])
-      .execute()
-  },
-}
-
-const discovery: Migration = {
-  async up(db: Kysely<unknown>) {
-    await db.schema
-      .alterTable('tasks')
-      .addColumn('webhook', 'integer', (column) => column.notNull().defaultTo(0))
-      .execute()
-    await db.schema
-      .createTable('found')
-      .addColumn('handle', 'text', (column) => column.notNull())
-      .addColumn('upstream', 'text', (column) => column.notNull())
-      .addColumn('scope', 'text', (column) => column.notNull())
-      .addColumn('segment', 'text', (column) => column.notNull())
-      .addColumn('agent_url', 'text', (column) => column.notNull())
-      .addColumn('listing', 'text', (column) => column.notNull())
-      .addColumn('found_at', 'bigint', (column) => column.notNull())
-      .addPrimaryKeyConstraint('found_pk', ['handle', 'upstream', 'scope', 'segment'])
-      .execute()
-    await db.schema.createIndex('found_time').on('found').column('found_at').execute()
-  },
-}
-
-/** `sequence`: how the database numbers rows in the order in which they come, never using a number twice. */
-const jobs = (sequence: 'integer' | 'bigserial'): Migration => ({
-  async up(db: Kysely<unknown>) {
-    await db.schema
-      .createTable('jobs')
-      .addColumn('seq', sequence, (column) =>
-        sequence === 'integer' ? column.primaryKey().autoIncrement() : column.primaryKey(),
-      )
-      .addColumn('id', 'text', (column) => column.notNull().unique())
-      .addColumn('kind', 'text', (column) => column.notNull())
-      .addColumn('lane', 'text', (column) => column.notNull())
-      .addColumn('target', 'text')
-      .addColumn('side', 'text')
-      .addColumn('caller', 'text', (column) => column.notNull())
-      .addColumn('key', 'text', (column) => column.notNull())
-      .addColumn('owner', 'text')
-      .addColumn('epoch', 'integer', (column) => column.notNull())
-      .addColumn('attempts', 'integer', (column) => column.notNull())
-      .addColumn('due', 'bigint')
-      .addColumn('state', 'text', (column) => column.notNull())
-      .addColumn('data', 'text', (column) => column.notNull())
-      .addColumn('answer', 'text')
-      .addColumn('created_at', 'bigint', (column) => column.notNull())
-      .addColumn('ended_at', 'bigint')
-      .execute()
-    // Partial: finished jobs do not slow down the search for open ones, however many are kept.
-    await sql`create index jobs_due on jobs (kind, due) where due is not null`.execute(db)
-    await sql`create index jobs_target on jobs (target, seq) where target is not null`.execute(db)
-    await sql`create index jobs_taken on jobs (target) where owner is not null`.execute(db)
-    await sql`create index jobs_ended on jobs (ended_at) where ended_at is not null`.execute(db)
-    await db.schema.createIndex('jobs_key').on('jobs').columns(['caller', 'key']).execute()
-
-    await db.schema
-      .alterTable('activations')
-      .addColumn('seen_as', 'text', (column) => column.notNull().defaultTo('shared'))
-      .execute()
-    await db.schema
-      .alterTable('activations')
-      .addColumn('seq', 'bigint', (column) => column.notNull().defaultTo(0))
-      .execute()
-    await db.schema
-      .createIndex('activations_segment')
-      .on('activations')
-      .columns(['agent_url', 'segment_id'])
-      .execute()
-    await sql`create index tasks_ended on tasks (completed_at) where completed_at is not null`.execute(db)
-    // The first release wrote it with each task and asked by it; its neighbour does neither.
-    await db.schema.dropIndex('tasks_open').execute()
-    if (sequence === 'bigserial') {
-      await sql`alter table tasks alter column polled_at set default 0`.execute(db)
-    } else {
-      await db.schema.alterTable('tasks').dropColumn('polled_at').execute()
-      await db.schema
-        .alterTable('tasks')
-        .addColumn('polled_at', 'bigint', (column) => column.notNull().defaultTo(0))
-        .execute()
-    }
+    for (const statement of statements) await sql.raw(statement).execute(db)
   },
 })
 
+const activation = step(
+  `create table idempotency (caller text not null, key text not null, task text not null, fingerprint text not null,
+    answer text, created_at bigint not null, expires_at bigint not null,
+    constraint idempotency_pk primary key (caller, key))`,
+  'create index idempotency_expiry on idempotency (expires_at)',
+  `create table calls (id text primary key, caller text not null, key text not null, task text not null,
+    upstream text not null, upstream_key text not null, target text not null, args text not null, rows text not null,
+    state text not null, answer text, owner text not null, lease_until bigint not null, attempts integer not null,
+    created_at bigint not null, updated_at bigint not null)`,
+  'create index calls_key on calls (caller, key)',
+  'create index calls_target on calls (caller, upstream, target, created_at)',
+  'create index calls_state on calls (state, lease_until)',
+  `create table activations (id text primary key, caller text not null, account text, action text not null,
+    handle text not null, signal_handle text not null, offer_handle text not null, pricing_option_id text,
+    upstream_option_id text, upstream text not null, agent_url text not null, segment_id text not null,
+    upstream_account text, destinations text not null, outcome text not null, deployments text, error text, task_id text,
+    created_at bigint not null, updated_at bigint not null)`,
+  'create index activations_signal on activations (caller, signal_handle, created_at)',
+  'create index activations_time on activations (created_at, id)',
+  `create table tasks (id text primary key, caller text not null, account text, type text not null,
+    status text not null, upstream text, upstream_task_id text, call_id text, request text not null, result text,
+    error text, created_at bigint not null, updated_at bigint not null, completed_at bigint, polled_at bigint not null)`,
+  'create index tasks_caller on tasks (caller, created_at, id)',
+  'create index tasks_open on tasks (completed_at, polled_at)',
+  `create table accounts (caller text not null, account_id text not null, natural_key text, settings text not null,
+    status text not null, notification_configs text not null, created_at bigint not null, updated_at bigint not null,
+    constraint accounts_pk primary key (caller, account_id),
+    constraint accounts_natural_key unique (caller, natural_key))`,
+)
+
+const blobRows = step(
+  'create table blobs (name text primary key, parts text not null)',
+  `create table blob_chunks (name text not null references blobs (name) on delete cascade, part integer not null,
+    chunk integer not null, bytes bytea not null, constraint blob_chunks_pk primary key (name, part, chunk))`,
+)
+
+const discovery = step(
+  'alter table tasks add column webhook integer not null default 0',
+  `create table found (handle text not null, upstream text not null, scope text not null, segment text not null,
+    agent_url text not null, listing text not null, found_at bigint not null,
+    constraint found_pk primary key (handle, upstream, scope, segment))`,
+  'create index found_time on found (found_at)',
+)
+
+/**
+ * `sequence`: how the database numbers rows in the order in which they come, never using a number twice. `unpolled`: the first
+ * release wrote `polled_at` with each task and asked by it; its neighbour does neither.
+ */
+const jobs = (sequence: string, ...unpolled: string[]) =>
+  step(
+    `create table jobs (seq ${sequence}, id text not null unique, kind text not null, lane text not null, target text,
+      side text, caller text not null, key text not null, owner text, epoch integer not null, attempts integer not null,
+      due bigint, state text not null, data text not null, answer text, created_at bigint not null, ended_at bigint)`,
+    // Partial: finished jobs do not slow down the search for open ones, however many are kept.
+    'create index jobs_due on jobs (kind, due) where due is not null',
+    'create index jobs_target on jobs (target, seq) where target is not null',
+    'create index jobs_taken on jobs (target) where owner is not null',
+    'create index jobs_ended on jobs (ended_at) where ended_at is not null',
+    'create index jobs_key on jobs (caller, key)',
+    "alter table activations add column seen_as text not null default 'shared'",
+    'alter table activations add column seq bigint not null default 0',
+    'create index activations_segment on activations (agent_url, segment_id)',
+    'create index tasks_ended on tasks (completed_at) where completed_at is not null',
+    'drop index tasks_open',
+    ...unpolled,
+  )
+
 /** What one segment's entries are asked for: the newest ones, and whether any is a deactivation. */
-const segmentOrder: Migration = {
-  async up(db: Kysely<unknown>) {
-    await db.schema.dropIndex('activations_segment').execute()
-    await sql`create index activations_segment on activations (agent_url, segment_id, seq)`.execute(db)
-    await sql`create index activations_off on activations (agent_url, segment_id) where action = 'deactivate'`.execute(
-      db,
-    )
-  },
-}
+const segmentOrder = step(
+  'drop index activations_segment',
+  'create index activations_segment on activations (agent_url, segment_id, seq)',
+  "create index activations_off on activations (agent_url, segment_id) where action = 'deactivate'",
+)
 
 /** An agent is named by its url without the credentials in it, which are not kept. The first release kept the whole url. */
 const agentNames: Migration = {
@@ -226,60 +105,78 @@ const agentNames: Migration = {
   },
 }
 
-const subscriptions: Migration = {
-  async up(db: Kysely<unknown>) {
-    await db.schema
-      .createTable('subscriptions')
-      .addColumn('caller', 'text', (column) => column.notNull())
-      .addColumn('account_id', 'text', (column) => column.notNull())
-      .addColumn('subscriber_id', 'text', (column) => column.notNull())
-      .addColumn('job', 'text', (column) => column.notNull().unique())
-      .addColumn('config', 'text', (column) => column.notNull())
-      .addColumn('suspended', 'text')
-      .addColumn('created_at', 'bigint', (column) => column.notNull())
-      .addPrimaryKeyConstraint('subscriptions_pk', ['caller', 'account_id', 'subscriber_id'])
-      .execute()
-  },
-}
+const nonces = step(
+  `create table nonces (key text not null, nonce text not null, until bigint not null,
+    constraint nonces_pk primary key (key, nonce))`,
+  'create index nonces_until on nonces (until)',
+)
 
-const audit: Migration = {
-  async up(db: Kysely<unknown>) {
-    await db.schema
-      .createTable('audit')
-      .addColumn('id', 'text', (column) => column.primaryKey())
-      .addColumn('at', 'bigint', (column) => column.notNull())
-      .addColumn('who', 'text', (column) => column.notNull())
-      .addColumn('action', 'text', (column) => column.notNull())
-      .addColumn('subject', 'text', (column) => column.notNull())
-      .addColumn('outcome', 'text', (column) => column.notNull())
-      .execute()
-    await db.schema.createIndex('audit_order').on('audit').columns(['at', 'id']).execute()
-  },
-}
+const subscriptions = step(
+  `create table subscriptions (caller text not null, account_id text not null, subscriber_id text not null,
+    job text not null unique, config text not null, suspended text, created_at bigint not null,
+    constraint subscriptions_pk primary key (caller, account_id, subscriber_id))`,
+)
 
-export const EMBEDDED_MIGRATIONS: Record<string, Migration> = {
+const replicas = step(
+  'create table notes (name text primary key, seq bigserial not null, value text not null, told_at bigint not null)',
+  'create index notes_order on notes (seq)',
+  'create table leases (name text primary key, owner text not null, epoch bigint not null, until bigint not null)',
+)
+
+const pieces = step(
+  'create table pieces (name text primary key, bytes bytea not null, used_at bigint not null)',
+  'create table manifests (name text primary key, parts text not null)',
+)
+
+const audit = step(
+  `create table audit (id text primary key, at bigint not null, who text not null, action text not null,
+    subject text not null, outcome text not null)`,
+  'create index audit_order on audit (at, id)',
+)
+
+const signalChanges = step(
+  `create table signal_changes (id text primary key, handle text not null, at bigint not null, kind text not null,
+    told text not null)`,
+  'create index signal_changes_of on signal_changes (handle, at)',
+  'create index signal_changes_age on signal_changes (at)',
+)
+
+const workOrder = step(
+  'create index tasks_time on tasks (created_at, id)',
+  'create index idempotency_task on idempotency (task, created_at)',
+)
+
+const shelf = step(
+  // Unlogged: what is kept for minutes may be lost in a crash of the database, and costs it no log.
+  `create unlogged table shelf (name text primary key, kind text not null, owner text not null, kept_at bigint not null,
+    size integer not null, about text not null, body text, bytes bytea)`,
+  'create index shelf_order on shelf (kind, owner, kept_at)',
+)
+
+export const EMBEDDED_MIGRATIONS: Readonly<Record<string, Migration>> = {
   '001_activation': activation,
   '003_discovery': discovery,
-  '004_jobs': jobs('integer'),
+  '004_jobs': jobs(
+    'integer primary key autoincrement',
+    'alter table tasks drop column polled_at',
+    'alter table tasks add column polled_at bigint not null default 0',
+  ),
   '005_segment_order': segmentOrder,
   '006_agent_names': agentNames,
   '008_subscriptions': subscriptions,
   '011_audit': audit,
-  ...EXPANSIONS,
+  '012_expand_signal_changes': signalChanges,
+  '013_expand_work_order': workOrder,
 }
-export const SHARED_MIGRATIONS: Record<string, Migration> = {
-  '001_activation': activation,
+
+/** The same, and the tables that only processes on a shared PostgreSQL need. */
+export const SHARED_MIGRATIONS: Readonly<Record<string, Migration>> = {
+  ...EMBEDDED_MIGRATIONS,
   '002_blob_rows': blobRows,
-  '003_discovery': discovery,
-  '004_jobs': jobs('bigserial'),
-  '005_segment_order': segmentOrder,
-  '006_agent_names': agentNames,
+  '004_jobs': jobs('bigserial primary key', 'alter table tasks alter column polled_at set default 0'),
   '007_nonces': nonces,
-  '008_subscriptions': subscriptions,
   '009_replicas': replicas,
   '010_pieces': pieces,
-  '011_audit': audit,
-  ...EXPANSIONS,
   '014_expand_shelf': shelf,
 }
 

@@ -1,24 +1,81 @@
 /**
  * The thread of the embedded database: libsql is synchronous, and a commit waits for the disk. It receives one statement per message
- * and answers each with one message, in order. After a process that did not end in order it first looks for damage. SQLite's log
- * undoes what a crash left half written, but a faulty disk may have lost pages, most likely those written last. So the newest rows
- * and all open ones are read, with their index entries, which takes the same time for a ledger of any length. A small table is
- * checked whole. A backup reads the rest.
+ * and answers each with one message, in order. After a process that did not end in order it first looks for damage.
  */
+import { isUtf8 } from 'node:buffer'
 import { accessSync, constants, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { parentPort, workerData } from 'node:worker_threads'
 import Database from 'libsql'
 import { createRecent } from '../../process/memory.js'
-import { DamagedText, isQuery, prepareQuery, type SqliteRows } from './sqlite-rows.js'
 
+// A process that reads at the same time holds the lock for milliseconds.
+const BUSY_MS = 1_000
+const CACHE_KIB = 64 * 1_024 // holds the inner index pages of a million finished calls
+const CHECKPOINT_PAGES = 8_192 // 32 MB of log: pages that change often are then written to the database less often
+const PREPARED = 256
 const NEWEST_ROWS = 2_000 // per table
 const SMALL_TABLE = 5_000 // rows: checked whole in about 20 ms
 
-type Index = { name: string; table: string; columns: string[]; condition: string }
+export type Opening = {
+  file: string
+  /** Checks for damage first. */
+  check: boolean
+}
+
+export type Statement = {
+  /** The statement begins a transaction. */
+  begins: boolean
+  sql: string
+  parameters: readonly unknown[]
+}
+
+/** Rows of a statement, as the JSON of an array of their values in the order of `columns`. */
+export type SqliteRows = { columns: readonly string[]; json: string }
+
+export type ThreadReply =
+  | { kind: 'done'; rows?: SqliteRows; changes?: number }
+  | { kind: 'failed'; message: string; code?: string }
+  | { kind: 'damaged'; found: string }
 
 const quoted = (name: string) => `"${name.replaceAll('"', '""')}"`
+
+/** What libsql returns for a row of one column. */
+type Row = readonly [ArrayBuffer]
+
+class DamagedText extends Error {
+  override readonly name = 'DamagedText'
+}
+
+/** Checked before it is decoded: libsql ends the whole process on a text that is not UTF-8 (a disk that flipped a bit). */
+function decoded([bytes]: Row): string {
+  const text = Buffer.from(bytes)
+  if (!isUtf8(text)) throw new DamagedText('a text in it is not UTF-8')
+  return text.toString()
+}
+
+/** A prepared query: each row as one JSON text, as bytes. Reading throws `DamagedText` for a row that is not text. */
+function prepareQuery(db: Database.Database, sql: string) {
+  const columns = db
+    .prepare(sql)
+    .columns()
+    .map(({ name }) => name)
+  const row = `json_array(${columns.map(quoted).join(', ')})`
+  const statement = db.prepare(`select cast(${row} as blob) from (${sql})`).raw()
+  return {
+    all(parameters: readonly unknown[]): SqliteRows {
+      const rows = statement.all(parameters) as Row[]
+      return { columns, json: `[${rows.map(decoded).join(',')}]` }
+    },
+    /** Every page on the way to the rows is read, and each row to its end. */
+    readThrough(): void {
+      for (const row of statement.iterate()) decoded(row as unknown as Row)
+    },
+  }
+}
+
+type Index = { name: string; table: string; columns: string[]; condition: string }
 
 function rowsOf<T>(db: Database.Database, sql: string, ...parameters: unknown[]): T[] {
   return db.prepare(sql).all(...parameters) as T[]
@@ -52,6 +109,11 @@ function missing(db: Database.Database, { name, table, columns, condition }: Ind
   return row?.count ?? 0
 }
 
+/**
+ * SQLite's log undoes what a crash left half written, but a faulty disk may have lost pages, most likely those written last. So the
+ * newest rows and all open jobs are read, with their index entries, which takes the same time for a ledger of any length. A small
+ * table is checked whole. A backup reads the rest.
+ */
 function check(db: Database.Database): string | undefined {
   const tables = rowsOf<{ name: string }>(
     db,
@@ -83,30 +145,6 @@ function whatIsDamaged(db: Database.Database): string | undefined {
   }
 }
 
-export type Opening = {
-  file: string
-  /** Checks for damage first. */
-  check: boolean
-}
-
-export type Statement = {
-  /** The statement begins a transaction. */
-  begins: boolean
-  sql: string
-  parameters: readonly unknown[]
-}
-
-export type ThreadReply =
-  | { kind: 'done'; rows?: SqliteRows; changes?: number }
-  | { kind: 'failed'; message: string; code?: string }
-  | { kind: 'damaged'; found: string }
-
-// A process that reads at the same time holds the lock for milliseconds.
-const BUSY_MS = 1_000
-const CACHE_KIB = 64 * 1_024 // holds the inner index pages of a million finished calls
-const CHECKPOINT_PAGES = 8_192 // 32 MB of log: pages that change often are then written to the database less often
-const PREPARED = 256
-
 /** A folder that nobody can write to, with a closed database: all its content is in its one file. */
 function isAtRest(file: string): boolean {
   try {
@@ -130,6 +168,11 @@ function failed(error: unknown): ThreadReply {
   if (error instanceof DamagedText) return { kind: 'damaged', found: error.message }
   const { message, code } = error as { message: string; code?: string }
   return { kind: 'failed', message, ...(code !== undefined && { code }) }
+}
+
+/** Whether a statement only reads. One that writes and returns rows returns ids and numbers that it was given. */
+function isQuery(sql: string): boolean {
+  return /^\s*select\b/i.test(sql)
 }
 
 /** Runs a statement with its parameters and returns its result. */

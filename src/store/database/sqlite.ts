@@ -16,8 +16,7 @@ import {
 } from 'kysely'
 import { startThread } from '../../process/threads.js'
 import { bound, type Tables } from './database.js'
-import { readSqliteRows } from './sqlite-rows.js'
-import type { Opening, Statement, ThreadReply } from './sqlite-thread.js'
+import type { Opening, SqliteRows, Statement, ThreadReply } from './sqlite-thread.js'
 import { StorageUnavailable } from './storage-work.js'
 
 const THREAD = new URL('./sqlite-thread.js', import.meta.url)
@@ -134,6 +133,12 @@ function createTurns() {
   }
 }
 
+function rowsFrom({ columns, json }: SqliteRows): Record<string, unknown>[] {
+  return (JSON.parse(json) as unknown[][]).map((values) =>
+    Object.fromEntries(columns.map((name, at) => [name, values[at]])),
+  )
+}
+
 function driverOn(database: Awaited<ReturnType<typeof keepDatabase>>): Driver {
   const turns = createTurns()
   let thread: SqliteThread // the thread of the current turn: a transaction cannot continue in another thread
@@ -154,7 +159,7 @@ function driverOn(database: Awaited<ReturnType<typeof keepDatabase>>): Driver {
     async executeQuery<R>({ sql, parameters }: CompiledQuery): Promise<QueryResult<R>> {
       const { rows, changes } = await execute(sql, parameters)
       return {
-        rows: rows ? (readSqliteRows(rows) as R[]) : [],
+        rows: rows ? (rowsFrom(rows) as R[]) : [],
         ...(changes !== undefined && { numAffectedRows: BigInt(changes) }),
       }
     },
