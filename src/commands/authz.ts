@@ -15,7 +15,7 @@ import { storageFolder } from '../store/database/folder.js'
 import { type Blobs, createPassingBlobs } from '../upstreams/rows/storage.js'
 import { CommandFailure, createProgress, EXIT } from './terminal.js'
 
-export type AuthzCommand = {
+type AuthzCommand = {
   config: Config
   domain: string
   /** Looked at besides those that the file lists. */

@@ -14,7 +14,7 @@ import { CommandFailure, createProgress } from './terminal.js'
 const PAGE = 100
 const MAX_RESTARTS = 10
 
-export type FeedRow = {
+type FeedRow = {
   signal_agent_segment_id: string
   name: string
   signal_type: string
@@ -25,7 +25,7 @@ export type FeedRow = {
   [field: string]: unknown
 }
 
-export type FeedPage = {
+type FeedPage = {
   signals: FeedRow[]
   version: string
   total: number | undefined
@@ -69,7 +69,7 @@ async function connected(
  * The pages of one walk over a running feed, as any caller makes it: through the official MCP client, from the start again when
  * the version moves (specification, "mid-pagination"). Throws `CommandFailure` when the feed cannot be reached, refuses, or keeps moving.
  */
-export async function* walkFeed({ url, token, filters }: FeedWalkOptions): AsyncGenerator<FeedPage> {
+async function* walkFeed({ url, token, filters }: FeedWalkOptions): AsyncGenerator<FeedPage> {
   const client = new Client({ name: 'tributary-feed', version: '1' })
   const headers: Record<string, string> = token ? { authorization: `Bearer ${token}` } : {}
   await connected(client, new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } }), url)
@@ -112,7 +112,7 @@ export async function* walkFeed({ url, token, filters }: FeedWalkOptions): Async
   }
 }
 
-export type FeedOptions = Address & {
+type FeedOptions = Address & {
   filters: Record<string, unknown> | undefined
   /** Rows the table shows; JSON lines are never cut. */
   limit: number
@@ -122,8 +122,7 @@ export type FeedOptions = Address & {
   now: () => number
 }
 
-/** Of a table of signals. */
-export const HEADER = ['signal', 'provider', 'type', 'live', 'lowest price', 'upstreams', 'handle']
+const FEED_HEADER = ['signal', 'provider', 'type', 'live', 'lowest price', 'upstreams', 'handle']
 
 function price(options: FeedRow['pricing_options']): string {
   if (!options) return '-'
@@ -134,7 +133,7 @@ function price(options: FeedRow['pricing_options']): string {
 }
 
 /** One signal in the order of the header. */
-export function cells(row: FeedRow): string[] {
+function feedCells(row: FeedRow): string[] {
   const live = row.deployments.filter(({ is_live }) => is_live).length
   const upstreams = row.ext?.tributary?.offers?.map(({ upstream }) => upstream) ?? []
   return [
@@ -175,7 +174,7 @@ export async function printFeed({ base, out, err, json, limit, ...options }: Fee
     progress.done()
   }
   if (json || !last) return
-  out.write(`${renderTable(HEADER, rows.map(cells), tableWidth(out))}\n\n`)
+  out.write(`${renderTable(FEED_HEADER, rows.map(feedCells), tableWidth(out))}\n\n`)
   const cut = rows.length < seen ? `, the first ${rows.length} shown (--limit)` : ''
   out.write(`${howMany(seen, 'signal')}${cut}, version ${last.version}\n`)
   for (const { scope, description } of forTerminal(last.incomplete)) {
@@ -194,11 +193,11 @@ export async function ask(command: Address & Output & { words: string; limit: nu
   if (json) for (const row of rows) out.write(`${JSON.stringify(row)}\n`)
   else
     out.write(
-      `${renderTable(HEADER, rows.map(cells), tableWidth(out))}\n\n${forTerminal(answer.message ?? '')}\n`,
+      `${renderTable(FEED_HEADER, rows.map(feedCells), tableWidth(out))}\n\n${forTerminal(answer.message ?? '')}\n`,
     )
 }
 
-export type ActivateCommand = Address &
+type ActivateCommand = Address &
   Output & {
     handle: string
     destination: { type: string }

@@ -8,7 +8,7 @@ import { renderTable, tableWidth } from '../explain/text.js'
 import type { Clock } from '../net/clock.js'
 import { CommandFailure, createProgress, EXIT } from './terminal.js'
 
-export type CheckCommand = {
+type CheckCommand = {
   config: Config
   json: boolean
   /** The id of an upstream to look at closely. */

@@ -5,7 +5,7 @@ import type { FeedReading } from '../mirror/feed-client.js'
 import { type FeedMirrorOptions, openFeedMirror } from '../mirror/mirror.js'
 import { CommandFailure } from './terminal.js'
 
-export type MirrorCommand = Pick<
+type MirrorCommand = Pick<
   FeedMirrorOptions,
   'url' | 'token' | 'filters' | 'account' | 'out' | 'format' | 'everyMs' | 'listen' | 'egress'
 > & {

@@ -33,7 +33,7 @@ async function send(
 }
 
 /** The JSON that the server answers. Throws `CommandFailure` when it cannot be asked or refuses. */
-export async function askServer(
+async function askServer(
   target: Target,
   path: string,
   method: 'GET' | 'POST',
@@ -104,7 +104,7 @@ export async function printJobs(command: ListCommand): Promise<void> {
 }
 
 /** `tributary explain REF`: asks a running server why a signal or an upstream is, or is not, in its feed. */
-export type ExplainCommand = Target & {
+type ExplainCommand = Target & {
   ref: string
   caller: string | undefined
   account: string | undefined

@@ -16,10 +16,10 @@ import { notesOf, rowsRead, type UpstreamStatus } from '../upstreams/agent/agent
 import { CommandFailure, createProgress } from './terminal.js'
 
 /** What each upstream gives to the feed and why not more, in words: for the start table and the console. */
-export const UPSTREAM_HEADER = ['upstream', 'state', 'read', 'published', 'why not more'] as const
+const UPSTREAM_HEADER = ['upstream', 'state', 'read', 'published', 'why not more'] as const
 
 /** One row an upstream, in the order of the header. */
-export function upstreamTable(
+function upstreamTable(
   statuses: readonly UpstreamStatus[],
   contributions: readonly Contribution[],
 ): string[][] {
@@ -34,7 +34,7 @@ export function upstreamTable(
 
 const RARE_CODE_AFTER_MS = 2_000 // not while the first requests are answered
 const DEMO_KEY = 'demo-buyer-key' // config/sandbox.yaml
-export type ServeOptions = {
+type ServeOptions = {
   config: string
   sandboxSignals: number | undefined
   /** Instead of `listen.port`. */
@@ -111,6 +111,7 @@ export async function serve(options: ServeOptions): Promise<void> {
       return restart
     },
     started,
+    clock: systemClock,
     log,
   })
   process.on('SIGHUP', () => void reload.reload()) // without a listener the signal would end the process

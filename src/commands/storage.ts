@@ -17,7 +17,7 @@ import { openStore, type Store } from '../store/store.js'
 import { CommandFailure } from './terminal.js'
 
 /** Throws `CommandFailure` where no server has run: a command must not leave an empty storage behind. */
-export async function requireStorage({ storage, file }: Config): Promise<void> {
+async function requireStorage({ storage, file }: Config): Promise<void> {
   const folder = storageFolder(storage.url)
   if (!folder) return
   await access(databaseFile(folder)).catch(() => {
@@ -27,7 +27,7 @@ export async function requireStorage({ storage, file }: Config): Promise<void> {
   })
 }
 
-export type MoveStorageOptions = {
+type MoveStorageOptions = {
   config: Config
   /** `file:FOLDER` or `postgres://...`; it must hold no state. */
   to: string
@@ -59,7 +59,7 @@ export async function moveStorage({ config, to, json, out, err, now }: MoveStora
   }
 }
 
-export type LedgerCommand = {
+type LedgerCommand = {
   config: Config
   filter: LedgerFilter
   /** Entries shown. Default: 50 in a table, all of them as JSON lines. */

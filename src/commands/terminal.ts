@@ -84,7 +84,7 @@ export class CommandFailure extends Error {
 }
 
 /** One line on a terminal that says how far a long command is; silent where there is no terminal. */
-export type Progress = { show(text: string): void; done(): void }
+type Progress = { show(text: string): void; done(): void }
 
 const REDRAW_MS = 100
 

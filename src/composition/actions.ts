@@ -13,46 +13,6 @@ import type { OpenJobs } from '../store/records/work.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
 import type { InForce, Overrides } from './running-config.js'
 
-type JobActed = { kind: 'done' } | { kind: 'unknown' } | { kind: 'refused'; reason: string }
-
-const HOLD_MS = 15_000 // to end it takes a few writes
-
-type JobActionsOptions = {
-  jobs: Pick<Jobs, 'claim' | 'hasten'>
-  openJobs: Pick<OpenJobs, 'get'>
-  /** How a job of each kind is ended undone. */
-  givingUp: Readonly<Record<string, (held: Held) => Promise<void>>>
-}
-
-const BUSY: JobActed = { kind: 'refused', reason: 'it is being worked on now' }
-const WAITS: JobActed = {
-  kind: 'refused',
-  reason: 'another job that changes the same is being worked on now',
-}
-
-function createJobActions({ jobs, openJobs, givingUp }: JobActionsOptions) {
-  return {
-    /** Whichever process works on jobs of its kind takes it up within a second. */
-    async retry(id: string): Promise<JobActed> {
-      const job = await openJobs.get(id)
-      if (!job) return { kind: 'unknown' }
-      if (job.isHeld) return BUSY
-      await jobs.hasten([id])
-      return { kind: 'done' }
-    },
-    async giveUp(id: string): Promise<JobActed> {
-      const job = await openJobs.get(id)
-      const end = job && givingUp[job.kind]
-      if (!end) return { kind: 'unknown' }
-      if (job.isHeld) return BUSY
-      const held = await jobs.claim(id, { owner: randomUUID(), ms: HOLD_MS }, { early: true })
-      if (!held) return WAITS
-      await end(held)
-      return { kind: 'done' }
-    },
-  }
-}
-
 export const ACTIONS = [
   'refresh-upstream',
   'refresh-provider',
@@ -76,22 +36,25 @@ type ActionsOptions = {
   inForce: InForce
   upstreams: Pick<Upstreams, 'refreshWhole' | 'roster'>
   providers: Pick<Providers, 'refresh' | 'state'>
-  store: Omit<JobActionsOptions, 'givingUp'> & { audit: Audit }
-  givingUp: JobActionsOptions['givingUp']
+  store: { jobs: Pick<Jobs, 'claim' | 'hasten'>; openJobs: Pick<OpenJobs, 'get'>; audit: Audit }
+  /** How a job of each kind is ended undone. */
+  givingUp: Readonly<Record<string, (held: Held) => Promise<void>>>
   log: Logger
 }
 
 const MOST_SUBJECT = 2_048 // longer than any url
+const HOLD_MS = 15_000 // to end a job takes a few writes
 const DONE: Acted = { kind: 'done' }
 const UNTIL_RELOAD: Acted = { kind: 'done', until: 'reload' }
 const UNKNOWN: Acted = { kind: 'unknown' }
+const BUSY: Acted = { kind: 'refused', reason: 'it is being worked on now' }
+const WAITS: Acted = { kind: 'refused', reason: 'another job that changes the same is being worked on now' }
 
 export function createActions(options: ActionsOptions) {
   const { inForce, upstreams, providers, store, givingUp, log } = options
   const { jobs, openJobs, audit } = store
   // Whatever the level of other lines is; a log that is off stays off.
   const auditLog = log.child({ audit: true }, { level: log.isLevelEnabled('fatal') ? 'info' : 'silent' })
-  const jobActions = createJobActions({ jobs, openJobs, givingUp })
 
   function override(changed: Partial<Overrides>): Acted {
     inForce.override({ ...inForce.overrides(), ...changed })
@@ -124,9 +87,29 @@ export function createActions(options: ActionsOptions) {
     return override({ suspended })
   }
 
+  /** Whichever process works on jobs of its kind takes it up within a second. */
+  async function retry(id: string): Promise<Acted> {
+    const job = await openJobs.get(id)
+    if (!job) return UNKNOWN
+    if (job.isHeld) return BUSY
+    await jobs.hasten([id])
+    return DONE
+  }
+
+  async function giveUp(id: string): Promise<Acted> {
+    const job = await openJobs.get(id)
+    const end = job && givingUp[job.kind]
+    if (!end) return UNKNOWN
+    if (job.isHeld) return BUSY
+    const held = await jobs.claim(id, { owner: randomUUID(), ms: HOLD_MS }, { early: true })
+    if (!held) return WAITS
+    await end(held)
+    return DONE
+  }
+
   function act(action: OperatorAction, subject: string, who: string): Acted | Promise<Acted> {
-    if (action === 'retry-job') return jobActions.retry(subject)
-    if (action === 'give-up-job') return jobActions.giveUp(subject)
+    if (action === 'retry-job') return retry(subject)
+    if (action === 'give-up-job') return giveUp(subject)
     if (action === 'refresh-upstream') return upstreams.refreshWhole(subject) ? DONE : UNKNOWN
     if (action === 'refresh-provider') {
       if (!providers.state(subject)) return UNKNOWN

@@ -11,7 +11,7 @@ import { agentUrlOf } from '../adcp/url.js'
 import { loadConfig } from '../config/load.js'
 import { ConfigError } from '../config/problem.js'
 import type { Config } from '../config/values.js'
-import { pause, systemClock } from '../net/clock.js'
+import { type Clock, pause } from '../net/clock.js'
 import type { RunningConfiguration } from '../server/monitoring.js'
 
 /** What an operator changed: upstreams that are excluded or admitted, callers that are suspended. */
@@ -99,33 +99,23 @@ type ReloadOptions = {
   apply: (config: Config) => readonly string[]
   /** Nothing is applied before it resolves. */
   started: Promise<void>
+  clock: Clock
   log: Logger
-  /** Waits so long, ms. */
-  pause?: (ms: number) => Promise<unknown>
 }
 
-const still = (ms: number) => pause(systemClock, ms)
-
 /** Resolves when the file has stopped changing. A file that is written in place is empty first, then incomplete. */
-async function untilWritten(file: string, wait: (ms: number) => Promise<unknown>): Promise<void> {
+async function untilWritten(file: string, clock: Clock): Promise<void> {
   const look = () => stat(file).then(({ mtimeMs, size }) => `${mtimeMs} ${size}`, String)
   let seen = await look()
   for (let looks = 0; looks < MOST_LOOKS; looks += 1) {
-    await wait(STILL_MS)
+    await pause(clock, STILL_MS)
     const now = await look()
     if (now === seen) return
     seen = now
   }
 }
 
-export function createReload({
-  config,
-  environment,
-  apply,
-  started,
-  log,
-  pause: wait = still,
-}: ReloadOptions) {
+export function createReload({ config, environment, apply, started, clock, log }: ReloadOptions) {
   const { file } = config
   let state: RunningConfiguration = { revision: config.revision, file_revision: config.revision }
   let turn = started
@@ -134,7 +124,7 @@ export function createReload({
   async function read(): Promise<void> {
     let revision: string | undefined
     try {
-      await untilWritten(file, wait)
+      await untilWritten(file, clock)
       const next = await loadConfig(file, environment)
       revision = next.revision
       if (isClosed) return // whoever would apply it is ending

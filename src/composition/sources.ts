@@ -18,7 +18,7 @@ import {
   MOST_NAMES,
   MOST_REFERENCES,
 } from '../authz/rules/decide.js'
-import type { PolicySettings, ProviderState } from '../authz/rules/verdict.js'
+import type { ProviderState } from '../authz/rules/verdict.js'
 import type { Config } from '../config/values.js'
 import { FAILURES } from '../explain/remedies.js'
 import { type Judge, judgeAt, pending } from '../merge/judge.js'
@@ -192,20 +192,6 @@ export async function opening({
   await providersSettled()
 }
 
-/** What providers say now, for this thread: the start table, explain. */
-type VerdictsOptions = { providers: Providers; policy: () => PolicySettings; clock: Clock }
-
-export function createVerdicts({ providers, policy, clock }: VerdictsOptions) {
-  function provider(domain: string): CompiledProvider {
-    const state = providers.state(domain)
-    return state ? compileProvider(state) : pending(domain)
-  }
-
-  const judge = (): Judge => judgeAt({ get: provider }, policy(), clock.now())
-
-  return { judge, provider }
-}
-
 type SourcesOptions = {
   /** The configuration in force. */
   config(): Config
@@ -257,7 +243,10 @@ export function createSources(options: SourcesOptions, stack: Stack) {
       ...providerSettings(config),
     }),
   )
-  const verdicts = createVerdicts({ providers, policy, clock })
+  function provider(domain: string): CompiledProvider {
+    const state = providers.state(domain)
+    return state ? compileProvider(state) : pending(domain)
+  }
   const questions = createProviderQuestions(providers)
   const upstreams = stack.add(
     createUpstreams({
@@ -284,5 +273,9 @@ export function createSources(options: SourcesOptions, stack: Stack) {
     return upstreams.roster().entries.find((entry) => entry.id === id)?.agentUrl ?? id
   }
 
-  return { providers, verdicts, questions, upstreams, worlds, agentUrlOf }
+  return {
+    ...{ providers, questions, upstreams, worlds, agentUrlOf },
+    /** What providers say now, for this thread: the start table, explain. */
+    verdicts: { provider, judge: (): Judge => judgeAt({ get: provider }, policy(), clock.now()) },
+  }
 }

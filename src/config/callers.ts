@@ -47,6 +47,7 @@ export function toAuth(entry: AuthEntry | undefined): Auth | undefined {
 
 type CallerEntry = NonNullable<NonNullable<ConfigFile['callers']>['keys']>[number]
 type SigningEntry = NonNullable<CallerEntry['signing']>
+type Grant = NonNullable<CallerEntry['destinations']>[number]
 
 export type CallerKey = {
   id: string
@@ -158,12 +159,8 @@ function* boundNames(named: Readonly<Record<string, unknown>>, names: UpstreamNa
   }
 }
 
-type WrittenSigning = NonNullable<NonNullable<ConfigFile['callers']>['keys']>[number]['signing']
-
 /** Keys that can sign requests, each with an id that no other key of the file has. */
-function* signingRules(signing: WrittenSigning, seen: Set<string>, at: ConfigPath): Rule {
-  if (!signing) return
-  const { jwks, jwks_url: url } = signing
+function* signingRules({ jwks, jwks_url: url }: SigningEntry, seen: Set<string>, at: ConfigPath): Rule {
   if ((jwks === undefined) === (url === undefined)) {
     yield { at, expected: 'one of jwks and jwks_url', got: jwks ? 'both' : 'neither' }
   }
@@ -180,10 +177,6 @@ function* signingRules(signing: WrittenSigning, seen: Set<string>, at: ConfigPat
     seen.add(String(key.kid))
   }
 }
-
-type Grant = NonNullable<
-  NonNullable<NonNullable<ConfigFile['callers']>['keys']>[number]['destinations']
->[number]
 
 /** A destination that means one place, and that a deployment can be on. */
 function* grantRules(grant: Grant, at: ConfigPath): Rule {
@@ -210,7 +203,7 @@ export function* callerRules({ callers, upstreams }: ConfigFile): Rule {
     ids.add(key.id)
     const digest = key.token_sha256?.toLowerCase()
     yield* calledUrlRule(key.signing?.jwks_url, [...at, 'signing', 'jwks_url'])
-    yield* signingRules(key.signing, keyIds, [...at, 'signing'])
+    if (key.signing) yield* signingRules(key.signing, keyIds, [...at, 'signing'])
     if (!digest && !callers?.jwt && !key.signing) {
       yield {
         at: [...at, 'token_sha256'],

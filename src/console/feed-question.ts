@@ -44,9 +44,8 @@ export type FeedQuestion = {
   limit: number
 }
 
-type QuestionRead =
-  | { kind: 'question'; question: FeedQuestion }
-  | { kind: 'bad'; problem: { error: string; parameter: string } }
+/** The answer to a parameter that is wrong, for status 400. */
+export type Bad = { kind: 'bad'; problem: { error: string; parameter: string } }
 
 const checkSelection = compileCheck(
   Type.Pick(GetSignalsRequest, ['filters', 'destinations', 'countries', 'signal_spec']),
@@ -63,7 +62,7 @@ const PARAMETERS: Readonly<Record<string, string>> = {
   countries: 'country',
 }
 
-const bad = (parameter: string, expected: string): QuestionRead => ({
+export const bad = (parameter: string, expected: string): Bad => ({
   kind: 'bad',
   problem: { error: `Invalid ${parameter}: ${expected}`, parameter },
 })
@@ -113,7 +112,9 @@ const isSort = (text: string): text is Sort => (SORTS as readonly string[]).incl
 const isValueType = (text: string): text is ValueType => (VALUE_TYPES as readonly string[]).includes(text)
 
 /** The question of a query string, or which parameter is wrong. */
-export function readFeedQuestion(params: URLSearchParams): QuestionRead {
+export function readFeedQuestion(
+  params: URLSearchParams,
+): { kind: 'question'; question: FeedQuestion } | Bad {
   const text = (params.get('q') ?? '').trim()
   if (text.length > MOST_TEXT) return bad('q', `expected at most ${MOST_TEXT} characters`)
   const sort = params.get('sort') || undefined

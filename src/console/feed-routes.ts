@@ -2,7 +2,7 @@
  * The feed for people who browse: the rows of a page, and how many signals each value of a facet has. Both read the query
  * string that the page itself shows (console/feed-question.ts).
  */
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyReply } from 'fastify'
 import type { Caller } from '../adcp/caller.js'
 import { type Corpus, createRowPieces } from '../briefs/corpus.js'
 import type { Rates, Reader, Selection } from '../feed/query.js'
@@ -13,7 +13,15 @@ import { handleAt, type Snapshot } from '../snapshot/snapshot.js'
 import { type DeclaredAccounts, findAccount } from '../tasks/read-account.js'
 import type { Entrance } from './entrance.js'
 import { counted, FACETS, type Facet } from './facets.js'
-import { type FeedQuestion, type Find, type Found, readFeedQuestion, type Sort } from './feed-question.js'
+import {
+  type Bad,
+  bad,
+  type FeedQuestion,
+  type Find,
+  type Found,
+  readFeedQuestion,
+  type Sort,
+} from './feed-question.js'
 import { nameOrder, nextInOrder, type OrderPlace, orderValue } from './in-order.js'
 
 type FeedRoutesOptions = {
@@ -25,18 +33,19 @@ type FeedRoutesOptions = {
 
 const NOT_READY = { error: 'The first snapshot of the feed is still being built' }
 
-/** The reader that the caller's get_signals would have. Undefined for an account that is not the caller's. */
+/** The reader that the caller's get_signals would have; `bad` for an account that is not the caller's. */
 export async function visitorReader(
-  { id, visibility, destinations: grants, ...caller }: Caller,
+  caller: Caller,
   account: string | undefined,
   declared: DeclaredAccounts,
-): Promise<Reader | undefined> {
+): Promise<{ kind: 'reader'; reader: Reader } | Bad> {
+  const { id, visibility, destinations: grants } = caller
   const reader: Reader = { caller: id, visibility, grants }
-  if (account === undefined) return reader
-  const whole = { id, visibility, destinations: grants, ...caller }
-  const found = await findAccount(whole, { account_id: account }, declared)
-  if (found.kind === 'refused') return undefined
-  return { ...reader, ...(found.overlay !== undefined && { account: found.overlay }) }
+  if (account === undefined) return { kind: 'reader', reader }
+  const found = await findAccount(caller, { account_id: account }, declared)
+  if (found.kind === 'refused') return bad('account', 'the caller has no account of this id')
+  const { overlay } = found
+  return { kind: 'reader', reader: { ...reader, ...(overlay !== undefined && { account: overlay }) } }
 }
 
 /** A place in an order as text: its value and the signal's handle, which stays the same in later snapshots. */
@@ -134,31 +143,21 @@ function without(question: FeedQuestion, facet: Facet): FeedQuestion | undefined
   }
 }
 
-type Asked = { kind: 'asked'; question: FeedQuestion; reader: Reader } | { kind: 'bad'; problem: object }
 type Looked = { question: FeedQuestion; reader: Reader; found: Found; signal: AbortSignal }
 
 /** `/console/api/signals` and `/console/api/facets`, for every caller with a key (docs/console.md). */
 export function addFeedRoutes(app: FastifyInstance, options: FeedRoutesOptions): void {
   const { entrance, find, rates, declaredAccounts } = options
 
-  async function askedBy(caller: Caller, { url }: FastifyRequest): Promise<Asked> {
-    const read = readFeedQuestion(new URL(url, 'http://localhost').searchParams)
-    if (read.kind === 'bad') return read
-    const { question } = read
-    const reader = await visitorReader(caller, question.account, declaredAccounts)
-    if (reader) return { kind: 'asked', question, reader }
-    return {
-      kind: 'bad',
-      problem: { error: 'Invalid account: the caller has no account of this id', parameter: 'account' },
-    }
-  }
-
   /** What both routes begin with: the question is read, the reader is known, and what it finds is there. */
   const answering = (answer: (looked: Looked, reply: FastifyReply) => Promise<unknown>) =>
     entrance.forCallers(async ({ caller }, request, reply) => {
-      const asked = await askedBy(caller, request)
-      if (asked.kind === 'bad') return reply.code(400).send(asked.problem)
-      const { question, reader } = asked
+      const read = readFeedQuestion(new URL(request.url, 'http://localhost').searchParams)
+      if (read.kind === 'bad') return reply.code(400).send(read.problem)
+      const { question } = read
+      const visitor = await visitorReader(caller, question.account, declaredAccounts)
+      if (visitor.kind === 'bad') return reply.code(400).send(visitor.problem)
+      const { reader } = visitor
       return entrance.untilLeft(reply, async (signal) => {
         const found = await find(question, reader, signal)
         if (!found) return reply.code(503).header('retry-after', '1').send(NOT_READY)

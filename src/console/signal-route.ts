@@ -146,11 +146,9 @@ export function addSignalRoute(app: FastifyInstance, options: SignalRouteOptions
     entrance.forCallers(async ({ caller }, request, reply) => {
       const params = new URL(request.url, 'http://localhost').searchParams
       const [id, account] = [params.get('id') ?? '', params.get('account') || undefined]
-      const reader = await visitorReader(caller, account, declaredAccounts)
-      if (!reader) {
-        const error = 'Invalid account: the caller has no account of this id'
-        return reply.code(400).send({ error, parameter: 'account' })
-      }
+      const visitor = await visitorReader(caller, account, declaredAccounts)
+      if (visitor.kind === 'bad') return reply.code(400).send(visitor.problem)
+      const { reader } = visitor
       return entrance.untilLeft(reply, async (signal) => {
         const seen = feed.see({}, reader, { at: await feed.prepared({}, reader, signal) })
         const entry = seen ? entryOf(seen.snapshot, id) : -1

@@ -35,8 +35,6 @@ type ActivityOptions = ActivitySources & {
 
 export type JobsSources = { openJobs: Pick<OpenJobs, 'list'>; now(): number }
 
-const isoTime = (ms: number) => new Date(ms).toISOString()
-
 /** Why an activation failed, as the caller was told: the words are ours, the upstream's code is a word of its own. */
 function failureOf(error: unknown) {
   if (!isRecord(error) || typeof error.code !== 'string') return undefined
@@ -55,8 +53,8 @@ export function createActivity({ ledger, jobs, work, nameOf }: ActivityOptions) 
         ...{ caller, account, subscriber, host, pending, failures },
         suspended: suspended !== undefined,
         ...(suspended && { reason: suspended.reason }),
-        ...(failingSince !== undefined && { failing_since: isoTime(failingSince) }),
-        ...(pending > 0 && nextAttemptAt !== undefined && { next_attempt_at: isoTime(nextAttemptAt) }),
+        ...(failingSince !== undefined && { failing_since: iso(failingSince) }),
+        ...(pending > 0 && nextAttemptAt !== undefined && { next_attempt_at: iso(nextAttemptAt) }),
       }
     })
   }
@@ -79,14 +77,14 @@ export function createActivity({ ledger, jobs, work, nameOf }: ActivityOptions) 
           ...(name !== undefined && { name }),
           ...(problem && { problem }),
           ...(taskId !== undefined && { task_id: taskId }),
-          ...{ asked_at: isoTime(createdAt), updated_at: isoTime(updatedAt) },
+          ...{ asked_at: iso(createdAt), updated_at: iso(updatedAt) },
         }
       }),
       tasks: tasks.map(({ createdAt, updatedAt, ...task }) => ({
-        ...{ ...task, created_at: isoTime(createdAt), updated_at: isoTime(updatedAt) },
+        ...{ ...task, created_at: iso(createdAt), updated_at: iso(updatedAt) },
       })),
       usage: usage.map(({ at, agentUrl, ...report }) => ({
-        ...{ ...report, agent_url: agentUrl, reported_at: isoTime(at) },
+        ...{ ...report, agent_url: agentUrl, reported_at: iso(at) },
       })),
       jobs: backlog,
       subscriptions: subscribers,
@@ -104,8 +102,8 @@ export function createJobsView({ openJobs, now }: JobsSources) {
     return {
       jobs: jobs.map(({ id, kind, lane, caller, attempts, isHeld, dueInMs, createdAt }) => ({
         ...{ id, kind, lane: shownUrl(lane), caller, attempts, is_held: isHeld },
-        ...(!isHeld && { next_attempt_at: isoTime(now() + Math.max(0, dueInMs)) }),
-        created_at: isoTime(createdAt),
+        ...(!isHeld && { next_attempt_at: iso(now() + Math.max(0, dueInMs)) }),
+        created_at: iso(createdAt),
       })),
     }
   }

@@ -15,6 +15,11 @@ async function following(t: Test, meanwhile: string[] = []) {
   const file = join(folder, 'config.yaml')
   await writeFile(file, `upstreams:\n${entry('a')}${entry('b')}`)
   const applied: Config[] = []
+  /** Each wait ends when the next of it is written. */
+  function writing(_ms: number, task: () => void): () => void {
+    void appendFile(file, meanwhile.shift() ?? '').then(task)
+    return () => {}
+  }
   const reload = createReload({
     config: await loadConfig(file, {}),
     environment: {},
@@ -23,7 +28,7 @@ async function following(t: Test, meanwhile: string[] = []) {
       return []
     },
     started: Promise.resolve(),
-    pause: () => appendFile(file, meanwhile.shift() ?? ''),
+    clock: { now: Date.now, after: writing },
     log: pino({ level: 'silent' }),
   })
   t.teardown(() => {

@@ -3,11 +3,12 @@ import { randomUUID } from 'node:crypto'
 import { startSandbox } from '../../../sandbox/world.js'
 import type { GetSignalsRequest } from '../../../src/adcp/signal-requests.js'
 import { createProviders } from '../../../src/authz/provider/providers.js'
+import { compileProviders } from '../../../src/authz/rules/decide.js'
 import { type BriefsOptions, createBriefs } from '../../../src/briefs/briefs.js'
 import { readSynonyms } from '../../../src/briefs/local.js'
-import { createVerdicts } from '../../../src/composition/sources.js'
 import { createFeed } from '../../../src/feed/feed.js'
 import type { Reader } from '../../../src/feed/query.js'
+import { judgeAt } from '../../../src/merge/judge.js'
 import { systemClock } from '../../../src/net/clock.js'
 import { createEgress, type EgressPolicy } from '../../../src/net/egress.js'
 import { buildSnapshot } from '../../../src/snapshot/builder.js'
@@ -74,7 +75,8 @@ export async function openWorld(
     },
   })
   const feed = createFeed({ cursorSecret: 'a secret of the tests', retain: { ms: 60_000, bytes: 2 ** 30 } })
-  const { judge } = createVerdicts({ providers, clock, policy: () => ({ policy: 'strict', providers: {} }) })
+  const judge = () =>
+    judgeAt(compileProviders(providers.states()), { policy: 'strict', providers: {} }, clock.now())
   const discovery = createBriefs({
     ...{ feed, upstreams, judge, store, send, clock },
     synonyms: await readSynonyms('config/synonyms.yaml'),
