@@ -13,6 +13,19 @@ import { getDomain } from 'tldts'
 /** The default bound (docs/configuration.md). */
 export const UNDER_WAY_BYTES = 512 * 1024 ** 2
 
+const FEW = 16 // this many small chunks of a body are kept as they came; of more, pages are made
+const SMALL_BYTES = 4 * 1024
+const PAGE_BYTES = 64 * 1024
+// After a reader has enough, a stream gets this much time to end by itself, so that its connection can be used again.
+const DRAIN_MS = 100
+/**
+ * Every chunk costs microseconds, however small it is. A body of this many chunks that are this small on average is
+ * treated as an attack.
+ */
+const MOST_CRUMBS = 20_000
+const CRUMB_BYTES = 64
+const PORTION_BYTES = 1024 ** 2 // copied between two turns of the event loop, in under a millisecond
+
 /** One answer that is being read. */
 type BodyReading = {
   grew(bytes: number): void
@@ -30,13 +43,13 @@ export type UnderWay = {
 
 type Answering = { domain: string; bytes: number; giveUp(): void }
 
-function largest(entries: Iterable<Answering>): Answering | undefined {
-  let most: Answering | undefined
-  for (const entry of entries) if (!most || entry.bytes > most.bytes) most = entry
+function largest<T extends { bytes: number }>(all: Iterable<T>): T | undefined {
+  let most: T | undefined
+  for (const one of all) if (!most || one.bytes > most.bytes) most = one
   return most
 }
 
-/** `limit` returns the current bound in bytes. */
+/** `limit` returns the current bound in bytes, of all answers together. */
 export function createUnderWay(limit: () => number): UnderWay {
   const domains = new Map<string, { bytes: number; entries: Set<Answering> }>()
   let total = 0
@@ -60,8 +73,7 @@ export function createUnderWay(limit: () => number): UnderWay {
   }
 
   function makeRoom(): void {
-    const greediest = [...domains.values()].reduce((most, one) => (one.bytes > most.bytes ? one : most))
-    const entry = largest(greediest.entries)
+    const entry = largest(largest(domains.values())?.entries ?? [])
     if (!entry) return
     givenUp += 1
     forget(entry)
@@ -85,10 +97,6 @@ export function createUnderWay(limit: () => number): UnderWay {
     givenUp: () => givenUp,
   }
 }
-
-const FEW = 16 // this many small chunks are kept as they came
-const SMALL_BYTES = 4 * 1024
-const PAGE_BYTES = 64 * 1024
 
 export type Gathering = {
   add(chunk: Uint8Array): void
@@ -135,20 +143,10 @@ export function createGathering(): Gathering {
   }
 }
 
-// After a reader has enough, a stream gets this much time to end by itself, so that its connection can be used again.
-const DRAIN_MS = 100
-/**
- * Every chunk costs microseconds, however small it is. A body of this many chunks that are this small on average is
- * treated as an attack.
- */
-const MOST_CRUMBS = 20_000
-const CRUMB_BYTES = 64
-const PORTION_BYTES = 1024 ** 2 // copied between two turns of the event loop, in under a millisecond
-
 export type BodyOutcome =
   | { kind: 'body'; body: Buffer }
   | { kind: 'too_large'; message: string }
-  /** It was ended because all answers together were too large (net/body.ts). */
+  /** It was ended because all answers together were too large. */
   | { kind: 'crowded_out' }
   | { kind: 'broken'; message: string }
 

@@ -4,15 +4,19 @@
  * within a minute whatever the upstream asked for, so that one that recovered is noticed (docs/configuration.md).
  */
 
-/** Time as an argument, so that tests can advance it and do not wait: the clock, a pause, a deadline. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1 // 24.8 days; beyond it setTimeout fires at once
+const FIRST_WAIT_MS = 1_000
+const LONGEST_WAIT_MS = 60_000
+const SHORTEST_CAP_MS = 5_000 // a short schedule must not become a flood of retries
+const CAP_PER_REFRESH = 10
+const JITTER = 0.1
+
 export type Clock = {
   /** Milliseconds since the epoch. */
   now(): number
   /** Runs `task` once after `ms`; the returned function cancels it. Timers never keep the process alive. */
   after(ms: number, task: () => void): () => void
 }
-
-const LONGEST_TIMER_MS = 2 ** 31 - 1 // 24.8 days; beyond it setTimeout fires at once
 
 export const systemClock: Clock = {
   now: Date.now,
@@ -116,16 +120,6 @@ export async function within<T, U>(
   }
 }
 
-/**
- * Says when to try again. After a success, on the schedule. After failures, soon and then at growing intervals, but
- * within a minute whatever the upstream asked for, so that one that recovered is noticed (docs/configuration.md).
- */
-const FIRST_WAIT_MS = 1_000
-const LONGEST_WAIT_MS = 60_000
-const SHORTEST_CAP_MS = 5_000 // a short schedule must not become a flood of retries
-const CAP_PER_REFRESH = 10
-const JITTER = 0.1
-
 type BackoffOptions = {
   /** Failures in a row, at least 1. */
   failures: number
@@ -141,7 +135,7 @@ export function jittered(ms: number, random: () => number): number {
   return ms * (1 - JITTER + 2 * JITTER * random())
 }
 
-/** The wait before the next attempt, ms; a minute at most. */
+/** The wait before the next attempt, ms; a minute at most, whatever the upstream asked for. */
 export function backoffMs({ failures, refreshMs, random, retryAfterMs = 0 }: BackoffOptions): number {
   const first = Math.min(FIRST_WAIT_MS, refreshMs)
   const cap = Math.min(LONGEST_WAIT_MS, Math.max(SHORTEST_CAP_MS, CAP_PER_REFRESH * refreshMs))

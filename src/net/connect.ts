@@ -2,13 +2,13 @@
  * Opens sockets only to addresses that the policy permits, and to exactly the addresses that it checked. A name is
  * resolved once, here, so a second, different DNS answer cannot bypass the check (docs/protocol.md#egress).
  */
-
 import { promises as dns, type LookupAddress } from 'node:dns'
 import { isIP, type LookupFunction } from 'node:net'
 import ipaddr from 'ipaddr.js'
 import { buildConnector } from 'undici'
 
 const GLOBAL_UNICAST_V6 = ipaddr.parseCIDR('2000::/3') // all public IPv6 addresses are in it
+const CONNECT_TIMEOUT_MS = 10_000 // a host that does not answer a SYN this long is down
 // A public address in private use: Azure answers metadata questions of its virtual machines on it.
 const METADATA = new Set(['168.63.129.16'])
 
@@ -20,12 +20,17 @@ type AddressPolicy = {
   permits(address: string, scheme: 'http:' | 'https:'): boolean
 }
 
-type AddressPolicyOptions = {
+export type AddressRules = {
   /** Plain http to public addresses too. */
   allowHttp: boolean
   /** Networks in CIDR notation that may be reached, by http as well. */
   allowNetworks: readonly string[]
 }
+
+export type Resolve = (hostname: string) => Promise<readonly LookupAddress[]>
+
+/** All addresses of a host name, as the system resolves it. Rejects when it cannot. */
+export const systemResolve: Resolve = (hostname) => dns.lookup(hostname, { all: true })
 
 function parseNetwork(text: string): Network {
   try {
@@ -48,7 +53,7 @@ function inside(address: Address, networks: readonly Network[]): boolean {
  * Which addresses an outbound request may reach: public ones, and the networks the operator opened
  * (docs/protocol.md#egress; docs/configuration.md, `egress`). Throws when a network is not CIDR notation.
  */
-export function createAddressPolicy({ allowHttp, allowNetworks }: AddressPolicyOptions): AddressPolicy {
+export function createAddressPolicy({ allowHttp, allowNetworks }: AddressRules): AddressPolicy {
   const networks = allowNetworks.map(parseNetwork)
   return {
     permits(text, scheme) {
@@ -60,15 +65,8 @@ export function createAddressPolicy({ allowHttp, allowNetworks }: AddressPolicyO
   }
 }
 
-const CONNECT_TIMEOUT_MS = 10_000 // a host that does not answer a SYN this long is down
-
-export type Resolve = (hostname: string) => Promise<readonly LookupAddress[]>
-
 /** The policy does not permit an address; the message names the setting that would. */
 export class EgressRefused extends Error {}
-
-/** All addresses of a host name, as the system resolves it. Rejects when it cannot. */
-export const systemResolve: Resolve = (hostname) => dns.lookup(hostname, { all: true })
 
 function literal(hostname: string): string | undefined {
   const bare = hostname.startsWith('[') ? hostname.slice(1, -1) : hostname

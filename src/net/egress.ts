@@ -7,6 +7,7 @@ import { Agent, type Dispatcher, errors as undici } from 'undici'
 import { createUnderWay, readBody, UNDER_WAY_BYTES, type UnderWay } from './body.js'
 import { createDeadline, type End } from './clock.js'
 import {
+  type AddressRules,
   createAddressPolicy,
   createConnector,
   createGuardedConnector,
@@ -23,10 +24,10 @@ import {
   type SendOutcome,
 } from './send.js'
 
-/**
- * Names a failure below HTTP in our words: the codes of the resolver, the socket and OpenSSL become a reason of the
- * contract and a sentence for the operator. Texts of the upstream are never used: strangers write their certificates.
- */
+const CONNECTIONS_PER_ORIGIN = 32 // one origin never holds more sockets than this
+const KEEP_ALIVE_MS = 30_000
+const USER_AGENT = 'tributary' // many sites refuse requests without a user agent
+
 const UNRESOLVABLE = new Set(['ENOTFOUND', 'EAI_AGAIN', 'ENODATA', 'EAI_NONAME'])
 
 const UNKNOWN_AUTHORITY = 'its certificate is signed by an authority that is not trusted here'
@@ -44,35 +45,7 @@ const CERTIFICATE: Readonly<Record<string, string>> = {
   UNABLE_TO_VERIFY_LEAF_SIGNATURE: UNKNOWN_AUTHORITY,
 }
 
-function failed(reason: SendFailure, message: string): SendFailed {
-  return { kind: 'failed', reason, message }
-}
-
-/** The network error inside undici's error. */
-function failureOf(error: unknown): SendFailed {
-  const { code, message, errors } = error as { code?: string; message: string; errors?: { code?: string }[] }
-  if (error instanceof EgressRefused) return failed('refused', message)
-  const cause = code ?? errors?.[0]?.code ?? 'unknown cause'
-  if (UNRESOLVABLE.has(cause)) return failed('unresolvable', `the name does not resolve (${cause})`)
-  if (cause === 'UND_ERR_HEADERS_OVERFLOW') return failed('too_large', 'the header section is too long')
-  if (error instanceof undici.HTTPParserError) return failed('broken_body', 'the answer is not HTTP')
-  const certificate = CERTIFICATE[cause]
-  if (certificate) return failed('unreachable', `${certificate} (${cause})`)
-  if (cause === 'EPROTO' || cause.startsWith('ERR_SSL_')) {
-    return failed('unreachable', `it does not speak TLS as we do (${cause})`)
-  }
-  return failed('unreachable', `${message || 'no connection'} (${cause})`)
-}
-
-const CONNECTIONS_PER_ORIGIN = 32 // one origin never holds more sockets than this
-const KEEP_ALIVE_MS = 30_000
-const USER_AGENT = 'tributary' // many sites refuse requests without a user agent
-
-export type EgressPolicy = {
-  /** Plain http to public addresses too. */
-  allowHttp: boolean
-  /** Non-public networks that may be reached, http included, in CIDR notation. */
-  allowNetworks: readonly string[]
+export type EgressPolicy = AddressRules & {
   /**
    * Sends requests for a domain to another origin, with the same Host header. The operator sets this, so the address is
    * not checked.
@@ -104,6 +77,29 @@ type Routes = {
   drain(): Promise<void>
   /** Aborts requests under way, then closes. */
   destroy(): Promise<void>
+}
+
+function failed(reason: SendFailure, message: string): SendFailed {
+  return { kind: 'failed', reason, message }
+}
+
+/**
+ * A failure below HTTP in our words: the code of the resolver, the socket or OpenSSL inside undici's error becomes a reason
+ * of the contract and a sentence for the operator. Texts of the upstream are never used: strangers write their certificates.
+ */
+function failureOf(error: unknown): SendFailed {
+  const { code, message, errors } = error as { code?: string; message: string; errors?: { code?: string }[] }
+  if (error instanceof EgressRefused) return failed('refused', message)
+  const cause = code ?? errors?.[0]?.code ?? 'unknown cause'
+  if (UNRESOLVABLE.has(cause)) return failed('unresolvable', `the name does not resolve (${cause})`)
+  if (cause === 'UND_ERR_HEADERS_OVERFLOW') return failed('too_large', 'the header section is too long')
+  if (error instanceof undici.HTTPParserError) return failed('broken_body', 'the answer is not HTTP')
+  const certificate = CERTIFICATE[cause]
+  if (certificate) return failed('unreachable', `${certificate} (${cause})`)
+  if (cause === 'EPROTO' || cause.startsWith('ERR_SSL_')) {
+    return failed('unreachable', `it does not speak TLS as we do (${cause})`)
+  }
+  return failed('unreachable', `${message || 'no connection'} (${cause})`)
 }
 
 function originOf(domain: string, target: string): string {

@@ -6,10 +6,11 @@
  */
 import { getDomain } from 'tldts'
 
-/**
- * The contract of every outbound request: one function that takes a budget of time and decoded bytes, and returns its
- * outcome as a value. `net/egress.ts` is the only implementation.
- */
+const MAX_HOPS = 3
+// The headers that may go to another host of the site. Every other header may be a credential, whatever its name.
+const HARMLESS = /^(accept|content-type|user-agent|if-|mcp-protocol-version$|mcp-method$|mcp-name$|a2a-)/
+const REDIRECTS = new Set([301, 302, 303, 307, 308])
+
 export type Outbound = {
   url: string
   method?: 'GET' | 'POST'
@@ -58,11 +59,6 @@ export type SendFailed = { kind: 'failed'; reason: SendFailure; message: string 
 export type SendOutcome = Reply | SendFailed
 
 export type Send = (request: Outbound) => Promise<SendOutcome>
-
-const MAX_HOPS = 3
-// The headers that may go to another host of the site. Every other header may be a credential, whatever its name.
-const HARMLESS = /^(accept|content-type|user-agent|if-|mcp-protocol-version$|mcp-method$|mcp-name$|a2a-)/
-const REDIRECTS = new Set([301, 302, 303, 307, 308])
 
 function parsedUrl(url: string, base?: string): URL | undefined {
   return URL.canParse(url, base) ? new URL(url, base) : undefined

@@ -3,8 +3,8 @@
  * configuration changes. A request that was admitted continues as the caller that it was.
  */
 import type { AdcpError } from '../../adcp/answer.js'
-import { createBuckets, type Rate } from '../../net/buckets.js'
 import type { Send } from '../../net/send.js'
+import { createBuckets, type Rate } from '../../process/buckets.js'
 import { createRecent } from '../../process/memory.js'
 import { createKeySets } from '../../signing/key.js'
 import { REQUESTS } from '../../signing/signature.js'

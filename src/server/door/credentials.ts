@@ -8,8 +8,8 @@
 import { hash, timingSafeEqual } from 'node:crypto'
 import type { Caller } from '../../adcp/caller.js'
 import type { CallerKey } from '../../config/callers.js'
-import { createBuckets } from '../../net/buckets.js'
 import type { Send } from '../../net/send.js'
+import { createBuckets } from '../../process/buckets.js'
 import { createRecent } from '../../process/memory.js'
 
 const RATE = { perSecond: 1, burst: 20 } // more than a person or a misconfigured client needs, nothing for who guesses

@@ -2,7 +2,7 @@
  * Token buckets by name, in a bounded cache: a name that is not in it has a full bucket, and one that is dropped from it
  * starts with a full one again. All times are ms.
  */
-import { createRecent } from '../process/memory.js'
+import { createRecent } from './memory.js'
 
 /** How fast a bucket fills, and how much it holds. */
 export type Rate = { perSecond: number; burst: number }
