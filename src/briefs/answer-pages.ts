@@ -11,7 +11,7 @@ import type { Gap, Reader } from '../feed/query.js'
 import { WORDS } from '../snapshot/keys.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import { StorageUnavailable } from '../store/database/storage-work.js'
-import type { UpstreamStatus } from '../upstreams/agent/agent.js'
+import type { UpstreamStatus } from '../upstreams/mirror/scope-status.js'
 import { questionKey, staleWarnings } from './brief.js'
 import { type Corpus, createGate, createRowPieces, handleOf, hitOf, keyOf, sizeOf } from './corpus.js'
 import {

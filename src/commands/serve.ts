@@ -12,7 +12,7 @@ import { systemClock } from '../net/clock.js'
 import { createLog, levelOn } from '../operations/log.js'
 import { loadRareCode } from '../server/app.js'
 import { StorageUnavailable } from '../store/database/storage-work.js'
-import { notesOf, rowsRead, type UpstreamStatus } from '../upstreams/agent/agent.js'
+import { notesOf, rowsRead, type UpstreamStatus } from '../upstreams/mirror/scope-status.js'
 import { CommandFailure, createProgress } from './terminal.js'
 
 /** What each upstream gives to the feed and why not more, in words: for the start table and the console. */

@@ -12,7 +12,7 @@ import { createFeed, type Feed } from '../feed/feed.js'
 import type { Reader } from '../feed/query.js'
 import { createOperations, type Operations } from '../operations/operations.js'
 import { createAdmission } from '../server/door/admission.js'
-import type { UpstreamStatus } from '../upstreams/agent/agent.js'
+import type { UpstreamStatus } from '../upstreams/mirror/scope-status.js'
 import { createFeedEvents } from './feed-events.js'
 import {
   createStack,

@@ -11,7 +11,7 @@ import type { Identity } from '../merge/identity.js'
 import { createRecent } from '../process/memory.js'
 import { compareKeys } from '../snapshot/keys.js'
 import { handleAt, type Snapshot } from '../snapshot/snapshot.js'
-import type { UpstreamStatus } from '../upstreams/agent/agent.js'
+import type { UpstreamStatus } from '../upstreams/mirror/scope-status.js'
 import type { Roster, RosterEntry } from '../upstreams/roster/roster.js'
 import { type Slice, sliceListing } from '../upstreams/rows/slice.js'
 

@@ -5,7 +5,8 @@
  */
 import { type Duration, durationOf } from '../adcp/duration.js'
 import type { Undecided } from '../authz/rules/verdict.js'
-import type { UpstreamFailure, UpstreamStatus } from '../upstreams/agent/agent.js'
+import type { UpstreamFailure } from '../upstreams/agent/agent.js'
+import type { UpstreamStatus } from '../upstreams/mirror/scope-status.js'
 import { PARTS, type Part } from '../upstreams/rows/slice.js'
 import type { Gap } from './query.js'
 

@@ -15,7 +15,6 @@ import {
   callFailed,
   type Payload,
   type UpstreamFailure,
-  type UpstreamStatus,
 } from './agent/agent.js'
 import type { Dialect } from './agent/dialect.js'
 import { createReadings, turnOf } from './mirror/readings.js'
@@ -27,7 +26,7 @@ import {
   type RunnerSetting,
 } from './mirror/runner.js'
 import { type Pace, PUBLIC, type Scope } from './mirror/scope-setting.js'
-import type { ScopeStatus, Transition } from './mirror/scope-status.js'
+import type { ScopeStatus, Transition, UpstreamStatus } from './mirror/scope-status.js'
 import { createSliceStore } from './mirror/slice-store.js'
 import {
   createRegistries,

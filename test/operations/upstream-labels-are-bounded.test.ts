@@ -3,7 +3,7 @@ import { test } from 'tap'
 import type { Send, SendOutcome } from '../../src/net/send.js'
 import { createUpstreamMeter } from '../../src/operations/meters.js'
 import { createMetrics, type MetricSources } from '../../src/operations/metrics.js'
-import type { UpstreamStatus } from '../../src/upstreams/agent/agent.js'
+import type { UpstreamStatus } from '../../src/upstreams/mirror/scope-status.js'
 import type { RosterEntry } from '../../src/upstreams/roster/roster.js'
 
 const REPLY: SendOutcome = { kind: 'reply', status: 200, headers: {}, body: new Uint8Array(10), url: '' }

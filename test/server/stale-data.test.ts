@@ -1,6 +1,6 @@
 import { test } from 'tap'
 import { staleWarnings } from '../../src/briefs/brief.js'
-import type { UpstreamStatus } from '../../src/upstreams/agent/agent.js'
+import type { UpstreamStatus } from '../../src/upstreams/mirror/scope-status.js'
 import { healthOf } from '../support/health.js'
 import { startServer } from '../support/server-fixture.js'
 

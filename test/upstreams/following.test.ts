@@ -2,8 +2,7 @@
 import { test } from 'tap'
 import { systemClock } from '../../src/net/clock.js'
 import type { HeldSlice } from '../../src/upstreams/mirror/mirror.js'
-import { createReadings } from '../../src/upstreams/mirror/readings.js'
-import { createFollowing } from '../../src/upstreams/mirror/unscheduled.js'
+import { createFollowing, createReadings } from '../../src/upstreams/mirror/readings.js'
 
 const AGENT = 'https://agent.example/mcp'
 const slice: HeldSlice['slice'] = {

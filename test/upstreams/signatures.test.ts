@@ -1,5 +1,4 @@
 import { test } from 'tap'
-import { rowsRead } from '../../src/upstreams/agent/agent.js'
 import {
   argumentsFor,
   briefShapes,
@@ -8,6 +7,7 @@ import {
   unsaid,
 } from '../../src/upstreams/agent/dialect.js'
 import { readToolInputs } from '../../src/upstreams/agent/signatures.js'
+import { rowsRead } from '../../src/upstreams/mirror/scope-status.js'
 import { startMcpAgent, type TaskHandler } from '../support/upstream-agent.js'
 import { configOf, openUpstreams, row, until } from '../support/upstream-world.js'
 

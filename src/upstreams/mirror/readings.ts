@@ -1,12 +1,32 @@
 /**
- * What processes tell each other about the scopes that they read: the outcome of the last reading, and which rows were
- * saved. Their clocks may differ, so times are sent as distances from now.
+ * The readings of a scope: when one begins that somebody asked for besides the scheduled ones, which have to be complete, and
+ * what processes that share a storage tell each other about them: the outcome of the last one, and which rows were saved. A
+ * scope that another process reads follows what that process saves, and requests for an early reading are passed on to it.
  */
 import type { Clock } from '../../net/clock.js'
 import { createRecent } from '../../process/memory.js'
-import type { UpstreamStatus } from '../agent/agent.js'
 import type { Sharing, Turn } from '../rows/storage.js'
+import type { HeldSlice, MirrorOutcome } from './mirror.js'
 import type { Key } from './scope-setting.js'
+import type { UpstreamStatus } from './scope-status.js'
+
+const EVERY_MS = 1_000 // readings that are asked for begin at most once in this time
+
+/**
+ * When readings are asked for within a minute of each other, from the second on they may take a tenth of the time, or
+ * begin once a minute.
+ */
+const REST = 9
+const MOST_REST_MS = 60_000
+
+const READING = 'reading/'
+const HURRY = 'hurry/'
+const HURRY_HEARD_MS = 30_000 // a process that starts also hears older requests; they have been carried out
+
+/** Failures that may be of this process's own way to the agent. */
+const OUT_OF_REACH: ReadonlySet<string> = new Set(['unresolvable', 'unreachable', 'timeout'])
+const TRIES = 2 // before another process tries
+const MOST_HEARD = 200_000 // scopes of all agents: of one that is dropped here, the next message tells
 
 /** The state of a scope at the process that reads it. Instants are on this process's clock, ms since the epoch. */
 export type Reading = {
@@ -27,14 +47,6 @@ export type Hurry = 'soon' | 'whole'
 
 type Told = Omit<Reading, 'nextAttemptAt' | 'confirmedAt'> & { nextInMs?: number; confirmedMsAgo?: number }
 
-const READING = 'reading/'
-const HURRY = 'hurry/'
-const HURRY_HEARD_MS = 30_000 // a process that starts also hears older requests; they have been carried out
-
-/** Failures that may be of this process's own way to the agent. */
-const OUT_OF_REACH: ReadonlySet<string> = new Set(['unresolvable', 'unreachable', 'timeout'])
-const TRIES = 2 // before another process tries
-
 const isOutOfReach = ({ failures, problem }: Reading) =>
   failures >= TRIES && problem !== undefined && OUT_OF_REACH.has(problem.reason)
 
@@ -43,13 +55,81 @@ const placeOf = ({ agentUrl, scope }: Key) => `${encodeURIComponent(scope)}/${ag
 /** The name of the right to read an agent (canonical url), which one process has at a time. */
 export const turnOf = (agentUrl: string) => `mirror/${agentUrl}`
 
+/**
+ * When a reading begins that somebody asked for: at once, or later when there was another just before. When callers activate
+ * much, or providers' files change all the time, a complete reading after each change would cost more than it brings.
+ */
+export function createHurry(clock: Clock) {
+  let dueAt = Number.NEGATIVE_INFINITY // of the latest request
+  let restUntil = Number.NEGATIVE_INFINITY
+  let endedAt = Number.NEGATIVE_INFINITY // of the latest such reading
+
+  return {
+    /** When the requested reading is due; undefined when one that is already coming serves as well. */
+    asked(): number | undefined {
+      const now = clock.now()
+      if (dueAt > now && dueAt <= now + EVERY_MS + MOST_REST_MS) return undefined
+      dueAt = Math.max(now, Math.min(dueAt, now) + EVERY_MS, restUntil)
+      return dueAt
+    },
+    /** When the reading that an operator orders is due: now, whatever was asked for before. */
+    ordered(): number {
+      restUntil = Number.NEGATIVE_INFINITY
+      dueAt = clock.now()
+      return dueAt
+    },
+    /** When the latest that was asked for may begin. */
+    dueAt: () => Math.max(dueAt, restUntil),
+    /** One that was asked for has been made, and took so long. */
+    made(tookMs: number): void {
+      const now = clock.now()
+      if (now - endedAt < MOST_REST_MS) restUntil = now + Math.min(REST * tookMs, MOST_REST_MS)
+      endedAt = now
+    },
+  }
+}
+
+type WholeReadingOptions = {
+  /** Whether the tokens of a slice are believed: told, because whoever loads it next must know. */
+  store: { distrust(key: Key): void; trust(key: Key): void }
+  key(): Key
+}
+
+/**
+ * Complete readings, whatever a token says: needed when a page contradicts its token, or when an operator asks. A request stands
+ * until a reading has succeeded that began after it, in this process or another.
+ */
+export function createWholeReading({ store, key }: WholeReadingOptions) {
+  let calls = 0
+  let answered = 0
+
+  function call(): void {
+    calls += 1
+    store.distrust(key())
+  }
+
+  /** Runs one reading; `refresh` is told whether it must be complete. */
+  async function read(refresh: (whole: boolean) => Promise<MirrorOutcome>): Promise<MirrorOutcome> {
+    const known = calls
+    const outcome = await refresh(known > answered)
+    if (outcome.kind === 'failed') {
+      if (outcome.contradicted) call()
+      return outcome
+    }
+    answered = known
+    if (answered === calls) store.trust(key())
+    return outcome
+  }
+
+  return { call, read }
+}
+
 type ReadingsOptions = { sharing: Sharing | undefined; clock: Clock }
 
-export type Readings = ReturnType<typeof createReadings>
-
-const MOST_HEARD = 200_000 // scopes of all agents: of one that is dropped here, the next message tells
-
-/** `sharing`: undefined when this process is alone; then nothing is told. */
+/**
+ * What processes tell each other. Their clocks may differ, so times are sent as distances from now. `sharing`: undefined when
+ * this process is alone; then nothing is told.
+ */
 export function createReadings({ sharing, clock }: ReadingsOptions) {
   const heard = createRecent<Reading>(MOST_HEARD) // by scope and agent
   const listeners = new Map<string, { read(reading: Reading): void; hurry(how: Hurry): void }>()
@@ -95,5 +175,73 @@ export function createReadings({ sharing, clock }: ReadingsOptions) {
     },
     /** Asks the process that reads the scope to read it again. */
     ask: (key: Key, how: Hurry): void => void sharing?.tell(`${HURRY}${placeOf(key)}`, how),
+  }
+}
+
+export type Readings = ReturnType<typeof createReadings>
+
+/** How a scope stands with whoever reads it. */
+type Standing = Pick<Reading, 'answered' | 'failures' | 'problem' | 'nextAttemptAt'>
+
+type FollowingOptions = {
+  key(): Key
+  /** Told which save of another process is held here now. */
+  store: { follows(key: Key, mark: string): void }
+  readings: Readings
+  /** Whether this process reads the scope itself: it then knows its own findings. */
+  isReader(): boolean
+  /** What is saved. Never rejects. */
+  load(): Promise<HeldSlice | undefined>
+  held(): HeldSlice | undefined
+  take(standing: Standing, held: HeldSlice | undefined): void
+  hurry: Readonly<Record<Hurry, () => void>>
+}
+
+/** Listens from now on, and loads rows when another process has saved some. */
+export function createFollowing(options: FollowingOptions) {
+  const { key, store, readings, isReader, load, held } = options
+  let mark: string | undefined // names what another process saved and this one holds or is loading
+  let loading: Promise<void> = Promise.resolve()
+
+  async function loadMarked(wanted: string, confirmedAt: number, standing: Standing): Promise<void> {
+    const saved = await load()
+    if (mark !== wanted || isReader()) return
+    if (!saved) {
+      mark = undefined // the next message about it tries again
+      return
+    }
+    store.follows(key(), wanted)
+    options.take(standing, { ...saved, confirmedAt })
+  }
+
+  function take({ slice, confirmedAt, ...standing }: Reading): void {
+    if (isReader()) return
+    const now = held()
+    if (!now) mark = undefined
+    if (confirmedAt === undefined) {
+      options.take(standing, undefined)
+      return
+    }
+    // Until its rows are loaded, this process cannot confirm them.
+    if (now) options.take(standing, { ...now, confirmedAt: Math.max(now.confirmedAt, confirmedAt) })
+    if (slice === undefined || slice === mark) return
+    mark = slice
+    loading = loading.then(() => loadMarked(slice, confirmedAt, standing))
+  }
+
+  const stopHearing = readings.hear(key(), {
+    read: take,
+    hurry(how) {
+      if (isReader()) options.hurry[how]()
+    },
+  })
+
+  return {
+    take,
+    /** Stops listening; resolves when nothing is being loaded. */
+    async close(): Promise<void> {
+      stopHearing()
+      await loading
+    },
   }
 }

@@ -91,12 +91,14 @@ export function withId(held: HeldSlice, id: string): HeldSlice {
   return held.slice.upstream === id ? held : { ...held, slice: { ...held.slice, upstream: id } }
 }
 
-/** Whether rows read with the one setting may be shown under the other. Tokens follow another rule. */
-function isSameReader(a: ScopeSetting, b: ScopeSetting): boolean {
-  if (a.scope.name === PUBLIC) return true
-  const { account, credential } = ownerOf(a)
-  const after = ownerOf(b)
-  return account === after.account && (account !== undefined || credential === after.credential)
+/**
+ * Whether rows of `scope` that were read for `owner` may be shown to `reader`: an account's rows are for that account alone,
+ * public rows are the same with any credential. Tokens follow another rule.
+ */
+export function mayRead(scope: string, owner: Owner, reader: Owner): boolean {
+  if (scope === PUBLIC) return true
+  if (owner.account !== reader.account) return false
+  return reader.account !== undefined || owner.credential === reader.credential
 }
 
 /** Whether the two ask another agent, or for somebody else. */
@@ -108,7 +110,7 @@ export function takenOver(
   before: ScopeSetting,
   next: ScopeSetting,
 ): HeldSlice | undefined {
-  if (!held || !isSameReader(before, next)) return undefined
+  if (!held || !mayRead(before.scope.name, ownerOf(before), ownerOf(next))) return undefined
   return isOther(before, next) ? untokened(held) : held
 }
 

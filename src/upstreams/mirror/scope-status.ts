@@ -1,12 +1,63 @@
-/** How a scope is doing, for people and for answers. */
+/**
+ * How a scope is doing, for people and for answers: its state, why it is not better, what was read, and notes for operators.
+ * The same words stand in the start table, in `incomplete[]`, metrics and explain.
+ */
 import { shownUrl } from '../../adcp/redaction.js'
-import type { UpstreamFailure, UpstreamStatus } from '../agent/agent.js'
+import type { Protocol, UpstreamFailure } from '../agent/agent.js'
+import type { Outages, SliceMode } from '../rows/slice.js'
 import { isDistrusted } from '../walk/spot-check.js'
 import type { HeldSlice } from './mirror.js'
 import { isRateCard, PUBLIC, type ScopeSetting } from './scope-setting.js'
 
+/** What was found out, what follows from it, and who can change it. */
+export const TOKEN_LIE =
+  'its rows changed under an unchanged wholesale_feed_version: its tokens are not believed for a week, and it is read in full at each refresh (whoever runs it should move the token with its rows)'
+
+const ACCOUNT_PRICES = {
+  withheld:
+    'it answers cache_scope account without being asked for one: its prices are shown to nobody (account_prices: public shows them to all callers)',
+  public:
+    'it answers cache_scope account without being asked for one: its prices are shown to all callers (account_prices: public)',
+} as const
+
+type UpstreamState =
+  | 'starting' // no answer yet
+  | 'fresh'
+  | 'stale' // the last refresh failed or is overdue; the last good slice is still used
+  | 'absent' // no good slice, or the slice passed its drop cap
+
+export type UpstreamStatus = {
+  id: string
+  /** Where it is called, without credentials in the url's query. */
+  url: string
+  /** Canonical: its identity, whatever its id and its url are. */
+  agentUrl: string
+  name: string
+  protocol?: Protocol
+  mode?: SliceMode
+  state: UpstreamState
+  /** Rows of the slice in use. */
+  listings: number
+  /** The agent gives at most this many rows per question, so there may be more. */
+  limitedAt?: number
+  dropped: Readonly<Record<string, number>>
+  /** It states prices for accounts only, although no account was named. */
+  accountPrices?: 'public' | 'withheld'
+  /** When its rows were found to have changed under an unchanged token, ms: its tokens are not believed now. */
+  caughtAt?: number
+  /** Parts that were missing in the last walk. */
+  outages?: Outages
+  problem?: { reason: UpstreamFailure; message: string }
+  /** Last complete walk and last confirmation that it is current, ms since the epoch. */
+  walkedAt?: number
+  confirmedAt?: number
+  nextAttemptAt?: number
+  /** Whether somebody waits for a reading that has not begun, because what was read before no longer applies. */
+  awaited?: boolean
+}
+
 /** How a scope is doing, in one word: the states of an upstream, and `empty` for a feed that was read and has no row. */
-export type ScopeState = UpstreamStatus['state'] | 'empty'
+export type ScopeState = UpstreamState | 'empty'
 
 export type Transition = {
   upstream: string
@@ -23,6 +74,27 @@ export type ScopeStatus = UpstreamStatus & {
   scope: string
   /** The upstream says that this account is priced off what everybody is offered. */
   rateCard: boolean
+}
+
+/** Facts about an upstream besides its state that an operator should know, each with who or what can change it. */
+export function notesOf({
+  accountPrices,
+  caughtAt,
+}: Pick<UpstreamStatus, 'accountPrices' | 'caughtAt'>): string[] {
+  return [
+    ...(accountPrices ? [ACCOUNT_PRICES[accountPrices]] : []),
+    ...(caughtAt === undefined ? [] : [TOKEN_LIE]),
+  ]
+}
+
+/**
+ * How many rows were read, and whether these are probably all: a feed is complete, while questions find only what they
+ * ask for.
+ */
+export function rowsRead({ listings, mode, limitedAt }: UpstreamStatus): string {
+  if (mode !== 'enumerated') return String(listings)
+  if (limitedAt === undefined) return `at least ${listings}`
+  return limitedAt === listings ? `limited at ${limitedAt}` : `at least ${listings}, limited at ${limitedAt}`
 }
 
 /** What is not in the setting and not in what is held. */

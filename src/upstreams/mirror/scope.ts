@@ -5,14 +5,20 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { SignalRef } from '../../adcp/signal.js'
 import { backoffMs, type Clock, jittered } from '../../net/clock.js'
-import { TOKEN_LIE, type UpstreamStatus } from '../agent/agent.js'
 import type { Dialect } from '../agent/dialect.js'
 import type { Slice } from '../rows/slice.js'
 import type { Turn, Turns } from '../rows/storage.js'
 import type { QuestionsAsked } from '../walk/enumerate.js'
 import type { Governor } from '../walk/governor.js'
 import type { HeldSlice, MirrorOutcome } from './mirror.js'
-import { type Hurry, type Readings, turnOf } from './readings.js'
+import {
+  createFollowing,
+  createHurry,
+  createWholeReading,
+  type Hurry,
+  type Readings,
+  turnOf,
+} from './readings.js'
 import {
   isOther,
   isRateCard,
@@ -27,9 +33,8 @@ import {
   untokened,
   withId,
 } from './scope-setting.js'
-import { type ScopeState, type ScopeStatus, statusOf, type Transition } from './scope-status.js'
+import { type ScopeState, type ScopeStatus, statusOf, TOKEN_LIE, type Transition } from './scope-status.js'
 import type { SliceStore } from './slice-store.js'
-import { createFollowing, createHurry, createWholeReading } from './unscheduled.js'
 
 export type ScopeOptions = {
   setting: ScopeSetting
@@ -59,7 +64,7 @@ export function createScope(options: ScopeOptions) {
   let setting = options.setting
   const share = governor.share(setting.entry.agentUrl, evict)
   let held: HeldSlice | undefined
-  let problem: UpstreamStatus['problem']
+  let problem: ScopeStatus['problem']
   let failures = 0
   let answered = false
   let nextAttemptAt: number | undefined
@@ -83,7 +88,7 @@ export function createScope(options: ScopeOptions) {
   const whole = createWholeReading({ store, key })
   const turn = (): Turn | undefined => turns.turn(turnOf(setting.entry.agentUrl))
 
-  function state(): UpstreamStatus['state'] {
+  function state(): ScopeStatus['state'] {
     if (!held) return answered ? 'absent' : 'starting'
     return problem || clock.now() - held.confirmedAt > setting.pace.staleAfterMs ? 'stale' : 'fresh'
   }
@@ -93,14 +98,16 @@ export function createScope(options: ScopeOptions) {
     const now = state()
     const to = now === 'fresh' && rows === 0 && !isRateCard(held, setting) ? 'empty' : now
     if (to === told) return
-    const { id: upstream } = setting.entry
-    onTransition({ upstream, scope: setting.scope.name, from: told, to, rows, ...problem })
+    onTransition({ upstream: setting.entry.id, scope: setting.scope.name, from: told, to, rows, ...problem })
     told = to
   }
 
-  /** The only place that replaces what is held: its memory is counted in the same step, and may have to go at once. */
+  /**
+   * The only place that replaces what is held, under the current id of the upstream: its memory is counted in the same step, and
+   * may have to go at once.
+   */
   function hold(next: HeldSlice | undefined): void {
-    held = next
+    held = next && withId(next, setting.entry.id)
     arm()
     share.holds(held?.slice)
   }
@@ -131,9 +138,6 @@ export function createScope(options: ScopeOptions) {
     cancelDrop = clock.after(setting.pace.dropAfterMs - age, drop)
   }
 
-  /** Under the current id of the upstream. */
-  const named = (one: HeldSlice) => withId(one, setting.entry.id)
-
   function accept(next: HeldSlice, isNewContent: boolean, under: Turn): void {
     const before = held?.slice // undefined when it passed its cap during this refresh
     const { feedVersion, pricingVersion, caughtAt } = next.slice
@@ -146,7 +150,7 @@ export function createScope(options: ScopeOptions) {
       !isDeepStrictEqual(next.slice.outages, before?.outages)
     if (isNew || isRetold) store.save(next, ownerOf(setting), under)
     else store.confirm(next, ownerOf(setting), under)
-    hold(named(next))
+    hold(next)
     if (isNew) onChange()
   }
 
@@ -186,14 +190,11 @@ export function createScope(options: ScopeOptions) {
   async function read({ scope, contact, introduction }: ScopeSetting): Promise<MirrorOutcome> {
     const speaking = await contact.dialect()
     if (speaking.kind === 'failed') return speaking
-    const refreshIn = (dialect: Dialect) => whole.read((isWhole) => mirror.refresh(held, dialect, isWhole))
-    if (scope.name !== PUBLIC) return refreshIn(speaking.value)
-    const found = await refreshIntroduced({
-      dialect: speaking.value,
-      account: introduction,
-      refresh: refreshIn,
-    })
-    if (found.dialect !== speaking.value) contact.correct(found.dialect)
+    const { value: dialect } = speaking
+    const refreshIn = (spoken: Dialect) => whole.read((isWhole) => mirror.refresh(held, spoken, isWhole))
+    if (scope.name !== PUBLIC) return refreshIn(dialect)
+    const found = await refreshIntroduced({ dialect, account: introduction, refresh: refreshIn })
+    if (found.dialect !== dialect) contact.correct(found.dialect)
     return found.outcome
   }
 
@@ -298,7 +299,7 @@ export function createScope(options: ScopeOptions) {
       if (!next && held) drop()
       else if (next && next !== held) {
         const isNew = next.slice !== held?.slice
-        hold(named(next))
+        hold(next)
         if (isNew) onChange()
       }
       tell()
@@ -324,7 +325,7 @@ export function createScope(options: ScopeOptions) {
     const kept = takenOver(held, before, next)
     if (held && !kept) answered = false
     const isNews = held?.slice.upstream !== (kept && next.entry.id)
-    hold(kept && named(kept))
+    hold(kept)
     if (isNews) onChange()
     if (isOther(before, next) || !isDeepStrictEqual(next.entry.seeds, before.entry.seeds)) refreshSoon()
     else if (next.pace.refreshMs !== before.pace.refreshMs && isOpen && !refreshing && failures === 0) {
@@ -345,7 +346,7 @@ export function createScope(options: ScopeOptions) {
       if (saved && clock.now() - saved.confirmedAt <= setting.pace.dropAfterMs) {
         // Whether prices for accounts were among the saved rows depended on the configuration of that time.
         const isAnothers = setting.scope.name === PUBLIC && saved.cacheScope === 'account'
-        hold(named(isAnothers ? untokened(saved) : saved))
+        hold(isAnothers ? untokened(saved) : saved)
         onChange()
       }
       hadTurn = turn() !== undefined

@@ -10,7 +10,7 @@ import type { Slice } from '../rows/slice.js'
 import type { Blobs, Sharing, Turn } from '../rows/storage.js'
 import type { HeldSlice } from './mirror.js'
 import type { Reading, Readings } from './readings.js'
-import { type Key, type Owner, untokened } from './scope-setting.js'
+import { type Key, mayRead, type Owner, untokened } from './scope-setting.js'
 
 const FORMAT = 2
 const UNWRITTEN = 1 // rows as they arrived: they are read again with the current rules
@@ -59,19 +59,12 @@ function encode({ slice, domains, confirmedAt, cacheScope }: HeldSlice, owner: O
   return [Buffer.from(JSON.stringify(header)), ...columns, ...rows.chunks]
 }
 
-/** An account's rows are for that account alone; public rows are the same with any credential. */
-function mayRead(header: Owner, owner: Owner, { scope }: Key): boolean {
-  if (scope === 'public') return true
-  if (header.account !== owner.account) return false
-  return owner.account !== undefined || header.credential === owner.credential
-}
-
 async function decode(parts: readonly Uint8Array[], owner: Owner, key: Key): Promise<HeldSlice | undefined> {
   const [head, digests, chunkOf, start, length, ...chunks] = parts
   if (!head || !digests || !chunkOf || !start || !length) return undefined
   const header = JSON.parse(Buffer.from(head).toString()) as Header
   if (header.format !== FORMAT && header.format !== UNWRITTEN) return undefined
-  if (!mayRead(header, owner, key)) return undefined
+  if (!mayRead(key.scope, header, owner)) return undefined
   const { format, domains, confirmedAt, cacheScope, credential, account, ...rest } = header
   const rows: Slab = {
     count: length.byteLength / 4,
