@@ -86,7 +86,7 @@ const snapshot = buildSnapshot({
 feed.publish(snapshot, Date.now())
 const synonyms = compileSynonyms(await readSynonyms('config/synonyms.yaml'))
 const search = createSearchHost(synonyms)
-const ranking = createRanking({ local: createLocal({ search, synonyms }), synonyms })
+const ranking = createRanking({ local: createLocal({ search, synonyms }), synonyms, rates: () => undefined })
 await search.publish(snapshot)
 
 /** One question at a time, each another: nothing is shared. `asked` restricts whom the question goes to. */
@@ -109,6 +109,7 @@ async function measure(name: string, seconds: number, isAsked: (n: number) => bo
     fanout,
     upstreams: { statuses: () => statuses },
     judge: () => judge,
+    access: () => ({ scope: 'public' }),
     clock: systemClock,
   })
   const pages = createAnswerPages({
@@ -122,6 +123,7 @@ async function measure(name: string, seconds: number, isAsked: (n: number) => bo
     learn: async () => {}, // what is written later is no part of an answer's time
     searchable: async () => true,
     lacks: () => [],
+    later: { refusal: async () => undefined, submit: async () => 'task' },
   })
   const took: number[] = []
   for (let n = 0; n < (seconds > 1 ? 3 : QUESTIONS); n += 1) {
@@ -188,6 +190,7 @@ async function longestStop(agents: number, deployments: number): Promise<number>
     })
     const brief = createBrief({
       ...{ feed, ranking, fanout, judge: () => judge, clock: systemClock },
+      access: () => ({ scope: 'public' }),
       upstreams: { statuses: () => statuses },
     })
     const until = Date.now() + 60_000

@@ -14,14 +14,8 @@ import { StorageUnavailable } from '../store/database/storage-work.js'
 import type { UpstreamStatus } from '../upstreams/mirror/scope-status.js'
 import { questionKey, staleWarnings } from './brief.js'
 import { type Corpus, createGate, createRowPieces, handleOf, hitOf, keyOf, sizeOf } from './corpus.js'
-import {
-  type Kept,
-  type KeptAnswer,
-  keepRelevance,
-  type Relevance,
-  type ShownRelevance,
-  shownRelevance,
-} from './kept.js'
+import { type Kept, type KeptAnswer, keepRelevance, type ShownRelevance, shownRelevance } from './kept.js'
+import type { Relevance } from './rank.js'
 
 type AnswerPagesOptions = {
   feed: Pick<Feed, 'see'>

@@ -10,7 +10,7 @@ import { type Duration, durationOf } from '../adcp/duration.js'
 import type { SignalRef } from '../adcp/signal.js'
 import { type GetSignalsRequest, refsOf, selectionOf } from '../adcp/signal-requests.js'
 import { canonicalUrl } from '../adcp/url.js'
-import type { Feed, Seen } from '../feed/feed.js'
+import type { Feed } from '../feed/feed.js'
 import type { Moment } from '../feed/layers.js'
 import { criteriaOf, type Reader } from '../feed/query.js'
 import type { Judge } from '../merge/judge.js'
@@ -22,9 +22,22 @@ import type { Asked, Fanout, UpstreamAnswer } from '../upstreams/fanout.js'
 import type { UpstreamStatus } from '../upstreams/mirror/scope-status.js'
 import { slabBytes } from '../upstreams/rows/slab.js'
 import type { Slice } from '../upstreams/rows/slice.js'
-import { type Corpus, gatherFindings, type RowSelection } from './corpus.js'
+import { type Corpus, gatherFindings } from './corpus.js'
 import type { Order, Ranking } from './rank.js'
 
+const ASKED_ROWS = 50
+const GUESS_MS = 5_000 // what an upstream takes when its usual time is not known
+const MOST_NAMED = 20
+/**
+ * How long before the deadline to begin to rank what has arrived: ranking takes 0.1 ms a row and 25 ms a megabyte, and
+ * more on a busy machine, because other requests are served in between.
+ */
+const BEFORE_MS = 50
+const BEFORE_MS_A_ROW = 0.3
+const BEFORE_MS_A_BYTE = 50 / 1024 ** 2
+const MOST_BEFORE = 0.5 // of the time that is left for the question
+
+/** What one upstream contributed. */
 type UpstreamReport = {
   id: string
   outcome: 'answered' | 'submitted' | 'failed' | 'pending' | 'not_asked'
@@ -35,8 +48,6 @@ type UpstreamReport = {
 }
 
 export type Missing = { scope: 'signals'; description: string; estimated_wait?: Duration }
-
-const GUESS_MS = 5_000 // when its usual time is not known
 
 /** `found`: how many signals of its answer could be used. */
 function reportOf(id: string, answer: UpstreamAnswer, found: number): UpstreamReport {
@@ -55,7 +66,7 @@ const NOT_ASKED = {
   absent: 'is absent',
 } as const
 
-function why(answer: UpstreamAnswer): string {
+function whyMissing(answer: UpstreamAnswer): string {
   if (answer.kind === 'pending') return 'has not answered yet'
   if (answer.kind === 'submitted') return 'is still working on it'
   if (answer.kind === 'not_asked') return NOT_ASKED[answer.reason]
@@ -75,12 +86,10 @@ function missingOf(id: string, answer: UpstreamAnswer): Missing | undefined {
   const waitMs = usualWait(answer)
   return {
     scope: 'signals',
-    description: `${id} ${why(answer)}; signals that only it knows are missing.`,
+    description: `${id} ${whyMissing(answer)}; signals that only it knows are missing.`,
     ...(waitMs !== undefined && { estimated_wait: durationOf(waitMs) }),
   }
 }
-
-const MOST_NAMED = 20
 
 /**
  * One warning that names the stale upstreams whose rows are in the feed (specification, "Errors": STALE_DATA); none when
@@ -95,17 +104,7 @@ export function staleWarnings(statuses: readonly UpstreamStatus[]): AdcpWarning[
   return [{ code: 'STALE_DATA', severity: 'warning', message }]
 }
 
-const ASKED_ROWS = 50
-/**
- * How long before the deadline to begin to rank what has arrived: ranking takes 0.1 ms a row and 25 ms a megabyte, and
- * more on a busy machine, because other requests are served in between.
- */
-const BEFORE_MS = 50
-const BEFORE_MS_A_ROW = 0.3
-const BEFORE_MS_A_BYTE = 50 / 1024 ** 2
-const MOST_BEFORE = 0.5 // of the time that is left for the question
-
-/** How an upstream is asked for a reader; by default with the configured credential and no account. */
+/** How an upstream is asked for a reader; without `auth`, with the configured credential. */
 type Access = { scope: string; account?: AccountReference; auth?: Auth }
 
 export type BriefOptions = {
@@ -115,7 +114,7 @@ export type BriefOptions = {
   upstreams: { statuses(): readonly UpstreamStatus[] }
   /** What providers say at this moment. */
   judge(): Judge
-  access?(reader: Reader, agentUrl: string): Access | undefined
+  access(reader: Reader, agentUrl: string): Access
   clock: Pick<Clock, 'now'>
 }
 
@@ -125,8 +124,6 @@ export type Ranked = Order & {
   corpus: Corpus
   /** Rows that upstreams found and the feed lacks. */
   rows: readonly FoundRow[]
-  seen: Seen
-  rowSelection: RowSelection
   reports: readonly UpstreamReport[]
   missing: readonly Missing[]
 }
@@ -153,11 +150,6 @@ export type Inquiry = {
 export function questionKey(input: GetSignalsRequest, reader: Reader): string {
   const { tuple } = criteriaOf(selectionOf(input))
   return JSON.stringify([input.signal_spec ?? '', refsOf(input), tuple, reader.account ?? ''])
-}
-
-/** How an upstream is asked for this reader. */
-export function accessOf(reader: Reader, agentUrl: string, access: BriefOptions['access']): Access {
-  return access?.(reader, agentUrl) ?? { scope: 'public' }
 }
 
 /** The upstream cannot be read for the public feed, but may answer a buyer's own question, or with a buyer's account. */
@@ -203,7 +195,7 @@ export function createBrief({ feed, ranking, fanout, upstreams, judge, access, c
       .flatMap(({ id, agentUrl, mode, problem }): Asked[] => {
         const own = refsFor(refs, agentUrl)
         if (spec === undefined && own.length === 0) return []
-        const { scope, account, auth } = accessOf(reader, agentUrl, access)
+        const { scope, account, auth } = access(reader, agentUrl)
         const args = {
           discovery_mode: 'brief',
           ...(spec !== undefined && { signal_spec: spec }),
@@ -258,19 +250,11 @@ export function createBrief({ feed, ranking, fanout, upstreams, judge, access, c
       const slices = said.flatMap(([, answer]) => (answer.kind === 'answered' ? [answer.slice] : []))
       const { corpus, lists, rows } = await gatherFindings(seen.snapshot, slices, judge(), known)
       known = corpus.extra
-      const { criteria } = seen
-      const rowSelection: RowSelection = {
-        criteria,
-        reader,
-        ...(selection.fields && { fields: selection.fields }),
-      }
       let list = 0
       return {
         at,
         corpus,
         rows,
-        seen,
-        rowSelection,
         ...(await ranking(input, reader, { corpus, seen, lists })),
         reports: said.map(([id, answer]) =>
           reportOf(id, answer, answer.kind === 'answered' ? (lists[list++]?.length ?? 0) : 0),

@@ -1,6 +1,6 @@
 /** Brief discovery as one part: what the composition root makes and the server asks. */
 import type { Destination } from '../adcp/signal.js'
-import { createTargetCheck, createWebhook } from '../events/webhook.js'
+import { createTargetCheck, createWebhook, type PushRules } from '../events/webhook.js'
 import type { Feed } from '../feed/feed.js'
 import { type Resolved, resolveHandle } from '../feed/find-signal.js'
 import { type Health, incompleteOf } from '../feed/incomplete.js'
@@ -20,21 +20,20 @@ import type { Store } from '../store/store.js'
 import { createFanout } from '../upstreams/fanout.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
 import { createAnswerPages } from './answer-pages.js'
-import { accessOf, type BriefOptions, createBrief, isAskable } from './brief.js'
+import { type BriefOptions, createBrief, isAskable } from './brief.js'
 import { gatherFindings } from './corpus.js'
 import { createDiscover, type DiscoverAnswer } from './discover.js'
-import { createHeldQuestions } from './held-questions.js'
 import { createKept } from './kept.js'
 import { createLater } from './later.js'
 import { createLocal } from './local.js'
-import { createLearned, createLookup, type LookupOptions } from './lookup.js'
+import { createLearned, createLookup } from './lookup.js'
 import { createRanking } from './rank.js'
 
 export type BriefsOptions = {
-  feed: BriefOptions['feed'] & LookupOptions['feed'] & Pick<Feed, 'current'>
+  feed: Pick<Feed, 'current' | 'moment' | 'prepared' | 'see'>
   upstreams: Pick<Upstreams, 'call' | 'statuses' | 'statusesOf' | 'silentRegistries'>
   judge: BriefOptions['judge']
-  access?: BriefOptions['access']
+  access: BriefOptions['access']
   synonyms: SynonymFile
   store: Pick<Store, 'tasks' | 'jobs' | 'accounts' | 'write' | 'found' | 'shared' | 'handover'>
   /** The destinations whose activation keys a caller may see now. */
@@ -45,7 +44,7 @@ export type BriefsOptions = {
   /** Absent: only webhooks with legacy `authentication` are accepted. */
   webhookKey?: SigningKey
   /** Exchange rates, to compare prices in different currencies. */
-  rates?: () => Rates | undefined
+  rates(): Rates | undefined
   clock: Clock
   /** The key that cursors are signed with: the same on all replicas. */
   secret: string | Uint8Array
@@ -66,10 +65,8 @@ export function createBriefs(options: BriefsOptions) {
   const call: Upstreams['call'] = (...args) => upstreams.call(...args)
   const words = compileSynonyms(synonyms)
   const search = createSearchHost(words, options.smallFeedBytes)
-  const ranking = createRanking({
-    ...{ local: createLocal({ search, synonyms: words }), synonyms: words },
-    ...(options.rates && { rates: options.rates }),
-  })
+  const local = createLocal({ search, synonyms: words })
+  const ranking = createRanking({ local, synonyms: words, rates: options.rates })
   const fanout = createFanout({ call, clock })
   const soon = (work: Promise<void>) => within(work, { timeoutMs: TOLD_WITHIN_MS, clock }, () => {})
   const { handover } = store
@@ -89,17 +86,17 @@ export function createBriefs(options: BriefsOptions) {
     ...{ found: store.found, isShared: store.shared, clock },
     scopesOf(reader) {
       const asked = upstreams.statuses().filter(isAskable)
-      return new Map(asked.map(({ id, agentUrl }) => [id, accessOf(reader, agentUrl, access).scope]))
+      return new Map(asked.map(({ id, agentUrl }) => [id, access(reader, agentUrl).scope]))
     },
     onTrouble,
   })
-  const brief = createBrief({ feed, ranking, fanout, upstreams, judge, clock, ...(access && { access }) })
+  const brief = createBrief({ feed, ranking, fanout, upstreams, judge, access, clock })
   const webhook = createWebhook({
     send,
     now: clock.now,
     ...(webhookKey && { signer: createSigner(webhookKey, WEBHOOKS) }),
   })
-  const pushRules = {
+  const pushRules: PushRules = {
     signs: webhookKey !== undefined,
     unreachable: createTargetCheck(options.egressPolicy),
   }
@@ -160,8 +157,8 @@ export function createBriefs(options: BriefsOptions) {
     resolve,
     /** The index in use, for the console; undefined until the first one is built. */
     searchable: search.current,
-    /** Questions whose answers a test supplies (briefs/held-questions.ts). */
-    questions: createHeldQuestions({ store, pushRules, newId }),
+    /** What a caller's webhook must be, for whoever else answers a question later. */
+    pushRules,
     /** Indexes the public snapshot. Call it with each published one; it rejects when the index cannot be built. */
     publish: (snapshot: Snapshot): Promise<void> => search.publish(snapshot),
     /** Continues the tasks of an earlier process; call it once the feed is published and the upstreams are known. */

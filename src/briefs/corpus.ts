@@ -20,6 +20,10 @@ import type { FoundRow } from '../store/records/found.js'
 import { createSlabWriter, slabRow } from '../upstreams/rows/slab.js'
 import { type Slice, sliceListing } from '../upstreams/rows/slice.js'
 
+const COMMA = new TextEncoder().encode(',')
+const decoder = new TextDecoder()
+const COPIED_BYTES_A_UNIT = 200
+
 export type Corpus = {
   /** The feed as the reader sees it. */
   readonly feed: Snapshot
@@ -103,9 +107,7 @@ export function createTranslations() {
   }
 }
 
-const COMMA = new TextEncoder().encode(',')
-
-export type RowSelection = { criteria: Criteria; reader: Reader; fields?: readonly string[] }
+type RowSelection = { criteria: Criteria; reader: Reader; fields?: readonly string[] }
 
 /** One byte for each entry of the snapshot: 1 for those given. */
 export function flagsOf(snapshot: Snapshot, entries: Uint32Array): Uint8Array {
@@ -157,10 +159,9 @@ type Findings = {
   rows: readonly FoundRow[]
 }
 
-const decoder = new TextDecoder()
-const COPIED_BYTES_A_UNIT = 200
-
+/** A row of an answer, with the key of its signal. */
 type FoundPlace = { slice: Slice; row: number; key: Uint32Array }
+/** What one agent's rows outside the feed are cut from. */
 type Part = { slice: Slice; rows: { from: Slice; row: number }[] }
 
 type RowKeys = readonly (Uint32Array | undefined)[]

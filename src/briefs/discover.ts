@@ -20,6 +20,26 @@ import type { UnderstoodWords } from './rank.js'
 
 const NAME_LENGTH = 80
 const MOST_PLACES = 3
+const DEFAULT_BUDGET_MS = 10_000
+const MIN_BUDGET_MS = 1_000
+const MAX_BUDGET_MS = 120_000 // docs/protocol.md#envelope
+/** Reserved for writing the answer, so that it is sent by its deadline. */
+const ANSWER_MS = 30
+
+/** Said when the index of the current snapshot is not built yet. */
+const UNSEARCHED: Missing = {
+  scope: 'signals',
+  description: 'The newest state of the feed cannot be searched yet; signals that are new in it are missing.',
+  estimated_wait: durationOf(5_000),
+}
+
+const QUESTION_CUT: AdcpWarning = {
+  code: 'QUESTION_CUT',
+  severity: 'warning',
+  field: 'signal_spec',
+  message: 'The question says more than is read of one: its first part was answered.',
+  suggestion: `Ask in at most ${MAX_CHARACTERS} characters, and name few things that must be or must not be there.`,
+}
 
 type Row = { name: string; deployments: readonly Deployment[]; pricing_options?: readonly PricingOption[] }
 
@@ -130,7 +150,7 @@ function onlyVouched(total: number): string {
   return `No signal matches the words. The next page has ${howMany(total, 'signal')} that upstreams returned for them, and that share none.`
 }
 
-/** The message of a brief answer. */
+/** The message of a brief answer (specification, "A brief-mode agent should produce a `message` ..."). */
 export function briefMessage(outcome: Outcome): string {
   const { best, count, total, missing, isSearched, seesPrices, relevance, read } = outcome
   const unsearched = isSearched ? '' : ' The newest feed is not searched yet: see incomplete.'
@@ -141,19 +161,6 @@ export function briefMessage(outcome: Outcome): string {
   const price = seesPrices ? priceRange(best) : 'prices need credentials'
   const found = `${count} of ${howMany(total, 'matching signal')}.`
   return `Best match: "${plain(best.name)}", ${whereLive(best)}; ${price}.${relevance ? fitText(relevance) : ''} ${found}${understood}${lacking}`
-}
-
-const DEFAULT_BUDGET_MS = 10_000
-const MIN_BUDGET_MS = 1_000
-const MAX_BUDGET_MS = 120_000 // docs/protocol.md#envelope
-/** Reserved for writing the answer, so that it is sent by its deadline. */
-const ANSWER_MS = 30
-
-/** Said when the index of the current snapshot is not built yet. */
-const UNSEARCHED: Missing = {
-  scope: 'signals',
-  description: 'The newest state of the feed cannot be searched yet; signals that are new in it are missing.',
-  estimated_wait: durationOf(5_000),
 }
 
 /** What is known of the request besides its fields, from the server's call context. */
@@ -192,16 +199,7 @@ type DiscoverOptions = {
   searchable(until: number, signal: AbortSignal): Promise<boolean>
   /** What the feed lacks for this reader, apart from what upstreams report themselves. */
   lacks(gaps: readonly Gap[], reader: Reader): readonly IncompleteEntry[]
-  /** Absent: no question is answered later. */
-  later?: Later
-}
-
-const QUESTION_CUT: AdcpWarning = {
-  code: 'QUESTION_CUT',
-  severity: 'warning',
-  field: 'signal_spec',
-  message: 'The question says more than is read of one: its first part was answered.',
-  suggestion: `Ask in at most ${MAX_CHARACTERS} characters, and name few things that must be or must not be there.`,
+  later: Later
 }
 
 /** What was read from the words, for machines; undefined when they only name the subject. */
@@ -289,12 +287,11 @@ export function createDiscover({ brief, pages, learn, searchable, lacks, later }
     input: GetSignalsRequest,
     reader: Reader,
     { contextId }: DiscoverContext,
-  ) {
-    const taskId = await later?.submit(inquiry, input, reader, contextId)
-    if (taskId === undefined) return undefined
-    if (typeof taskId !== 'string') return { kind: 'refused', error: taskId } as const
+  ): Promise<DiscoverAnswer> {
+    const taskId = await later.submit(inquiry, input, reader, contextId)
+    if (typeof taskId !== 'string') return { kind: 'refused', error: taskId }
     const message = `Upstreams are still working on it: poll get_task_status with task_id ${taskId}.`
-    return { kind: 'answer', status: 'submitted', message, fields: { task_id: taskId } } as const
+    return { kind: 'answer', status: 'submitted', message, fields: { task_id: taskId } }
   }
 
   /** The answer of get_signals in brief mode. The caller has already checked the request's rules and its account. */
@@ -306,7 +303,7 @@ export function createDiscover({ brief, pages, learn, searchable, lacks, later }
   ): Promise<DiscoverAnswer> {
     const cursor = cursorOf(input)
     if (cursor !== undefined) return furtherPage(cursor, input, reader, at)
-    const refusal = await later?.refusal(input, reader)
+    const refusal = await later.refusal(input, reader)
     if (refusal) return { kind: 'refused', error: refusal }
     const deadline = Math.min(context.deadline, context.now + budgetMs(input)) - ANSWER_MS
     const inquiry = brief.ask(input, reader, deadline, context.signal)
@@ -322,8 +319,7 @@ export function createDiscover({ brief, pages, learn, searchable, lacks, later }
     // An anonymous caller cannot own a task.
     const rather = input.push_notification_config !== undefined || ranked.hits.length === 0
     if (outstanding.length > 0 && rather && reader.visibility === 'full') {
-      const answer = await submitted(inquiry, input, reader, context)
-      if (answer) return answer
+      return submitted(inquiry, input, reader, context)
     }
     return firstPage(ranked, input, reader, isSearched)
   }

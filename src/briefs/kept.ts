@@ -13,18 +13,22 @@ import { WORDS } from '../snapshot/keys.js'
 import { memoryOf, type Snapshot } from '../snapshot/snapshot.js'
 import type { Handover } from '../store/replicas/handover.js'
 import { slabBytes } from '../upstreams/rows/slab.js'
+import type { Relevance } from './rank.js'
 
-/** How well the signals of an answer match its question, and by which words, so that a buyer can check it. */
-export type Relevance = {
-  /** What was looked for, by the words of the question. */
-  labels: readonly string[]
-  /** By hit: how well it fits against the best, 0 to 1, and one bit for each label that it has. */
-  of: ReadonlyMap<number, { fit: number; match: number }>
-  /** How many hits share something with the question, or were named in it: the first page shows only these. */
-  first: number
-}
+const HUNDREDTHS = 100
+const KEEP_MS = 15 * 60_000
+const MOST = 2_000
+const MOST_A_CALLER = 50
+const ID_BYTES = 12
+const NUMBER_BYTES = 4
+const TELL_AGAIN_MS = 1_000
+const FINDINGS_BYTES = 64 * 1024 ** 2
+/** Of an answer as bytes. */
+const FORM = 1
+const HEADER_LENGTH = 4
+const WORD_BYTES = 4
 
-/** The same for the pages of an answer, by index in its order. */
+/** How well the signals of an answer match its question, by index in its order. */
 type KeptRelevance = {
   labels: readonly string[]
   fits: Float32Array
@@ -40,8 +44,6 @@ export type ShownRelevance = {
   has: string[]
   lacks: string[]
 }
-
-const HUNDREDTHS = 100
 
 /** In the order of the answer. */
 export function keepRelevance({ labels, of, first }: Relevance, hits: readonly number[]): KeptRelevance {
@@ -79,10 +81,7 @@ export type KeptAnswer = {
   relevance?: KeptRelevance
 }
 
-const FORM = 1
-const HEADER_LENGTH = 4
-const WORD_BYTES = 4
-
+/** What stands before the numbers of an answer. */
 type Header = {
   form: number
   count: number
@@ -125,14 +124,6 @@ function orderFrom(bytes: Uint8Array): KeptAnswer | undefined {
   const fits = new Float32Array(numbers(count))
   return { keys, beside, relevance: { ...relevance, fits, matches: new Uint32Array(numbers(count)) } }
 }
-
-const KEEP_MS = 15 * 60_000
-const MOST = 2_000
-const MOST_A_CALLER = 50
-const ID_BYTES = 12
-const NUMBER_BYTES = 4
-const TELL_AGAIN_MS = 1_000
-const FINDINGS_BYTES = 64 * 1024 ** 2
 
 type KeptOptions = {
   clock: Clock

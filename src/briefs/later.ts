@@ -8,7 +8,7 @@ import { type AdcpError, adcpError } from '../adcp/answer.js'
 import type { AccountReference } from '../adcp/caller.js'
 import type { Destination } from '../adcp/signal.js'
 import type { GetSignalsRequest } from '../adcp/signal-requests.js'
-import { type PushConfig, type PushRules, readPushConfig, type Webhook } from '../events/webhook.js'
+import { type PushRules, readPushConfig, type Webhook } from '../events/webhook.js'
 import type { Reader } from '../feed/query.js'
 import { type Clock, pause } from '../net/clock.js'
 import { StorageUnavailable } from '../store/database/storage-work.js'
@@ -23,51 +23,7 @@ import type { Slice } from '../upstreams/rows/slice.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
 import type { Brief, Inquiry, Ranked } from './brief.js'
 import type { DiscoverAnswer, Later } from './discover.js'
-import { createNotices, noticeJob } from './notices.js'
-
-const FIRST_PAUSE_MS = 500
-const LONGEST_PAUSE_MS = 15_000
-const CALL_MS = 30_000
-
-type UpstreamTask = { asked: Asked; taskId: string }
-type UpstreamTasksOptions = { call: Upstreams['call']; clock: Clock }
-
-const GOES_ON: ReadonlySet<unknown> = new Set(['submitted', 'working', 'input-required', 'auth-required'])
-
-/** An error that will pass, or a task that waits for a person, has not ended. */
-function hasTaskEnded(error: AgentError): boolean {
-  if (error.status !== undefined) return !GOES_ON.has(error.status)
-  return error.recovery !== 'transient' && !isTransient(error)
-}
-
-/** `call`: sends a task to an upstream. */
-function createUpstreamTasks({ call, clock }: UpstreamTasksOptions) {
-  /** The rows once the task is done; undefined when it failed, or when `until` (ms since the epoch) comes first. */
-  async function wait(
-    { asked, taskId }: UpstreamTask,
-    until: number,
-    signal: AbortSignal,
-  ): Promise<Slice | undefined> {
-    const args = { task_id: taskId, include_result: true }
-    for (let between = FIRST_PAUSE_MS; clock.now() < until && !signal.aborted; ) {
-      const outcome = await call(asked.id, 'get_task_status', args, {
-        deadline: Math.min(until, clock.now() + CALL_MS),
-        signal,
-        ...(asked.auth && { auth: asked.auth }),
-      })
-      if (outcome.kind === 'answer') {
-        const { status } = outcome.payload
-        if (status === 'completed') return answerSlice(asked, outcome.rows, clock.now())
-        if (!GOES_ON.has(status)) return undefined
-      } else if (outcome.kind === 'error' && hasTaskEnded(outcome.error)) return undefined
-      await pause(clock, Math.min(between, until - clock.now()), signal)
-      between = Math.min(LONGEST_PAUSE_MS, between * 2)
-    }
-    return undefined
-  }
-
-  return { wait }
-}
+import { createNotices, endQuestion, type Noticed } from './notices.js'
 
 /** After this time a question is answered with what has arrived. */
 const LONGEST_MS = 10 * 60_000
@@ -76,13 +32,26 @@ const NOTE_EVERY_MS = 2_000
 /** Open tasks per caller. */
 const MOST_OF_A_CALLER = 500
 const PLACES = { inAll: 1_000, aLane: MOST_OF_A_CALLER }
+/** Between two questions about an upstream's task. */
+const FIRST_PAUSE_MS = 500
+const LONGEST_PAUSE_MS = 15_000
+const CALL_MS = 30_000
+
+const UNANSWERED = adcpError('SERVICE_UNAVAILABLE', 'The question could not be answered.', {
+  suggestion: 'Ask again; without push_notification_config the answer comes at once.',
+})
+const GOES_ON: ReadonlySet<unknown> = new Set(['submitted', 'working', 'input-required', 'auth-required'])
+
+/** An error that will pass, or a task that waits for a person, has not ended. */
+function hasTaskEnded(error: AgentError): boolean {
+  if (error.status !== undefined) return !GOES_ON.has(error.status)
+  return error.recovery !== 'transient' && !isTransient(error)
+}
 
 /** What must survive a restart. */
-type Question = {
+type Question = Noticed & {
   input: GetSignalsRequest
   reader: Reader
-  contextId: string
-  push?: PushConfig
   /** Upstream (its canonical url) -> its own task. */
   upstreamTasks: Readonly<Record<string, string>>
 }
@@ -103,10 +72,6 @@ type LaterOptions = {
   /** Receives what an operator should know. */
   onTrouble(message: string): void
 }
-
-const UNANSWERED = adcpError('SERVICE_UNAVAILABLE', 'The question could not be answered.', {
-  suggestion: 'Ask again; without push_notification_config the answer comes at once.',
-})
 
 type Answer = Extract<DiscoverAnswer, { kind: 'answer' }>
 
@@ -130,7 +95,6 @@ export function createLater(options: LaterOptions): Later & {
   close(): Promise<void>
 } {
   const { brief, firstPage, store, call, webhook, pushRules, clock, grantsOf, newId, onTrouble } = options
-  const upstreamTasks = createUpstreamTasks({ call, clock })
   const stop = new AbortController()
   const notices = createNotices({ store, webhook, clock, grantsOf, onTrouble })
   const open = new Map<string, number>() // how many questions of each caller this process works on
@@ -163,21 +127,39 @@ export function createLater(options: LaterOptions): Later & {
     } while (isPending() && clock.now() < until && !stop.signal.aborted)
   }
 
+  /**
+   * The rows of an upstream's task once it is done, asked for with growing pauses; undefined when it failed, or when `until` (ms
+   * since the epoch) comes first.
+   */
+  async function rowsOfTask(asked: Asked, taskId: string, until: number): Promise<Slice | undefined> {
+    const { signal } = stop
+    const args = { task_id: taskId, include_result: true }
+    for (let between = FIRST_PAUSE_MS; clock.now() < until && !signal.aborted; ) {
+      const outcome = await call(asked.id, 'get_task_status', args, {
+        deadline: Math.min(until, clock.now() + CALL_MS),
+        signal,
+        ...(asked.auth && { auth: asked.auth }),
+      })
+      if (outcome.kind === 'answer') {
+        const { status } = outcome.payload
+        if (status === 'completed') return answerSlice(asked, outcome.rows, clock.now())
+        if (!GOES_ON.has(status)) return undefined
+      } else if (outcome.kind === 'error' && hasTaskEnded(outcome.error)) return undefined
+      await pause(clock, Math.min(between, until - clock.now()), signal)
+      between = Math.min(LONGEST_PAUSE_MS, between * 2)
+    }
+    return undefined
+  }
+
   /** Rows of the upstreams that answered `submitted`, each by its id, waited for until `until` at the latest. */
   async function lateRows(inquiry: Inquiry, until: number): Promise<Map<string, Slice>> {
     const tasks = begun(inquiry)
-    const slices = await Promise.all(
-      inquiry.asked.flatMap((asked) => {
-        const taskId = tasks[asked.agentUrl]
-        if (taskId === undefined) return []
-        return [
-          upstreamTasks
-            .wait({ asked, taskId }, until, stop.signal)
-            .then((slice) => ({ id: asked.id, slice })),
-        ]
-      }),
-    )
-    return new Map(slices.flatMap(({ id, slice }) => (slice ? [[id, slice]] : [])))
+    const found = inquiry.asked.map(async (asked): Promise<[string, Slice][]> => {
+      const taskId = tasks[asked.agentUrl]
+      const slice = taskId === undefined ? undefined : await rowsOfTask(asked, taskId, until)
+      return slice ? [[asked.id, slice]] : []
+    })
+    return new Map((await Promise.all(found)).flat())
   }
 
   /** The result of the task, or its error; undefined when this process is closing. */
@@ -208,12 +190,8 @@ export function createLater(options: LaterOptions): Later & {
   }
 
   async function finish(held: Held, end: TaskProgress): Promise<void> {
-    const { id, caller } = held
-    const { push, contextId } = held.data as Question
     await store.write(async ({ jobs, tasks }) => {
-      if (!(await jobs.end(held, end.status))) return
-      await tasks.progress(id, end)
-      if (push) await jobs.add(noticeJob(caller, { taskId: id, contextId, push }))
+      if (await endQuestion(jobs, held, held.id, end.status)) await tasks.progress(held.id, end)
     })
     worker.wake()
   }

@@ -28,6 +28,7 @@ const RECENT_BYTES = 64 * 1024 ** 2 // in memory: recent rows, which also need n
 const BYTES_A_CHARACTER = 2
 const OWN_BYTES = 500 // of a row, besides its listing
 const WRITE_AGAIN_MS = 1_000
+const MOST_NAMED = 10 // references in one sentence
 
 type LearnedOptions = {
   found: FoundRows
@@ -156,9 +157,7 @@ export function createLearned({ found, isShared, clock, scopesOf, onTrouble }: L
 
 type Learned = ReturnType<typeof createLearned>
 
-const MOST_NAMED = 10 // references in one sentence
-
-export type LookupOptions = {
+type LookupOptions = {
   feed: Pick<Feed, 'moment' | 'see'>
   pages: AnswerPages
   learned: Pick<Learned, 'rowsOf'>

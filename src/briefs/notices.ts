@@ -4,9 +4,9 @@
  */
 import { shownSignals } from '../activation/holders.js'
 import type { Destination } from '../adcp/signal.js'
-import type { PushConfig, Webhook } from '../events/webhook.js'
+import { hasLostSecret, type PushConfig, type Webhook } from '../events/webhook.js'
 import type { Clock } from '../net/clock.js'
-import type { Held, NewJob } from '../store/jobs.js'
+import type { Held, Jobs } from '../store/jobs.js'
 import type { StoredTask } from '../store/records/tasks.js'
 import type { Store } from '../store/store.js'
 import { pauseAfter } from '../store/worker.js'
@@ -15,7 +15,7 @@ const GIVE_UP_MS = 24 * 60 * 60_000
 const LONGEST_PAUSE_MS = 3_600_000
 
 /** The data of such a job. */
-type Notice = { taskId: string; contextId: string; push: PushConfig }
+type Notice = Required<Noticed> & { taskId: string }
 
 type NoticesOptions = {
   store: Pick<Store, 'tasks' | 'jobs'>
@@ -26,10 +26,22 @@ type NoticesOptions = {
   onTrouble(message: string): void
 }
 
-/** The job that notifies a caller of its task's end. */
-export function noticeJob(caller: string, notice: Notice): NewJob {
-  const lane = new URL(notice.push.url).origin
-  return { id: `${notice.taskId}_notice`, kind: 'notice', lane, caller, data: notice }
+/** What the job of a question holds for the notice of its end. */
+export type Noticed = { push?: PushConfig; contextId: string }
+
+/**
+ * Ends the job of a question with the state of its task, and adds the job of the notice that was asked for. False where another
+ * process holds it, or it had ended.
+ */
+export async function endQuestion(jobs: Jobs, held: Held, taskId: string, state: string): Promise<boolean> {
+  const { push, contextId } = held.data as Noticed
+  if (!(await jobs.end(held, state))) return false
+  if (push) {
+    const data: Notice = { taskId, contextId, push }
+    const lane = new URL(push.url).origin
+    await jobs.add({ id: `${held.id}_notice`, kind: 'notice', lane, caller: held.caller, data })
+  }
+  return true
 }
 
 /** The terminal notification (schema core/mcp-webhook-payload). */
@@ -50,11 +62,6 @@ function bodyOf(task: StoredTask, { contextId, push }: Notice, grants: readonly 
       ? { status: 'failed', adcp_error: task.error, errors: [task.error] }
       : shownSignals(task.result, grants),
   })
-}
-
-/** Whether its credentials were only in the memory of a process that has ended. */
-function hasLostSecret({ authentication }: PushConfig): boolean {
-  return authentication !== undefined && authentication.credentials === undefined
 }
 
 /** The work of jobs of kind `notice`: how one is done, and how it is given up. */

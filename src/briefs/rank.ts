@@ -20,7 +20,6 @@ import {
   refinedQuestion,
 } from '../search/wishes.js'
 import { anchorsOf, type Corpus, createGate, createRowPieces, sizeOf } from './corpus.js'
-import type { Relevance } from './kept.js'
 import type { Local } from './local.js'
 
 /** Weakens the first places, so that one searcher's favourite does not outweigh what several agree on. */
@@ -78,7 +77,7 @@ const MISSED = 0.5
 
 const NO_ROWS: ReadonlyMap<number, RefinableRow> = new Map()
 
-type RankOptions = { local: Local; synonyms: Synonyms; rates?: () => Rates | undefined }
+type RankOptions = { local: Local; synonyms: Synonyms; rates(): Rates | undefined }
 
 /** Everything that an answer may be made of. */
 type Candidates = {
@@ -95,6 +94,16 @@ export type UnderstoodWords = ReadAs & {
   isMet: boolean
   /** The date of the rates, when prices were compared in another currency than the words name. */
   ratesAsOf?: string
+}
+
+/** How well the signals of an answer match its question, and by which words, so that a buyer can check it. */
+export type Relevance = {
+  /** What was looked for, by the words of the question. */
+  labels: readonly string[]
+  /** By hit: how well it fits against the best, 0 to 1, and one bit for each label that it has. */
+  of: ReadonlyMap<number, { fit: number; match: number }>
+  /** How many hits share something with the question, or were named in it: the first page shows only these. */
+  first: number
 }
 
 export type Order = {
@@ -145,7 +154,7 @@ function* rowsOf(
 }
 
 /** Ranks the candidates of a question. `rates`: to compare prices in other currencies than the question's. */
-export function createRanking({ local, synonyms, rates = () => undefined }: RankOptions) {
+export function createRanking({ local, synonyms, rates }: RankOptions) {
   /** How well a hit fulfils what the words ask besides the subject and the request's own fields do not decide. */
   function wishesOf(read: ReadAs, input: GetSignalsRequest, corpus: Corpus) {
     if (read.platforms.length === 0 || selectionOf(input).destinations) return () => 1

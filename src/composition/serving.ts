@@ -3,6 +3,7 @@
  * signed identity name the address where it listens, so that is known before. On its way out of service it first says that
  * it is not ready, and answers all the same for so long.
  */
+import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
 import type { FastifyInstance } from 'fastify'
@@ -127,7 +128,7 @@ function tasksOf({ foundation, publishing, activation, feedEvents }: ServingOpti
   const { first, store } = foundation
   const { briefs } = publishing
   const controller = first.testController
-    ? createTestController({ store, questions: briefs.questions })
+    ? createTestController({ store, pushRules: briefs.pushRules, newId: randomUUID })
     : undefined
   return {
     discovery: controller?.forced(briefs) ?? briefs,

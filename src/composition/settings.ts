@@ -77,9 +77,9 @@ function scopesOf(accounts: AccountMap): Map<string, Scope[]> {
 
 /** What is sent to an upstream (canonical url) for a reader's account; for everybody else only our own credential. */
 export function accountAccess(config: Config, { account }: Reader, agentUrl: string) {
-  if (account === undefined) return undefined
-  const credential = accountsOf(config).get(account)?.upstreams.get(agentUrl)
-  return credential && { scope: account, ...credential }
+  const known = account === undefined ? undefined : accountsOf(config).get(account)
+  const credential = known?.upstreams.get(agentUrl)
+  return known && credential ? { scope: known.name, ...credential } : { scope: 'public' }
 }
 
 /** The caller's own credential for an upstream (canonical url), where the configuration has one. */

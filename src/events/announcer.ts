@@ -13,7 +13,7 @@ import type { Store } from '../store/store.js'
 import { createTurn, createWorker, type Worker } from '../store/worker.js'
 import { BULK_EVENT, type FeedEvent, type Told, told } from './feed-event.js'
 import { type Eyes, eyesName, type Standings, sameVersions, type ToldVersions } from './standings.js'
-import type { PushConfig, Webhook, WebhookOutcome } from './webhook.js'
+import { hasLostSecret, type PushConfig, type Webhook, type WebhookOutcome } from './webhook.js'
 
 const KIND = 'feed_events'
 const IDLE_MS = 3_600_000 // a subscriber is woken when something changes; this is in case that fails
@@ -97,10 +97,6 @@ export function subscriptionJob(
 export function deliveryOf(stream: unknown): { pending: number; failures: number; failingSince?: number } {
   const { pending = [], failures = 0, failingSince } = (stream ?? {}) as Partial<Stream>
   return { pending: pending.length, failures, ...(failingSince !== undefined && { failingSince }) }
-}
-
-function hasLostSecret({ authentication }: PushConfig): boolean {
-  return authentication !== undefined && authentication.credentials === undefined
 }
 
 /** Activation keys are not written down in clear text. */

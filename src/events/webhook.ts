@@ -33,6 +33,11 @@ export const PushConfig = Type.Object({
 })
 export type PushConfig = Static<typeof PushConfig>
 
+/** Whether its credentials were only in the memory of a process that has ended. */
+export function hasLostSecret({ authentication }: PushConfig): boolean {
+  return authentication !== undefined && authentication.credentials === undefined
+}
+
 const FIELD = 'push_notification_config'
 const check = compileCheck(PushConfig)
 

@@ -5,14 +5,19 @@
  */
 import { isDeepStrictEqual } from 'node:util'
 import { naturalKey } from '../activation/identity.js'
-import type { Answer } from '../adcp/answer.js'
+import { type Answer, adcpError } from '../adcp/answer.js'
 import { AccountReference, type Caller } from '../adcp/caller.js'
 import { isRecord } from '../adcp/json.js'
 import { compileCheck, type Static, Type } from '../adcp/schema.js'
+import type { GetSignalsRequest } from '../adcp/signal-requests.js'
 import { PAYMENT_TERMS, requestEnvelope } from '../adcp/task-schemas.js'
 import type { Release } from '../adcp/version.js'
-import type { HeldQuestions } from '../briefs/held-questions.js'
+import type { DiscoverAnswer } from '../briefs/discover.js'
+import { endQuestion, type Noticed } from '../briefs/notices.js'
+import { type PushRules, readPushConfig } from '../events/webhook.js'
+import type { Reader } from '../feed/query.js'
 import { createRecent } from '../process/memory.js'
+import { StorageUnavailable } from '../store/database/storage-work.js'
 import { ACCOUNT_STATUSES, type AccountStatus, type StoredAccount } from '../store/records/accounts.js'
 import { isFinal } from '../store/records/tasks.js'
 import type { Store } from '../store/store.js'
@@ -130,6 +135,68 @@ function createTestAccounts({ store }: { store: Pick<Store, 'accounts' | 'write'
   return { sandboxKey, forceStatus, seed }
 }
 
+const HELD = 'held_question' // no worker handles this kind
+const FINISHING_MS = 30_000
+
+type TestControllerOptions = {
+  store: Pick<Store, 'accounts' | 'jobs' | 'tasks' | 'write'>
+  pushRules: PushRules
+  /** Unguessable. */
+  newId(): string
+}
+
+/**
+ * Questions whose answer a test supplies, held in the storage, so that every process can finish them. Their tasks and notices are
+ * ordinary ones.
+ */
+function createHeldQuestions({ store, pushRules, newId }: TestControllerOptions) {
+  const owner = newId()
+
+  /** Answers the question with `submitted` and this task id. `account`: its natural key. */
+  async function hold(
+    task: { id: string; account: string; message: string },
+    input: GetSignalsRequest,
+    { caller }: Reader,
+    contextId: string,
+  ): Promise<DiscoverAnswer> {
+    const { push_notification_config: asked, ...request } = input
+    const push = asked === undefined ? undefined : await readPushConfig(asked, pushRules)
+    if (push && 'refused' in push) return { kind: 'refused', error: push.refused }
+    const { id, account, message } = task
+    const data: Noticed = { contextId, ...(push && { push }) }
+    try {
+      await store.write(async ({ tasks, jobs }) => {
+        const ours = { id, caller, account, type: 'get_signals', status: 'submitted' } as const
+        await tasks.create({ ...ours, request, webhook: push !== undefined })
+        // A test may use the id of a task again, so the job has one of its own.
+        await jobs.add({ id: `${id}_${newId()}`, kind: HELD, lane: caller, caller, key: id, data })
+      })
+    } catch (error) {
+      if (!(error instanceof StorageUnavailable)) throw error
+      const suggestion = 'Repeat the request.'
+      const refused = adcpError('SERVICE_UNAVAILABLE', 'The task could not be kept.', { suggestion })
+      return { kind: 'refused', error: refused }
+    }
+    return { kind: 'answer', status: 'submitted', message, fields: { task_id: id } }
+  }
+
+  /**
+   * Ends a task of the caller's with this result, and sends the notice if one was requested. False when it had ended.
+   */
+  async function finish(caller: string, id: string, result: object): Promise<boolean> {
+    const jobs = await store.jobs.ofKey(caller, id, 0)
+    const open = jobs.find(({ kind, state }) => kind === HELD && state === 'open')
+    const held = open && (await store.jobs.claim(open.id, { owner, ms: FINISHING_MS }))
+    return await store.write(async ({ tasks, jobs: all }) => {
+      if (!(await tasks.progress(id, { status: 'completed', result }))) return false
+      if (held) await endQuestion(all, held, id, 'completed')
+      return true
+    })
+  }
+
+  return { hold, finish }
+}
+
 const MOST_ARMED = 1_000
 const RESULT_BYTES = 256 * 1024
 
@@ -176,13 +243,10 @@ function isResult(result: unknown): result is object {
   })
 }
 
-type TestControllerOptions = {
-  store: Pick<Store, 'accounts' | 'tasks' | 'write'>
-  questions: HeldQuestions
-}
-
-export function createTestController({ store, questions }: TestControllerOptions) {
+export function createTestController(options: TestControllerOptions) {
+  const { store } = options
   const accounts = createTestAccounts({ store })
+  const questions = createHeldQuestions(options)
   /** What the next brief of a caller for an account is answered with. */
   const armed = createRecent<Armed>(MOST_ARMED)
   const armOf = (caller: string, account: string) => JSON.stringify([caller, account])

@@ -34,7 +34,7 @@ function stage(statuses: UpstreamStatus[]) {
     access: ({ account }: Reader, upstream) =>
       account === 'gold' && upstream === agentUrl('north')
         ? { scope: account, account: { account_id: 'nw_77' }, auth: { type: 'bearer', token: 'own' } }
-        : undefined,
+        : { scope: 'public' },
   })
   return { brief, sent, fanout }
 }

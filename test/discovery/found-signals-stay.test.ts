@@ -39,7 +39,7 @@ test('a signal that only a question found is looked up and activated after a res
   await after.close()
 
   const withAccounts = await open({
-    access: ({ account }) => (account === undefined ? undefined : { scope: account }),
+    access: ({ account }) => ({ scope: account ?? 'public' }),
   })
   const acme = { ...buyer, account: 'acme' }
   t.same(

@@ -34,7 +34,8 @@ test('what upstreams found is merged, indexed and ranked while others are served
   }))
   const brief = createBrief({
     ...{ feed, fanout, judge: () => judge, clock: systemClock, upstreams: { statuses: () => statuses } },
-    ranking: createRanking({ local: createLocal({ search, synonyms }), synonyms }),
+    ranking: createRanking({ local: createLocal({ search, synonyms }), synonyms, rates: () => undefined }),
+    access: () => ({ scope: 'public' }),
   })
   const until = Date.now() + 60_000
   const inquiry = brief.ask({ signal_spec: 'coffee below $5' }, buyer, until)

@@ -1,5 +1,5 @@
 import type { Destination } from '../../src/adcp/signal.js'
-import { createNotices, noticeJob } from '../../src/briefs/notices.js'
+import { createNotices, endQuestion } from '../../src/briefs/notices.js'
 import { systemClock } from '../../src/net/clock.js'
 import { onEveryStorage } from '../store/support/storages.js'
 
@@ -34,7 +34,16 @@ onEveryStorage(
     const result = { message: 'One signal.', signals: [{ deployments: [live] }] }
     await store.tasks.progress('t', { status: 'completed', result })
     const push = { url: 'https://a.example/hook', operationId: 'op' } as never
-    await store.jobs.add(noticeJob('acme', { taskId: 't', contextId: 'c', push }))
+    const question = {
+      id: 't',
+      kind: 'question',
+      lane: 'acme',
+      caller: 'acme',
+      data: { contextId: 'c', push },
+    }
+    const { job } = await store.jobs.add(question)
+    const asked = await store.jobs.claim(job.id, { owner: 'o', ms: 60_000 })
+    if (asked) await endQuestion(store.jobs, asked, 't', 'completed')
     for (grants of [[DESK], []]) {
       const held = await store.jobs.claim('t_notice', { owner: 'o', ms: 60_000 }, { early: true })
       if (held) await notices.run(held)

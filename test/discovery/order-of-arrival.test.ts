@@ -32,7 +32,11 @@ test('answers of upstreams in any order of arrival give the same answer once all
   feed.publish(snapshot, 0)
   const synonyms = compileSynonyms(await readSynonyms('config/synonyms.yaml'))
   const search = createSearchHost(synonyms)
-  const ranking = createRanking({ local: createLocal({ search, synonyms }), synonyms })
+  const ranking = createRanking({
+    local: createLocal({ search, synonyms }),
+    synonyms,
+    rates: () => undefined,
+  })
   t.teardown(search.close)
   await search.publish(snapshot)
 
@@ -57,6 +61,7 @@ test('answers of upstreams in any order of arrival give the same answer once all
       fanout,
       upstreams: { statuses: () => statuses },
       judge: () => judge,
+      access: () => ({ scope: 'public' }),
       clock: systemClock,
     })
     const inquiry = brief.ask({ signal_spec: 'coffee and electric cars' }, buyer, Date.now() + 10_000)

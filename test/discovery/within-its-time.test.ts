@@ -27,6 +27,7 @@ function asking(t: Test) {
   const counted: number[] = []
   const brief = createBrief({
     ...{ feed, fanout, clock, judge: () => judge, upstreams: { statuses: () => statuses } },
+    access: () => ({ scope: 'public' }),
     async ranking(_input, _reader, { lists }) {
       counted.push(lists.length)
       advance(ORDERING_MS)

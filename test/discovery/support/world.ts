@@ -80,6 +80,8 @@ export async function openWorld(
   const discovery = createBriefs({
     ...{ feed, upstreams, judge, store, send, clock },
     synonyms: await readSynonyms('config/synonyms.yaml'),
+    access: () => ({ scope: 'public' }),
+    rates: () => undefined,
     egressPolicy: () => policy,
     secret: 'a secret of the tests',
     newId: randomUUID,
