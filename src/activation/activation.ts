@@ -4,7 +4,7 @@
  */
 import type { Clock } from '../net/clock.js'
 import { StorageUnavailable } from '../store/database/storage-work.js'
-import { createForgetting, DEFAULT_RETENTION, type Retention } from '../store/expiry.js'
+import { createForgetting, DEFAULT_RETENTION, type Retention } from '../store/promised-work.js'
 import type { Store } from '../store/store.js'
 import { createWorker, type Worker } from '../store/worker.js'
 import { activationCalls, usageCalls } from './call-kinds.js'

@@ -5,7 +5,7 @@
  */
 import { type AdcpError, adcpError } from '../adcp/answer.js'
 import type { Deployment, Destination } from '../adcp/signal.js'
-import type { Call, Repositories } from '../store/promised-work.js'
+import type { Call, PromisedRecords } from '../store/promised-work.js'
 import type { Action } from '../store/records/ledger.js'
 import type { NewTask } from '../store/records/tasks.js'
 import { readRow } from '../upstreams/rows/listing.js'
@@ -148,7 +148,7 @@ function undone(call: Call, later: readonly Call[]): 'nothing' | 'a part' | 'all
 }
 
 /** The part of a deactivation that is still to be done: destinations that other callers have on must stay on. */
-async function stillToDo({ ledger }: Pick<Repositories, 'ledger'>, call: Call): Promise<StillToDo> {
+async function stillToDo({ ledger }: Pick<PromisedRecords, 'ledger'>, call: Call): Promise<StillToDo> {
   if (actionOf(call) === 'activate' || call.segment === undefined) return { call, isNeeded: true }
   const entries = await ledger.ofSegment(call.agentUrl, call.segment, HISTORY)
   const others = standingFor(entries, holderOf(call))
@@ -210,7 +210,7 @@ export function activationCalls(newTaskId: () => string): CallKind {
     },
     async follows({ ledger }, call) {
       if (call.state === 'abandoned') return { settlement: { outcome: 'unknown' } }
-      const decide = (repositories: Pick<Repositories, 'ledger'>) => unwantedNow(repositories, call)
+      const decide = (repositories: Pick<PromisedRecords, 'ledger'>) => unwantedNow(repositories, call)
       if (call.state !== 'answered') {
         const decides = actionOf(call) === 'activate' ? { decide } : {}
         if (call.state === 'superseded') return { ...decides, settlement: { outcome: 'superseded' } }

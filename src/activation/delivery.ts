@@ -13,7 +13,7 @@ import {
   callJob,
   callTarget,
   type Ending,
-  type Repositories,
+  type PromisedRecords,
   readCall,
 } from '../store/promised-work.js'
 import type { Store } from '../store/store.js'
@@ -73,7 +73,7 @@ export type CallKind = {
   /** The part of `call` that the `later` calls on the same target, taken together, reversed. */
   undone(call: Call, later: readonly Call[]): 'nothing' | 'a part' | 'all'
   /** Checks again, with the call held, which part of it is still to be done. */
-  stillToDo?(repositories: Pick<Repositories, 'ledger'>, call: Call): Promise<StillToDo>
+  stillToDo?(repositories: Pick<PromisedRecords, 'ledger'>, call: Call): Promise<StillToDo>
   /** How to see its effect when it cannot be repeated; absent when nothing shows it. */
   state?: {
     question(call: Call): Readonly<Record<string, unknown>>
@@ -83,7 +83,7 @@ export type CallKind = {
   /** What is kept of the upstream's answer; without an answer, of a call that was not needed. */
   digest(call: Call, done?: Done): unknown
   /** What follows from the outcome, stored together with it. */
-  follows(repositories: Pick<Repositories, 'ledger'>, call: Call): Promise<Omit<Ending, keyof JobEnd>>
+  follows(repositories: Pick<PromisedRecords, 'ledger'>, call: Call): Promise<Omit<Ending, keyof JobEnd>>
 }
 
 type DeliveryOptions = {

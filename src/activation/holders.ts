@@ -12,7 +12,7 @@ import {
   type Decided,
   type EntryOfJob,
   type NewCall,
-  type Repositories,
+  type PromisedRecords,
 } from '../store/promised-work.js'
 import type { Entry } from '../store/records/ledger.js'
 import { canonical, upstreamKey } from './identity.js'
@@ -202,7 +202,7 @@ function again(id: string, ended: Entry, destinations: readonly Destination[]) {
  * it off asks again. Called in the transaction that stores the ending: until it commits, no request for the segment can be
  * stored, so later requests come after it.
  */
-export async function unwantedNow({ ledger }: Pick<Repositories, 'ledger'>, call: Call): Promise<Decided> {
+export async function unwantedNow({ ledger }: Pick<PromisedRecords, 'ledger'>, call: Call): Promise<Decided> {
   const { id, agentUrl, segment } = call
   if (segment === undefined || !(await ledger.wasLeftOn(agentUrl, segment))) return { jobs: [], entries: [] }
   const entries = await ledger.ofSegment(agentUrl, segment, HISTORY)

@@ -149,7 +149,7 @@ export function createTaskProgress({ store, clock, call, upstreamAt, onChanged }
       if (!(await repositories.tasks.progress(task.id, progress))) return
       const settled = callId === undefined ? undefined : settlement(progress, call)
       if (!settled || callId === undefined) return
-      await ledger.settle(callId, settled)
+      await ledger.settleAll(new Map([[callId, settled]]))
       if (call) await addDecided(repositories, await unwantedNow(repositories, call))
     })
   }

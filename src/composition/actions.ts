@@ -9,7 +9,7 @@ import { agentUrlOf } from '../adcp/url.js'
 import type { Providers } from '../authz/provider/providers.js'
 import type { Held, Jobs } from '../store/jobs.js'
 import type { Audit } from '../store/records/history.js'
-import type { OpenJobs } from '../store/records/work.js'
+import type { Work } from '../store/records/work.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
 import type { InForce, Overrides } from './running-config.js'
 
@@ -36,7 +36,7 @@ type ActionsOptions = {
   inForce: InForce
   upstreams: Pick<Upstreams, 'refreshWhole' | 'roster'>
   providers: Pick<Providers, 'refresh' | 'state'>
-  store: { jobs: Pick<Jobs, 'claim' | 'hasten'>; openJobs: Pick<OpenJobs, 'get'>; audit: Audit }
+  store: { jobs: Pick<Jobs, 'claim' | 'hasten'>; work: Pick<Work, 'openJob'>; audit: Audit }
   /** How a job of each kind is ended undone. */
   givingUp: Readonly<Record<string, (held: Held) => Promise<void>>>
   log: Logger
@@ -52,7 +52,7 @@ const WAITS: Acted = { kind: 'refused', reason: 'another job that changes the sa
 
 export function createActions(options: ActionsOptions) {
   const { inForce, upstreams, providers, store, givingUp, log } = options
-  const { jobs, openJobs, audit } = store
+  const { jobs, work, audit } = store
   // Whatever the level of other lines is; a log that is off stays off.
   const auditLog = log.child({ audit: true }, { level: log.isLevelEnabled('fatal') ? 'info' : 'silent' })
 
@@ -89,7 +89,7 @@ export function createActions(options: ActionsOptions) {
 
   /** Whichever process works on jobs of its kind takes it up within a second. */
   async function retry(id: string): Promise<Acted> {
-    const job = await openJobs.get(id)
+    const job = await work.openJob(id)
     if (!job) return UNKNOWN
     if (job.isHeld) return BUSY
     await jobs.hasten([id])
@@ -97,7 +97,7 @@ export function createActions(options: ActionsOptions) {
   }
 
   async function giveUp(id: string): Promise<Acted> {
-    const job = await openJobs.get(id)
+    const job = await work.openJob(id)
     const end = job && givingUp[job.kind]
     if (!end) return UNKNOWN
     if (job.isHeld) return BUSY

@@ -5,7 +5,7 @@
  * could pass, and values that contradict each other.
  */
 import { parseDuration, parseSize } from '../adcp/duration.js'
-import { DEFAULT_RETENTION, type Retention } from '../store/expiry.js'
+import { DEFAULT_RETENTION, type Retention } from '../store/promised-work.js'
 import type { ConfigPath, Rule } from './problem.js'
 import type { ConfigFile } from './schema.js'
 

@@ -371,7 +371,7 @@ export function createAnnouncer(options: AnnouncerOptions) {
     /** How a job of this kind is ended: nothing more is sent to the subscriber, who may register again. */
     givingUp: {
       async [KIND](held: Held): Promise<void> {
-        const subscription = await store.subscriptions.byJob(held.id)
+        const [subscription] = await store.subscriptions.byJobs([held.id])
         if (subscription) await suspend(held, subscription, 'an operator gave it up')
         else await store.jobs.end(held, 'ended')
       },

@@ -25,7 +25,7 @@ import type { Revisions, RunningConfiguration } from '../server/monitoring.js'
 import { createRegistryListing, createRegistrySource } from '../server/registry-listing.js'
 import { digestText } from '../snapshot/keys.js'
 import { entryOf, type Snapshot, signalNameAt } from '../snapshot/snapshot.js'
-import type { Repositories } from '../store/promised-work.js'
+import type { Repositories } from '../store/store.js'
 import type { Slice } from '../upstreams/rows/slice.js'
 import type { Blobs } from '../upstreams/rows/storage.js'
 import { createToolSurvey } from '../upstreams/tool-survey.js'
@@ -39,7 +39,6 @@ import {
   createActivity,
   createJobsView,
   createViews,
-  type JobsSources,
   type ViewSources,
   type Views,
 } from './views.js'
@@ -69,7 +68,7 @@ type OperationsOptions = {
   suspended: () => ReadonlySet<string>
   blobs: Blobs
   /** What buyers did, and what is under way. */
-  store: ActivitySources & Pick<Repositories, 'signalChanges'> & Pick<JobsSources, 'openJobs'>
+  store: ActivitySources & Pick<Repositories, 'signalChanges'>
   onTrouble(message: string): void
 }
 
@@ -226,7 +225,7 @@ export function createOperations(options: OperationsOptions): Operations {
   }
 
   const activity = createActivity({ ...options.store, nameOf })
-  const jobs = createJobsView({ openJobs: options.store.openJobs, now })
+  const jobs = createJobsView({ work: options.store.work, now })
 
   function pulse(): string {
     const told = [

@@ -15,8 +15,8 @@ import { iso, type UpstreamExplanation } from '../explain/upstream.js'
 import type { Egress } from '../net/egress.js'
 import type { Revisions, RunningConfiguration } from '../server/monitoring.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
-import type { Repositories } from '../store/promised-work.js'
-import type { OpenJobs } from '../store/records/work.js'
+import type { Work } from '../store/records/work.js'
+import type { Repositories } from '../store/store.js'
 import type { ScopeStatus, UpstreamStatus } from '../upstreams/mirror/scope-status.js'
 import type { RegistryStatus } from '../upstreams/roster/registries.js'
 import type { Roster } from '../upstreams/roster/roster.js'
@@ -25,14 +25,14 @@ import type { History, Span } from './history.js'
 const MOST_ENTRIES = 200
 const MOST_JOBS = 200
 
-export type ActivitySources = Pick<Repositories, 'ledger' | 'jobs' | 'work'>
+export type ActivitySources = Pick<Repositories, 'ledger' | 'work'>
 
 type ActivityOptions = ActivitySources & {
   /** What a signal that is in the feed now is called, by its handle or an offer's. */
   nameOf(handle: string): string | undefined
 }
 
-export type JobsSources = { openJobs: Pick<OpenJobs, 'list'>; now(): number }
+type JobsSources = { work: Pick<Work, 'openJobs'>; now(): number }
 
 /** Why an activation failed, as the caller was told: the words are ours, the upstream's code is a word of its own. */
 function failureOf(error: unknown) {
@@ -43,7 +43,7 @@ function failureOf(error: unknown) {
 }
 
 /** The console's view of activations, tasks, usage reports, jobs and subscriptions. Rejects with `StorageUnavailable`. */
-export function createActivity({ ledger, jobs, work, nameOf }: ActivityOptions) {
+export function createActivity({ ledger, work, nameOf }: ActivityOptions) {
   async function subscriptions() {
     const found = await work.deliveries(MOST_ENTRIES)
     return found.map(({ caller, account, subscriber, host, suspended, stream, nextAttemptAt }) => {
@@ -61,7 +61,7 @@ export function createActivity({ ledger, jobs, work, nameOf }: ActivityOptions) 
   return async () => {
     const [entries, backlog, tasks, usage, subscribers] = await Promise.all([
       ledger.query({}, MOST_ENTRIES),
-      jobs.backlog(),
+      work.backlog(),
       work.tasks(MOST_ENTRIES),
       work.usage(MOST_ENTRIES),
       subscriptions(),
@@ -95,9 +95,9 @@ export function createActivity({ ledger, jobs, work, nameOf }: ActivityOptions) 
  * The jobs that have not ended, for the console: whom they are for and when they are tried next. Rejects with
  * `StorageUnavailable`.
  */
-export function createJobsView({ openJobs, now }: JobsSources) {
+export function createJobsView({ work, now }: JobsSources) {
   return async () => {
-    const jobs = await openJobs.list(MOST_JOBS)
+    const jobs = await work.openJobs(MOST_JOBS)
     return {
       jobs: jobs.map(({ id, kind, lane, caller, attempts, isHeld, dueInMs, createdAt }) => ({
         ...{ id, kind, lane: shownUrl(lane), caller, attempts, is_held: isHeld },

@@ -1,11 +1,11 @@
 /**
- * Turns what the first release left open into jobs: its calls, the tasks that upstreams work on, and the questions that
- * it stored as blobs. This happens once; a database without such data costs one query.
+ * State that goes on elsewhere: what the first release left open, in the jobs of this one; and everything, in another storage, for
+ * instance from the embedded SQLite in a PostgreSQL that replicas will share.
  */
-import { type Kysely, sql } from 'kysely'
+import { type Kysely, sql, type Transaction } from 'kysely'
 import type { Blobs } from '../upstreams/rows/storage.js'
-import type { Db } from './database/database.js'
-import { callJob, type NewCall, type Repositories } from './promised-work.js'
+import { type Db, STATE_TABLES, type Tables } from './database/database.js'
+import { callJob, type NewCall, type PromisedRecords } from './promised-work.js'
 
 /** The table of the first release: the columns that are read. */
 type OldCall = {
@@ -30,7 +30,7 @@ type OldQuestion = {
   createdAt: number
 }
 
-const BATCH = 200
+const BATCH = 200 // rows, of twenty columns: well under the bound-parameter limits of both databases
 const QUESTIONS = 'discovery/'
 const LOST = {
   code: 'SERVICE_UNAVAILABLE',
@@ -38,10 +38,10 @@ const LOST = {
 }
 
 type Old = Kysely<{ calls: OldCall }>
-type Work = (repositories: Repositories, tx: Db) => Promise<boolean>
+type Step = (records: PromisedRecords, tx: Db) => Promise<boolean>
 
 /** Turns the oldest calls of the first release into jobs; false when none is left. */
-async function carryCalls({ jobs, ledger }: Repositories, tx: Db, shared: boolean): Promise<boolean> {
+async function carryCalls({ jobs, ledger }: PromisedRecords, tx: Db, shared: boolean): Promise<boolean> {
   const old = tx as unknown as Old
   const calls = await old
     .selectFrom('calls')
@@ -81,7 +81,7 @@ async function carryCalls({ jobs, ledger }: Repositories, tx: Db, shared: boolea
  * Open tasks without a job: an upstream's task gets a job that asks about it; a question whose record is gone has
  * failed.
  */
-async function carryTasks({ jobs, ledger, tasks }: Repositories, tx: Db): Promise<boolean> {
+async function carryTasks({ jobs, ledger, tasks }: PromisedRecords, tx: Db): Promise<boolean> {
   const open = await tx
     .selectFrom('tasks')
     .select(['id', 'caller', 'type', 'upstream', 'upstream_task_id', 'call_id'])
@@ -103,7 +103,7 @@ async function carryTasks({ jobs, ledger, tasks }: Repositories, tx: Db): Promis
 }
 
 /** The first release stored questions as blobs, apart from the rest of the state. */
-async function carryQuestion(blobs: Blobs, name: string, { jobs, tasks }: Repositories): Promise<void> {
+async function carryQuestion(blobs: Blobs, name: string, { jobs, tasks }: PromisedRecords): Promise<void> {
   const parts = await blobs.read(name)
   const record = parts && (JSON.parse(Buffer.concat(parts).toString()) as OldQuestion)
   const task = record && (await tasks.get(record.reader.caller, record.id))
@@ -113,28 +113,85 @@ async function carryQuestion(blobs: Blobs, name: string, { jobs, tasks }: Reposi
   await jobs.add({ id: record.id, kind, lane: caller, caller, data: record, createdAt: record.createdAt })
 }
 
-type Storage = {
-  write<T>(work: (repositories: Repositories, tx: Db) => Promise<T>): Promise<T>
+type CarryOverOptions = {
+  write<T>(work: (records: PromisedRecords, tx: Db) => Promise<T>): Promise<T>
   blobs: Blobs
   shared: boolean
 }
 
-/** Takes over everything that the first release left. When it is interrupted, the next start continues. */
-export async function carryOver({ write, blobs, shared }: Storage): Promise<void> {
+/**
+ * Turns what the first release left open into jobs: its calls, the tasks that upstreams work on, and the questions that it stored as
+ * blobs. This happens once; a database without such data costs one query. When it is interrupted, the next start continues.
+ */
+export async function carryOver({ write, blobs, shared }: CarryOverOptions): Promise<void> {
   /** One process at a time, one transaction per step. */
-  const inTurn = (work: Work) =>
-    write(async (repositories, tx) => {
+  const inTurn = (step: Step) =>
+    write(async (records, tx) => {
       if (shared) await sql`select pg_advisory_xact_lock(7236270)`.execute(tx)
-      return await work(repositories, tx)
+      return await step(records, tx)
     })
 
-  while (await inTurn((repositories, tx) => carryCalls(repositories, tx, shared)));
+  while (await inTurn((records, tx) => carryCalls(records, tx, shared)));
   for (const name of await blobs.list(QUESTIONS)) {
-    await inTurn(async (repositories) => {
-      await carryQuestion(blobs, name, repositories)
+    await inTurn(async (records) => {
+      await carryQuestion(blobs, name, records)
       return false
     })
     await blobs.remove(name)
   }
   while (await inTurn(carryTasks));
+}
+
+type StateTable = keyof typeof STATE_TABLES
+
+/** Rows per table and blobs that were moved. */
+type Moved = Record<StateTable | 'blobs', number>
+
+const tables = Object.keys(STATE_TABLES) as StateTable[]
+
+async function copyTable(from: Kysely<Tables>, to: Transaction<Tables>, table: StateTable): Promise<number> {
+  const inOrder = STATE_TABLES[table].map((column) => sql.ref(column))
+  for (let offset = 0; ; offset += BATCH) {
+    const rows = await from
+      .selectFrom(table)
+      .selectAll()
+      .orderBy(sql.join(inOrder))
+      .limit(BATCH)
+      .offset(offset)
+      .execute()
+    if (rows.length > 0) await to.insertInto(table).values(rows).execute()
+    if (rows.length < BATCH) return offset + rows.length
+  }
+}
+
+async function isEmpty(db: Kysely<Tables>, table: StateTable): Promise<boolean> {
+  return (await db.selectFrom(table).select(sql.lit(1).as('row')).limit(1).execute()).length === 0
+}
+
+type Storage = { db: Kysely<Tables>; blobs: Blobs; shared: boolean }
+
+/**
+ * Moves the whole state: all rows in one transaction, then the blobs. The source is only read. Stop the server first: what it writes
+ * during the move is lost. Throws when the target already holds state.
+ */
+export async function moveStore(from: Storage, to: Storage): Promise<Moved> {
+  for (const table of tables) {
+    if (!(await isEmpty(to.db, table))) {
+      throw new Error(`the target storage already holds state (table ${table}): move into an empty one`)
+    }
+  }
+  const moved = { ...Object.fromEntries(tables.map((table) => [table, 0])), blobs: 0 } as Moved
+  await to.db.transaction().execute(async (tx) => {
+    for (const table of tables) moved[table] = await copyTable(from.db, tx, table)
+    // PostgreSQL's counter does not notice inserted numbers, so it is moved past them.
+    if (to.shared)
+      await sql`select setval(pg_get_serial_sequence('jobs', 'seq'), max(seq)) from jobs`.execute(tx)
+  })
+  for (const name of await from.blobs.list('')) {
+    const parts = await from.blobs.read(name)
+    if (!parts) continue // damaged, and reported: the content of blobs can be fetched again
+    await to.blobs.write(name, parts)
+    moved.blobs += 1
+  }
+  return moved
 }

@@ -104,8 +104,6 @@ export type Jobs = {
   endLeases(): Promise<void>
   /** Deletes up to so many jobs that ended before `before`. Returns how many. */
   forgetEnded(before: number, limit: number): Promise<number>
-  /** How many are open, by kind and lane. */
-  backlog(): Promise<{ kind: string; lane: string; open: number }[]>
 }
 
 const OPEN = 'open'
@@ -372,19 +370,9 @@ export function createJobs(db: Db, now: () => number, dialect: SqlDialect, seal:
     return Number(numDeletedRows)
   }
 
-  async function backlog() {
-    const rows = await db
-      .selectFrom('jobs')
-      .select((eb) => ['kind', 'lane', eb.fn.countAll<number>().as('open')])
-      .where('due', 'is not', null)
-      .groupBy(['kind', 'lane'])
-      .execute()
-    return rows.map((row) => ({ ...row, open: Number(row.open) }))
-  }
-
   return {
     ...{ add, addAll, get, ofKey, claim, claimAll, due, extend, hasten, changeAll, endAll },
-    ...{ inTurn, later, forgetEnded, backlog },
+    ...{ inTurn, later, forgetEnded },
     end: async (held, state, answer) => (await endAll([{ held, state, answer }]))[0] === true,
     note: async (held, data) => (await changeAll([{ held, data }]))[0] === true,
     release: async (held, afterMs, data) => (await changeAll([{ held, data, afterMs }]))[0] === true,

@@ -2,33 +2,29 @@
  * Work that is promised to a caller, such as a call that changes something at an upstream. What will be done is stored before it
  * begins, a call with the derived key under which it is sent, and its outcome is stored before anybody hears of it, so that each
  * happens once. Each of the two steps is stored completely or not at all. Steps that arrive together share statements and one
- * commit, because a commit waits for the disk and a statement is a round trip to the database.
+ * commit, because a commit waits for the disk and a statement is a round trip to the database. What ended long ago is forgotten.
  */
 import { hash } from 'node:crypto'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Destination } from '../adcp/signal.js'
 import { createLots } from './database/storage-work.js'
 import type { Added, Held, Hold, Job, JobEnd, Jobs, NewJob } from './jobs.js'
-import type { Accounts, Subscriptions } from './records/accounts.js'
-import type { FoundRows } from './records/found.js'
-import type { Audit, SignalChanges } from './records/history.js'
-import type { Binding, Idempotency, KeyedAnswer, KeyedRequest } from './records/idempotency.js'
-import type { Ledger, NewEntry, Settlement } from './records/ledger.js'
+import {
+  type Binding,
+  type Idempotency,
+  type KeyedAnswer,
+  type KeyedRequest,
+  REPLAY_TTL_MS,
+} from './records/idempotency.js'
+import type { ForgetPosition, Ledger, NewEntry, Settlement } from './records/ledger.js'
 import type { NewTask, Tasks } from './records/tasks.js'
-import type { OpenJobs, Work } from './records/work.js'
 
-export type Repositories = {
-  idempotency: Idempotency
-  jobs: Jobs
-  openJobs: OpenJobs
-  ledger: Ledger
-  tasks: Tasks
-  accounts: Accounts
-  subscriptions: Subscriptions
-  found: FoundRows
-  audit: Audit
-  signalChanges: SignalChanges
-  work: Work
-}
+const A_STEP = 200 // rows: one short statement, after which others get a turn, however much there is to delete
+const MOST_STEPS = 500 // of one round; the next round does the rest
+const DAY_MS = 24 * 60 * 60 * 1_000
+
+/** The records that promised work consists of. */
+export type PromisedRecords = { idempotency: Idempotency; jobs: Jobs; ledger: Ledger; tasks: Tasks }
 
 type CallState =
   | 'open' // sent or about to be sent; its outcome is not known
@@ -152,7 +148,7 @@ export type Ending = JobEnd & {
    * Further jobs, computed in the transaction that stores the ending: until it commits, nobody can store another job
    * for the same target.
    */
-  decide?: (repositories: Repositories) => Promise<Decided>
+  decide?: (records: PromisedRecords) => Promise<Decided>
 }
 
 export type Decided = { jobs: readonly NewJob[]; entries: readonly EntryOfJob[] }
@@ -170,15 +166,15 @@ function numbered(entries: readonly EntryOfJob[], added: readonly Added[]): NewE
 
 /** Stores the further jobs. */
 export async function addDecided(
-  { jobs, ledger }: Repositories,
+  { jobs, ledger }: PromisedRecords,
   { jobs: more, entries }: Decided,
 ): Promise<void> {
   const added = await jobs.addAll(more.map((job) => ({ job })))
   await ledger.recordAll(numbered(entries, added))
 }
 
-async function endAll(repositories: Repositories, endings: readonly Ending[]): Promise<boolean[]> {
-  const { jobs, ledger, idempotency, tasks } = repositories
+async function endAll(records: PromisedRecords, endings: readonly Ending[]): Promise<boolean[]> {
+  const { jobs, ledger, idempotency, tasks } = records
   const decided = endings.flatMap(({ decide, held }) => (decide && held.target ? [held.target] : []))
   await jobs.inTurn([...new Set(decided)])
   const ended = await jobs.endAll(endings)
@@ -195,15 +191,15 @@ async function endAll(repositories: Repositories, endings: readonly Ending[]): P
   for (const task of first.flatMap((one) => one.tasks ?? [])) await tasks.create(task)
   await jobs.addAll(first.flatMap((one) => (one.jobs ?? []).map((job) => ({ job }))))
   // One after the other, so that each sees the decisions of those before it.
-  for (const { decide } of first) if (decide) await addDecided(repositories, await decide(repositories))
+  for (const { decide } of first) if (decide) await addDecided(records, await decide(records))
   return ended
 }
 
 async function undertakeAll(
-  repositories: Repositories,
+  records: PromisedRecords,
   undertakings: readonly Undertaking[],
 ): Promise<Undertaken[]> {
-  const { jobs, ledger, idempotency } = repositories
+  const { jobs, ledger, idempotency } = records
   const bindings = await idempotency.bindAll(undertakings.map(({ request }) => request))
   const fresh = undertakings.filter((_, index) => bindings[index]?.kind === 'fresh')
   const added = await jobs.addAll(fresh.flatMap((one) => one.jobs.map((job) => ({ job, hold: one.hold }))))
@@ -220,11 +216,57 @@ async function undertakeAll(
 
 /** `transact`: runs all of the work it is given, or nothing of it. */
 export function createSteps(
-  transact: <T>(work: (repositories: Repositories) => Promise<T>) => Promise<T>,
+  transact: <T>(work: (records: PromisedRecords) => Promise<T>) => Promise<T>,
 ): Steps {
   return {
-    undertake: createLots((lot) => transact((repositories) => undertakeAll(repositories, lot))),
+    undertake: createLots((lot) => transact((records) => undertakeAll(records, lot))),
     // Two batches, because endings wait for other locks than beginnings.
-    conclude: createLots((lot) => transact((repositories) => endAll(repositories, lot))),
+    conclude: createLots((lot) => transact((records) => endAll(records, lot))),
+  }
+}
+
+/** How long things are kept after their end, ms. */
+export type Retention = {
+  /** Answers for repeated requests, counted from the first request. */
+  answersMs: number
+  /** Calls, questions and notices: at least as long as answers, because a key is bound to the calls made under it. */
+  callsMs: number
+  /** Tasks, with their results. */
+  tasksMs: number
+  /** Ledger entries that nothing can change any more; absent: they are kept for ever. */
+  ledgerMs?: number
+}
+
+export const DEFAULT_RETENTION: Retention = {
+  answersMs: REPLAY_TTL_MS,
+  callsMs: 30 * DAY_MS,
+  tasksMs: 30 * DAY_MS,
+}
+
+/**
+ * Deletes what has expired, a little at a time. Each call is one round: it resolves when nothing expired is left, or the round has
+ * done its number of steps.
+ */
+export function createForgetting(
+  { idempotency, jobs, tasks, ledger }: PromisedRecords,
+  { callsMs, tasksMs, ledgerMs }: Retention,
+) {
+  let lookedAt: ForgetPosition | undefined // entries that must be kept are passed, so that no round looks at them again
+
+  async function ofLedger(before: number): Promise<number> {
+    lookedAt = await ledger.forget(before, A_STEP, lookedAt)
+    return lookedAt ? A_STEP : 0
+  }
+
+  return async function forget(now: number): Promise<void> {
+    const kinds = [
+      () => idempotency.forgetExpired(A_STEP),
+      () => jobs.forgetEnded(now - callsMs, A_STEP),
+      () => tasks.forgetFinished(now - tasksMs, A_STEP),
+      ...(ledgerMs === undefined ? [] : [() => ofLedger(now - ledgerMs)]),
+    ]
+    for (const one of kinds) {
+      for (let step = 0; step < MOST_STEPS && (await one()) === A_STEP; step += 1) await nextTurn()
+    }
   }
 }

@@ -23,14 +23,19 @@ import { createSeal, type Seal } from './database/seal.js'
 import { openSqlite } from './database/sqlite.js'
 import { storageMethods, storageWork, watchedStorage } from './database/storage-work.js'
 import { createJobs } from './jobs.js'
-import { createSteps, type Repositories, type Steps } from './promised-work.js'
-import { createAccounts, createSubscriptionRecords } from './records/accounts.js'
-import { createFound } from './records/found.js'
-import { createAudit, createSignalChanges } from './records/history.js'
+import { createSteps, type PromisedRecords, type Steps } from './promised-work.js'
+import {
+  type Accounts,
+  createAccounts,
+  createSubscriptionRecords,
+  type Subscriptions,
+} from './records/accounts.js'
+import { createFound, type FoundRows } from './records/found.js'
+import { type Audit, createAudit, createSignalChanges, type SignalChanges } from './records/history.js'
 import { createIdempotency } from './records/idempotency.js'
 import { createLedger } from './records/ledger.js'
 import { createTasks } from './records/tasks.js'
-import { createOpenJobs, createWork } from './records/work.js'
+import { createWork, type Work } from './records/work.js'
 import { createHandover, createNonces, type Handover, type Nonces } from './replicas/handover.js'
 import { createLeases } from './replicas/membership.js'
 import { CHANNEL, createNotes } from './replicas/notes.js'
@@ -54,6 +59,16 @@ export type StoreOptions = {
   lockMs?: number
   /** Receives what an operator should know: a damaged blob, a lost connection. */
   onProblem: (problem: string) => void
+}
+
+/** Everything that one transaction reads and writes. */
+export type Repositories = PromisedRecords & {
+  accounts: Accounts
+  subscriptions: Subscriptions
+  found: FoundRows
+  audit: Audit
+  signalChanges: SignalChanges
+  work: Work
 }
 
 /** Every method of every repository rejects with `StorageUnavailable` when the storage cannot serve. */
@@ -90,7 +105,6 @@ function repositories(db: Db, { now, dialect, seal, answersMs }: Means): Reposit
   return {
     idempotency: createIdempotency(db, now, dialect, seal, answersMs),
     jobs: createJobs(db, now, dialect, seal),
-    openJobs: createOpenJobs(db, dialect),
     ledger: createLedger(db, now, dialect),
     tasks: createTasks(db, now, seal),
     accounts: createAccounts(db, now, dialect, seal),
@@ -98,7 +112,7 @@ function repositories(db: Db, { now, dialect, seal, answersMs }: Means): Reposit
     found: createFound(db, now, seal),
     audit: createAudit(db, now),
     signalChanges: createSignalChanges(db),
-    work: createWork(db, seal),
+    work: createWork(db, dialect, seal),
   }
 }
 
@@ -106,25 +120,14 @@ function storeOn(db: Kysely<Tables>, blobs: AddedBlobs, shared: boolean, means: 
   const direct = repositories(db, means)
   const transact = <T>(work: (repositories: Repositories, tx: Db) => Promise<T>) =>
     db.transaction().execute((tx) => work(repositories(tx, means), tx))
-  const { undertake, conclude } = createSteps(transact)
   const watched = watchedStorage()
+  const records = Object.entries(direct).map(([name, methods]) => [name, watched.methods(methods)])
   return {
     shared,
     blobs,
-    idempotency: watched.methods(direct.idempotency),
-    jobs: watched.methods(direct.jobs),
-    openJobs: watched.methods(direct.openJobs),
-    ledger: watched.methods(direct.ledger),
-    tasks: watched.methods(direct.tasks),
-    accounts: watched.methods(direct.accounts),
-    subscriptions: watched.methods(direct.subscriptions),
-    found: watched.methods(direct.found),
-    audit: watched.methods(direct.audit),
-    signalChanges: watched.methods(direct.signalChanges),
-    work: watched.methods(direct.work),
+    ...(Object.fromEntries(records) as Repositories),
+    ...watched.methods(createSteps(transact)),
     write: (work) => watched.work(() => transact(work)),
-    undertake: (undertaking) => watched.work(() => undertake(undertaking)),
-    conclude: (ending) => watched.work(() => conclude(ending)),
     problem: watched.problem,
     db,
     close: () => db.destroy(),

@@ -23,9 +23,8 @@ import {
   type WantedSubscriptions,
 } from '../events/subscriptions.js'
 import { StorageUnavailable } from '../store/database/storage-work.js'
-import type { Repositories } from '../store/promised-work.js'
 import type { StoredAccount } from '../store/records/accounts.js'
-import type { Store } from '../store/store.js'
+import type { Repositories, Store } from '../store/store.js'
 import { accountName, accountSettings, type HeldAccount, heldAccounts, NO_DOMAIN } from './list-accounts.js'
 import type { Task } from './task.js'
 

@@ -18,7 +18,7 @@ const NOT_SENT: Outcome = { kind: 'failed', reason: 'backing_off', message: 'no 
 
 /** Ends the one open job of a kind undone, as an operator's action does. */
 async function giveUp({ store, activation }: World, kind: 'call' | 'upstream_task'): Promise<void> {
-  const openOnes = async () => (await store.openJobs.list(10)).filter((job) => job.kind === kind)
+  const openOnes = async () => (await store.work.openJobs(10)).filter((job) => job.kind === kind)
   const hold = { owner: randomUUID(), ms: 60_000 }
   for (const end = Date.now() + 60_000; Date.now() < end; await wait(20)) {
     const [job] = await openOnes()
@@ -39,7 +39,7 @@ test('an activation whose effect is unknown is given up as unknown, and never se
   t.match(await world.store.ledger.query({}, 10), [{ outcome: 'unknown' }])
   const again = await world.activate(request)
   t.equal(again.kind, 'refused')
-  t.match(await world.store.openJobs.list(10), [], 'the same request opens nothing')
+  t.match(await world.store.work.openJobs(10), [], 'the same request opens nothing')
 })
 
 test('a report that certainly reached nobody is given up as refused', async (t) => {

@@ -152,7 +152,7 @@ for (const [status, more] of [
     t.match(await activation.taskStatus({ task_id }, buyer, soon()), { kind: 'answer', status })
     const outcome = status === 'input-required' ? 'submitted' : 'failed'
     t.match(await store.ledger.query({}, 10), [{ outcome }])
-    const asking = (await store.jobs.backlog()).filter(({ kind }) => kind === 'upstream_task')
+    const asking = (await store.work.backlog()).filter(({ kind }) => kind === 'upstream_task')
     t.equal(asking.length, status === 'input-required' ? 1 : 0)
   })
 }

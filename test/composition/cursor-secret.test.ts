@@ -2,7 +2,7 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'tap'
-import { cursorSecret } from '../../src/store/replicas/replica.js'
+import { cursorSecret } from '../../src/store/replicas/handover.js'
 import { embedded, NO_POSTGRES, shared } from '../store/support/storages.js'
 
 const STARTS = 8

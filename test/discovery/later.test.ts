@@ -42,7 +42,7 @@ test('what takes longer is submitted, completed and notified, with the signals o
     ...{ status: 'completed', task_type: 'get_signals', protocol: 'signals' },
   })
   t.same(body.result, result)
-  await until('nothing is left to do', async () => (await store.jobs.backlog()).length === 0)
+  await until('nothing is left to do', async () => (await store.work.backlog()).length === 0)
   if (SCHEMAS_ABSENT) return t.comment(`not validated: ${SCHEMAS_ABSENT}`)
   const validate = await adcpSchema('core/mcp-webhook-payload.json')
   t.ok(validate(body), JSON.stringify(validate.errors))
@@ -69,7 +69,7 @@ test('a task of an account is found under it, by whichever name the caller asks'
   const newest = { field: 'created_at', direction: 'desc' } as const
   const found = await store.tasks.list('buyer', { account: naturalKey(natural) }, newest, 10, 0)
   t.same(found.tasks.map(({ id }) => id).sort(), tasks.sort())
-  await until('nothing is left to do', async () => (await store.jobs.backlog()).length === 0)
+  await until('nothing is left to do', async () => (await store.work.backlog()).length === 0)
 })
 
 test('with a signing key, a webhook is signed as RFC 9421 says', async (t) => {

@@ -16,13 +16,15 @@ test('the ledger is exported whole as JSON lines; the table says that there is m
   const store = await storage.open()
   for (let index = 0; index < ENTRIES; index += 1) {
     storage.clock.now += 1_000
-    await store.ledger.record({
-      ...{ id: `call-${index}`, caller: 'acme', account: '{"account_id":"acc_1"}', action: 'activate' },
-      ...{ handle: 'sig_a', signalHandle: 'sig_a', offerHandle: 'sig_a.12345678' },
-      ...{ upstream: 'northwind', agentUrl: 'https://signals.northwind.example/mcp', segmentId: 'nw_1' },
-      ...{ pricingOptionId: 'sig_a.12345678.po', destinations: [{ type: 'platform', platform: 'dsp' }] },
-      ...{ seenAs: 'shared', seq: index },
-    })
+    await store.ledger.recordAll([
+      {
+        ...{ id: `call-${index}`, caller: 'acme', account: '{"account_id":"acc_1"}', action: 'activate' },
+        ...{ handle: 'sig_a', signalHandle: 'sig_a', offerHandle: 'sig_a.12345678' },
+        ...{ upstream: 'northwind', agentUrl: 'https://signals.northwind.example/mcp', segmentId: 'nw_1' },
+        ...{ pricingOptionId: 'sig_a.12345678.po', destinations: [{ type: 'platform', platform: 'dsp' }] },
+        ...{ seenAs: 'shared', seq: index },
+      },
+    ])
   }
   const config = join(storage.url.slice('file:'.length), 'config.json')
   await writeFile(config, JSON.stringify({ storage: { url: storage.url } }))

@@ -76,7 +76,7 @@ async function restores(t: Test, from: Storage, to: Storage, copy: () => void): 
   received.length = 0
   meridian.briefTakes(NEVER_MS) // whoever asks it afresh waits for another person
   const store = await openLive(t, to.url, { whileInUse: true, keys: [KEY] })
-  const kinds = new Set((await store.jobs.backlog()).map(({ kind }) => kind))
+  const kinds = new Set((await store.work.backlog()).map(({ kind }) => kind))
   t.same(kinds, new Set(['call', 'upstream_task', 'question', 'notice']), 'each kind is open in the backup')
   t.equal(northwind.activations(), 0)
   if (to.isShared) await store.jobs.endLeases() // as time does
@@ -88,7 +88,7 @@ async function restores(t: Test, from: Storage, to: Storage, copy: () => void): 
     'nothing is open',
     async () => {
       await taskOf(submitted.task_id)
-      return (await store.jobs.backlog()).length === 0
+      return (await store.work.backlog()).length === 0
     },
     120_000,
   )

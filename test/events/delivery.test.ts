@@ -422,7 +422,7 @@ onEmbeddedStorage('a subscriber that an operator gives up is told nothing more',
   announcer.published()
   await pass(10_000, one, 1_000)
   t.equal(to.events.length, 0)
-  t.equal(await store.openJobs.get(job), undefined)
+  t.equal(await store.work.openJob(job), undefined)
 })
 
 onEmbeddedStorage(

@@ -156,8 +156,8 @@ test('explain asks a running server; authz and ledger look beside it', async (t)
       destinations: [{ type: 'platform', platform: 'the-trade-desk', account: 'seat-1' }],
       ...{ seenAs: 'shared' as const, seq: 1 },
     }
-    await store.ledger.record(entry)
-    await store.ledger.record({ ...entry, id: 'call-2', action: 'deactivate', upstream: 'meridian' })
+    await store.ledger.recordAll([entry])
+    await store.ledger.recordAll([{ ...entry, id: 'call-2', action: 'deactivate', upstream: 'meridian' }])
     await store.close()
     const table = await runCommand(['ledger', ...config])
     t.equal(table.code, 0, table.err)

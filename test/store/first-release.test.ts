@@ -79,7 +79,7 @@ onEveryBareStorage('a database of the first release goes on working', async (t, 
   await store.close()
   const again = await storage.open()
   t.equal(
-    (await again.jobs.backlog()).reduce((sum, each) => sum + each.open, 0),
+    (await again.work.backlog()).reduce((sum, each) => sum + each.open, 0),
     3,
     'a second start carries nothing twice',
   )

@@ -21,13 +21,15 @@ const entry = (id: string, over: Partial<NewEntry> = {}): NewEntry => ({
 
 onEveryStorage('an entry comes back as it was recorded and settled', async (t, storage) => {
   const { ledger } = await storage.open()
-  await ledger.record(entry('1', { account: '{"account_id":"a"}', upstreamAccount: { account_id: 'nw' } }))
+  await ledger.recordAll([
+    entry('1', { account: '{"account_id":"a"}', upstreamAccount: { account_id: 'nw' } }),
+  ])
   const recorded = { ...entry('1'), account: '{"account_id":"a"}', upstreamAccount: { account_id: 'nw' } }
   const times = { createdAt: storage.clock.now, updatedAt: storage.clock.now }
   t.same(await ledger.get('1'), { ...recorded, outcome: 'pending', ...times })
   storage.clock.now += 5
   const deployments = [{ type: 'platform', platform: 'the-trade-desk', is_live: true }]
-  await ledger.settle('1', { outcome: 'completed', deployments, taskId: 'task-1' })
+  await ledger.settleAll(new Map([['1', { outcome: 'completed', deployments, taskId: 'task-1' }]]))
   t.same(await ledger.get('1'), {
     ...recorded,
     ...times,
@@ -45,7 +47,7 @@ onEveryStorage(
     const ids = Array.from({ length: 30 }, (_, index) => `${(index * 7) % 30}`) // as ids are: in no order
     for (const [index, id] of ids.entries()) {
       const seq = index === 0 ? 0 : 8 + index // 9 before 10: by number, not by its digits
-      await ledger.record(entry(id, { seq, caller: index % 2 ? 'acme' : 'other' }))
+      await ledger.recordAll([entry(id, { seq, caller: index % 2 ? 'acme' : 'other' })])
       if (index % 3 === 0) storage.clock.now += 1 // several share an instant
     }
     const mine = await ledger.query({ caller: 'acme' }, 100)

@@ -1,6 +1,6 @@
 import { test } from 'tap'
+import { moveStore } from '../../src/store/carry-over.js'
 import { STATE_TABLES } from '../../src/store/database/database.js'
-import { moveStore } from '../../src/store/move-store.js'
 import type { Store } from '../../src/store/store.js'
 import { bare, embedded, NO_POSTGRES } from './support/storages.js'
 
@@ -13,18 +13,20 @@ async function fill(store: Store) {
   const added = await store.jobs.add({ ...job, id: 'call-1', data }, { owner: 'one', ms: 60_000 })
   if (added.isHeld) await store.jobs.end(added.job, 'answered', { deployments: [] })
   await store.jobs.add({ ...job, id: 'call-2', data })
-  await store.ledger.record({
-    id: 'call-1',
-    caller: 'acme',
-    action: 'activate',
-    handle: 'sig_a',
-    signalHandle: 'sig_a',
-    offerHandle: 'sig_a.12345678',
-    upstream: 'northwind',
-    agentUrl: 'https://signals.northwind.example/mcp',
-    segmentId: 'nw_1',
-    ...{ destinations: [], seenAs: 'shared', seq: 1 },
-  })
+  await store.ledger.recordAll([
+    {
+      id: 'call-1',
+      caller: 'acme',
+      action: 'activate',
+      handle: 'sig_a',
+      signalHandle: 'sig_a',
+      offerHandle: 'sig_a.12345678',
+      upstream: 'northwind',
+      agentUrl: 'https://signals.northwind.example/mcp',
+      segmentId: 'nw_1',
+      ...{ destinations: [], seenAs: 'shared', seq: 1 },
+    },
+  ])
   await store.tasks.create({
     id: 'task-1',
     caller: 'acme',

@@ -2,11 +2,13 @@
 import { pino } from 'pino'
 import { type Test, test } from 'tap'
 import { systemClock } from '../../src/net/clock.js'
-import { createReplica, type Replica } from '../../src/store/replicas/replica.js'
+import { createReplica } from '../../src/store/replicas/replica.js'
 import { until } from '../support/until.js'
 import { NO_POSTGRES, shared } from './support/storages.js'
 
 const WORK = 'mirror/https://agent.example/mcp'
+
+type Replica = ReturnType<typeof createReplica>
 
 async function joined(t: Test, count: number): Promise<Replica[]> {
   const store = await (await shared(t))?.open()

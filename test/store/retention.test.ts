@@ -1,4 +1,4 @@
-import { createForgetting, DEFAULT_RETENTION } from '../../src/store/expiry.js'
+import { createForgetting, DEFAULT_RETENTION } from '../../src/store/promised-work.js'
 import type { NewEntry, Settlement } from '../../src/store/records/ledger.js'
 import { onEveryStorage } from './support/storages.js'
 
@@ -21,8 +21,8 @@ onEveryStorage(
       over: Partial<NewEntry> = {},
     ) => {
       storage.clock.now += 1
-      await ledger.record(entry(id, over))
-      if (outcome) await ledger.settle(id, { outcome })
+      await ledger.recordAll([entry(id, over)])
+      if (outcome) await ledger.settleAll(new Map([[id, { outcome }]]))
     }
     for (let index = 0; index < STANDING; index += 1) await record(`on-${index}`, 'completed')
     await record('open', undefined)

@@ -74,7 +74,7 @@ onEveryStorage('no table holds a secret in clear text', async (t, storage) => {
     t.notMatch(JSON.stringify(rows), new RegExp(SECRET), table)
   }
   t.match(await store.jobs.get('a'), { data: { push }, answer })
-  t.match(await store.subscriptions.byJob('sub'), { config })
+  t.match(await store.subscriptions.byJobs(['sub']), [{ config }])
   t.match(await store.tasks.get(caller, 't'), { result: answer })
   t.same(
     (await store.found.read(['sig'])).map((row) => row.listing),

@@ -132,8 +132,7 @@ export type StoredSubscription = {
 export type Subscriptions = {
   /** In the order of their creation. */
   ofCaller(caller: string): Promise<StoredSubscription[]>
-  byJob(job: string): Promise<StoredSubscription | undefined>
-  /** The same for many, in the order of the jobs. */
+  /** In the order of the jobs. */
   byJobs(jobs: readonly string[]): Promise<(StoredSubscription | undefined)[]>
   /** The jobs of all subscriptions that are not suspended. */
   jobs(): Promise<string[]>
@@ -169,7 +168,6 @@ export function createSubscriptionRecords(
 
   return {
     ofCaller: async (caller) => (await rows().where('caller', '=', caller).execute()).map(fromRow),
-    byJob: async (job) => (await byJobs([job]))[0],
     byJobs,
     async jobs() {
       const found = await db

@@ -79,10 +79,8 @@ type LedgerPosition = Pick<Entry, 'createdAt' | 'seq' | 'id'>
 export type ForgetPosition = Pick<Entry, 'createdAt' | 'id'>
 
 export type Ledger = {
-  record(entry: NewEntry): Promise<void>
   recordAll(entries: readonly NewEntry[]): Promise<void>
-  /** The outcome of an entry. */
-  settle(id: string, settlement: Settlement): Promise<void>
+  /** The outcomes of entries, by their ids. */
   settleAll(settlements: ReadonlyMap<string, Settlement>): Promise<void>
   get(id: string): Promise<Entry | undefined>
   /** Newest first, also within one millisecond; at most `limit`, itself at most 1,000. */
@@ -261,11 +259,7 @@ export function createLedger(db: Db, now: () => number, dialect: SqlDialect): Le
     return page.length === limit ? { createdAt: last.created_at, id: last.id } : undefined
   }
 
-  return {
-    ...{ recordAll, settleAll, get, query, history, ofSegment, wasLeftOn, forget },
-    record: (entry) => recordAll([entry]),
-    settle: (id, settlement) => settleAll(new Map([[id, settlement]])),
-  }
+  return { recordAll, settleAll, get, query, history, ofSegment, wasLeftOn, forget }
 }
 
 /** Every entry that matches, newest first, read page by page. */

@@ -20,53 +20,7 @@ type OpenJob = {
   createdAt: number
 }
 
-export type OpenJobs = {
-  /** Those that failed most often first; standing ones (one for each subscription to the feed) after all others. */
-  list(limit: number): Promise<OpenJob[]>
-  /** Undefined when it has ended, or never was. */
-  get(id: string): Promise<OpenJob | undefined>
-}
-
-const STANDING = 'feed_events'
-const NO_WORK = 'turn' // says which process does the work of all; there is nothing in it to be done
-
-export function createOpenJobs(db: Db, dialect: SqlDialect): OpenJobs {
-  const open = () =>
-    db
-      .selectFrom('jobs')
-      .select(['id', 'kind', 'lane', 'caller', 'attempts', 'owner', 'created_at'])
-      .select(sql<number>`due - ${dialect.now()}`.as('due_in'))
-      .where('due', 'is not', null)
-      .where('kind', '<>', NO_WORK)
-  type Row = Awaited<ReturnType<ReturnType<typeof open>['execute']>>[number]
-
-  function fromRow({ id, kind, lane, caller, attempts, owner, due_in, created_at }: Row): OpenJob {
-    const dueInMs = Number(due_in)
-    return {
-      ...{ id, kind, lane, caller, attempts, dueInMs },
-      isHeld: owner !== null && dueInMs > 0,
-      createdAt: Number(created_at),
-    }
-  }
-
-  return {
-    async list(limit) {
-      const rows = await open()
-        .orderBy(sql`case when kind = ${STANDING} then 1 else 0 end`)
-        .orderBy('attempts', 'desc')
-        .orderBy('seq')
-        .limit(limit)
-        .execute()
-      return rows.map(fromRow)
-    },
-    async get(id) {
-      const row = await open().where('id', '=', id).executeTakeFirst()
-      return row && fromRow(row)
-    },
-  }
-}
-
-/** Instants in ms since the epoch. */
+/** Instants here, and in what follows, in ms since the epoch. */
 type WorkTask = {
   id: string
   caller: string
@@ -93,18 +47,67 @@ type WorkDelivery = {
 }
 
 export type Work = {
+  /** Those that failed most often first; standing ones (one for each subscription to the feed) after all others. */
+  openJobs(limit: number): Promise<OpenJob[]>
+  /** Undefined when it has ended, or never was. */
+  openJob(id: string): Promise<OpenJob | undefined>
+  /** How many jobs are open, by kind and lane. */
+  backlog(): Promise<{ kind: string; lane: string; open: number }[]>
   tasks(limit: number): Promise<WorkTask[]>
   usage(limit: number): Promise<WorkUsage[]>
   deliveries(limit: number): Promise<WorkDelivery[]>
 }
+
+const STANDING = 'feed_events'
+const NO_WORK = 'turn' // says which process does the work of all; there is nothing in it to be done
 
 function hostOf(config: unknown): string | undefined {
   const url = isRecord(config) ? String(config.url) : ''
   return URL.canParse(url) ? new URL(url).host : undefined
 }
 
-export function createWork(db: Db, seal: Seal): Work {
+export function createWork(db: Db, dialect: SqlDialect, seal: Seal): Work {
+  const open = () =>
+    db
+      .selectFrom('jobs')
+      .select(['id', 'kind', 'lane', 'caller', 'attempts', 'owner', 'created_at'])
+      .select(sql<number>`due - ${dialect.now()}`.as('due_in'))
+      .where('due', 'is not', null)
+      .where('kind', '<>', NO_WORK)
+  type Row = Awaited<ReturnType<ReturnType<typeof open>['execute']>>[number]
+
+  function fromRow({ id, kind, lane, caller, attempts, owner, due_in, created_at }: Row): OpenJob {
+    const dueInMs = Number(due_in)
+    return {
+      ...{ id, kind, lane, caller, attempts, dueInMs },
+      isHeld: owner !== null && dueInMs > 0,
+      createdAt: Number(created_at),
+    }
+  }
+
   return {
+    async openJobs(limit) {
+      const rows = await open()
+        .orderBy(sql`case when kind = ${STANDING} then 1 else 0 end`)
+        .orderBy('attempts', 'desc')
+        .orderBy('seq')
+        .limit(limit)
+        .execute()
+      return rows.map(fromRow)
+    },
+    async openJob(id) {
+      const row = await open().where('id', '=', id).executeTakeFirst()
+      return row && fromRow(row)
+    },
+    async backlog() {
+      const rows = await db
+        .selectFrom('jobs')
+        .select((eb) => ['kind', 'lane', eb.fn.countAll<number>().as('open')])
+        .where('due', 'is not', null)
+        .groupBy(['kind', 'lane'])
+        .execute()
+      return rows.map((row) => ({ ...row, open: Number(row.open) }))
+    },
     async tasks(limit) {
       const rows = await db
         .selectFrom('tasks')

@@ -1,23 +1,46 @@
 /**
- * What processes on one storage keep for callers, so that any of them can continue what another began: the used nonces of signatures,
- * the snapshots that cursors name, and for some minutes the order of an answer for its further pages and the tasks of A2A. The last
- * are encrypted, because answers hold activation keys: without `storage.key` nothing is kept. Bounded for each owner and in all; the
- * table is called `shelf`. PostgreSQL only: a process that is alone keeps the same in its memory.
+ * What processes on one storage keep for callers, so that any of them can continue what another began: the secret of cursors, the
+ * snapshots that cursors name, the used nonces of signatures, and for some minutes the order of an answer for its further pages and
+ * the tasks of A2A. All but the first is for processes on a PostgreSQL: one that is alone keeps the same in its memory.
  */
-import { randomUUID } from 'node:crypto'
+import { randomBytes, randomUUID } from 'node:crypto'
 import { sql } from 'kysely'
-import type { Sharing } from '../../upstreams/rows/storage.js'
+import type { AddedBlobs, Sharing } from '../../upstreams/rows/storage.js'
 import { type Db, POSTGRES } from '../database/database.js'
 import type { Seal } from '../database/seal.js'
 
+const CURSOR_SECRET = 'cursor-secret'
 const FORGET_NONCES_EVERY_MS = 60_000
+const MOST_SNAPSHOTS = 500 // snapshots of one process
+const MOST_PROCESSES = 100 // those that were heard last
+const MEBIBYTE = 1024 * 1024
+const TRIM_EVERY_MS = 1_000
+const ROW_BYTES = 200 // of one without bytes
+
+/**
+ * What cursors are signed with: the same for all processes that share a storage, also for those that start at the same
+ * moment, and after every restart. Rejects when the storage cannot keep it.
+ */
+export async function cursorSecret(blobs: AddedBlobs): Promise<Uint8Array> {
+  const [known] = (await blobs.read(CURSOR_SECRET)) ?? []
+  if (known) return known
+  const fresh = randomBytes(32)
+  await blobs.add(CURSOR_SECRET, [fresh])
+  const [kept] = (await blobs.read(CURSOR_SECRET)) ?? []
+  if (kept) return kept
+  await blobs.write(CURSOR_SECRET, [fresh]) // there is one, and it is damaged: cursors from before are lost either way
+  return fresh
+}
 
 export type Nonces = {
   /** Stores a nonce of a key until `until`, in seconds since the epoch; false when it was used before. */
   take(key: string, nonce: string, until: number): Promise<boolean>
 }
 
-/** `now`: ms since the epoch. */
+/**
+ * The process that receives a signature first stores its nonce for all; one that is alone keeps them in memory
+ * (signing/verify.ts). `now`: ms since the epoch.
+ */
 export function createNonces(db: Db, now: () => number): Nonces {
   let forgottenAt = 0
 
@@ -43,10 +66,10 @@ export function createNonces(db: Db, now: () => number): Nonces {
   return { take }
 }
 
-const MOST_SNAPSHOTS = 500 // snapshots of one process
-const MOST_PROCESSES = 100 // those that were heard last
-
-/** `prefix`: of the notes in which processes tell each other. */
+/**
+ * The snapshots that cursors name: those that this process gave, and what the others on the same storage say of theirs. `prefix`: of
+ * the notes in which they tell each other.
+ */
 export function createWalks(sharing: Pick<Sharing, 'tell' | 'hear'>, prefix: string) {
   const name = `${prefix}${randomUUID()}`
   const own = new Set<string>()
@@ -91,10 +114,6 @@ export function createWalks(sharing: Pick<Sharing, 'tell' | 'hear'>, prefix: str
   }
 }
 
-const MEBIBYTE = 1024 * 1024
-const TRIM_EVERY_MS = 1_000
-const ROW_BYTES = 200 // of one without bytes
-
 type Bounds = { ms: number; rows: number; bytes: number }
 
 /** Of one owner. Bodies are bytes that several of its tasks share. */
@@ -131,7 +150,10 @@ export type Handover = {
   newest(kind: HandoverKind, owner: string, most: number): Promise<FoundItem[]>
 }
 
-/** `now`, ms, decides only how often what is too old is deleted; ages are by the database's clock. */
+/**
+ * Encrypted, because answers hold activation keys: without `storage.key` nothing is kept. Bounded for each owner and in all. The table
+ * is called `shelf`. `now`, ms, decides only how often what is too old is deleted; ages are by the database's clock.
+ */
 export function createHandover(db: Db, seal: Seal, now: () => number): Handover {
   const owners = new Set<string>()
   let trimmedAt = 0
@@ -180,18 +202,8 @@ export function createHandover(db: Db, seal: Seal, now: () => number): Handover 
       if (bytes && !hidden) return []
       owners.add(owner)
       const size = ROW_BYTES + (hidden?.byteLength ?? 0)
-      return [
-        {
-          name,
-          kind,
-          owner,
-          about,
-          body,
-          size,
-          bytes: hidden ?? null,
-          kept_at: sql<number>`${POSTGRES.now()}`,
-        },
-      ]
+      const row = { name, kind, owner, about, body, size, bytes: hidden ?? null }
+      return [{ ...row, kept_at: sql<number>`${POSTGRES.now()}` }]
     })
     if (values.length > 0) {
       const insert = db.insertInto('shelf').values(values)

@@ -2,11 +2,10 @@
  * This process among others on one storage: the time that they share, which configuration each of them runs, and its own share of the
  * work, with the notes between them.
  */
-import { randomBytes } from 'node:crypto'
 import type { Logger } from 'pino'
 import { isRecord } from '../../adcp/json.js'
 import type { Clock } from '../../net/clock.js'
-import { type AddedBlobs, type Sharing, UNSAID } from '../../upstreams/rows/storage.js'
+import { type Sharing, UNSAID } from '../../upstreams/rows/storage.js'
 import { createMembership, createPassed, type Lease, type Leases } from './membership.js'
 import { createBoard, type Notes } from './notes.js'
 
@@ -202,8 +201,6 @@ type ReplicaOptions = {
   log: Logger
 }
 
-export type Replica = ReturnType<typeof createReplica>
-
 /** It reads no notes before `listen`, and has no work before `join`. */
 export function createReplica({ replicas, clock, self, revision, form, log }: ReplicaOptions) {
   const onProblem = (problem: string) => log.warn({ problem }, 'replicas')
@@ -274,21 +271,4 @@ export function createReplica({ replicas, clock, self, revision, form, log }: Re
       await board.close()
     },
   }
-}
-
-const CURSOR_SECRET = 'cursor-secret'
-
-/**
- * What cursors are signed with: the same for all processes that share a storage, also for those that start at the same
- * moment, and after every restart. Rejects when the storage cannot keep it.
- */
-export async function cursorSecret(blobs: AddedBlobs): Promise<Uint8Array> {
-  const [known] = (await blobs.read(CURSOR_SECRET)) ?? []
-  if (known) return known
-  const fresh = randomBytes(32)
-  await blobs.add(CURSOR_SECRET, [fresh])
-  const [kept] = (await blobs.read(CURSOR_SECRET)) ?? []
-  if (kept) return kept
-  await blobs.write(CURSOR_SECRET, [fresh]) // there is one, and it is damaged: cursors from before are lost either way
-  return fresh
 }

@@ -9,7 +9,7 @@ import fc from 'fast-check'
 import type { Answer } from '../../../src/adcp/answer.js'
 import type { Caller } from '../../../src/adcp/caller.js'
 import { createEgress } from '../../../src/net/egress.js'
-import { createForgetting, DEFAULT_RETENTION } from '../../../src/store/expiry.js'
+import { createForgetting, DEFAULT_RETENTION } from '../../../src/store/promised-work.js'
 import type { Entry } from '../../../src/store/records/ledger.js'
 import { isFinal } from '../../../src/store/records/tasks.js'
 import type { Store } from '../../../src/store/store.js'
@@ -334,7 +334,7 @@ export async function startModelGround({ open, isShared }: GroundOptions) {
         await rounds()
         await revive()
       }
-      const open = await store.jobs.backlog()
+      const open = await store.work.backlog()
       if (open.length > 0) throw new Error(`work is left for ever: ${JSON.stringify(open)}`)
     }
 
