@@ -3,6 +3,7 @@
  * (docs/operations.md). It listens to nothing yet; `close()` lets what is in flight finish.
  */
 import type { IncomingMessage } from 'node:http'
+import type { Socket } from 'node:net'
 import Fastify, { type FastifyError, type FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
@@ -17,7 +18,7 @@ import { createGzipPages } from './answer/gzip-pages.js'
 import { createBodyReader, INVALID_MESSAGE, rpcError } from './answer/json-rpc.js'
 import type { Admission } from './door/admission.js'
 import { createDispatcher, type Observed } from './door/dispatcher.js'
-import { createAddressOf, createDoor, createOverload, type Door, dropSilentConnections } from './door/door.js'
+import { createAddressOf, createDoor, createOverload, type Door } from './door/door.js'
 import {
   addOperations,
   createCallLog,
@@ -35,9 +36,8 @@ import {
   type FeedEventsOptions,
   type RefreshOptions,
 } from './routes.js'
-import { addA2a } from './transports/a2a.js'
+import { addA2a, agentCard } from './transports/a2a.js'
 import { createA2aTasks, type SharedTasks } from './transports/a2a-tasks.js'
-import { agentCard } from './transports/agent-card.js'
 import { addMcp } from './transports/mcp.js'
 
 const BODY_BYTES = 1024 * 1024 // the largest legal request, 500 references, takes a tenth of it
@@ -138,6 +138,22 @@ export async function loadRareCode({ jwt }: { jwt: boolean }): Promise<void> {
     import('./transports/a2a-cold.js'),
     ...(jwt ? [import('jose')] : []),
   ])
+}
+
+/**
+ * Closes connections that never sent a byte when the server begins to close. Closing waits for answers under way and
+ * drops kept-alive connections between requests, but Node counts a connection without a first byte as neither, and would
+ * wait for it: load balancers and browsers open such connections in advance.
+ */
+function dropSilentConnections(app: FastifyInstance): void {
+  const open = new Set<Socket>()
+  app.server.on('connection', (socket) => {
+    open.add(socket)
+    socket.once('close', () => open.delete(socket))
+  })
+  app.addHook('preClose', async () => {
+    for (const socket of open) if (socket.bytesRead === 0) socket.destroy()
+  })
 }
 
 /** No route has a schema (the dispatcher validates), so the compilers that Fastify would load are never asked. */

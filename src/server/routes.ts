@@ -12,6 +12,7 @@ import { GetSignalsRequest, selectionOf } from '../adcp/signal-requests.js'
 import type { Received } from '../events/listener.js'
 import type { ReceiverReply } from '../events/receiver.js'
 import { publicJwk, type SigningKey } from '../signing/sign.js'
+import { bodyBytes } from './answer/exchange.js'
 import { type AddressOf, type Door, enterOperator, refusePlainly } from './door/door.js'
 import { SIGNATURE_REQUIRED } from './door/signature-gate.js'
 
@@ -46,8 +47,6 @@ export function addIdentity(app: FastifyInstance, { publicUrl, key }: IdentityOp
   }
 }
 
-const NO_BODY = new Uint8Array(0)
-
 export type FeedEventsOptions = {
   receive(received: Received): Promise<ReceiverReply>
   addressOf: AddressOf
@@ -56,10 +55,15 @@ export type FeedEventsOptions = {
 /** POST /events/TOKEN. Each upstream has its own url, which no other upstream is told. */
 export function addFeedEvents(app: FastifyInstance, { receive, addressOf }: FeedEventsOptions): void {
   app.post<{ Params: { token: string } }>('/events/:token', async (request, reply) => {
-    const body = request.body instanceof Uint8Array ? request.body : NO_BODY
-    const { token } = request.params
-    const { raw } = request
-    const answer = await receive({ token, headers: raw.headersDistinct, body, from: addressOf(raw) })
+    const { params, raw } = request
+    const answer = await receive({
+      ...{
+        token: params.token,
+        headers: raw.headersDistinct,
+        body: bodyBytes(request),
+        from: addressOf(raw),
+      },
+    })
     return reply
       .code(answer.status)
       .headers(answer.headers ?? {})

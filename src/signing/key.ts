@@ -1,5 +1,6 @@
 /** Public keys from key sets (RFC 7517): whether a key may be used for a signature, and where keys are found. */
 import { createPublicKey, type KeyObject, verify } from 'node:crypto'
+import { isRecord, tryParseJson } from '../adcp/json.js'
 import type { Send } from '../net/send.js'
 import type { Algorithm } from './signature.js'
 
@@ -10,12 +11,22 @@ export type FoundKey = { owner: string; jwk: Jwk }
 export type KeyAnswer = FoundKey | 'unknown' | 'unavailable'
 
 const SIGNATURE_BYTES = 64
+const TIMEOUT_MS = 10_000
+const MAX_BYTES = 64 * 1024
+const MAX_AGE_MS = 10 * 60_000
+const COOLDOWN_MS = 30_000 // for an unknown key id, and after a failure
 
 /** The parameters of a key of each algorithm (RFC 7518, RFC 8037). */
 const SHAPES: Readonly<Record<Algorithm, { kty: string; crv: string; alg: string }>> = {
   ed25519: { kty: 'OKP', crv: 'Ed25519', alg: 'EdDSA' },
   'ecdsa-p256-sha256': { kty: 'EC', crv: 'P-256', alg: 'ES256' },
 }
+
+type KeySource = { owner: string; keys: readonly Jwk[] } | { owner: string; url: string }
+
+type KeySetsOptions = { sources: readonly KeySource[]; send: Send; now(): number }
+
+type Published = { keys: readonly Jwk[]; readAt: number }
 
 /** Only a key of this purpose: a key for another purpose must not vouch for a signature that its owner never made. */
 export function isUsable(jwk: Jwk, algorithm: Algorithm, uses: readonly string[]): boolean {
@@ -60,28 +71,9 @@ export function isSignedBy(jwk: Jwk, algorithm: Algorithm, base: string, signatu
   return verify('sha256', text, { key, dsaEncoding: 'ieee-p1363' }, signature)
 }
 
-const TIMEOUT_MS = 10_000
-const MAX_BYTES = 64 * 1024
-const MAX_AGE_MS = 10 * 60_000
-const COOLDOWN_MS = 30_000 // for an unknown key id, and after a failure
-
-type KeySource = { owner: string; keys: readonly Jwk[] } | { owner: string; url: string }
-
-type KeySetsOptions = { sources: readonly KeySource[]; send: Send; now(): number }
-
-type Published = { keys: readonly Jwk[]; readAt: number }
-
 function keysIn(body: Uint8Array): readonly Jwk[] | undefined {
-  try {
-    const { keys } = JSON.parse(Buffer.from(body).toString()) as { keys?: unknown }
-    return Array.isArray(keys) ? (keys as unknown[]).filter(isJwk) : undefined
-  } catch {
-    return undefined // the answer is not a key set
-  }
-}
-
-function isJwk(value: unknown): value is Jwk {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
+  const read = tryParseJson(body)
+  return isRecord(read) && Array.isArray(read.keys) ? read.keys.filter(isRecord) : undefined
 }
 
 /** One owner's published keys; concurrent readers share one request. */

@@ -13,6 +13,8 @@ import {
   targetOf,
 } from './signature.js'
 
+const NONCE_BYTES = 16
+
 export type SigningKey = {
   /** The id of the key in our published key set. */
   keyId: string
@@ -112,8 +114,6 @@ type SignedSendOptions = {
   wish(): SigningWish | undefined
   now(): number
 }
-
-const NONCE_BYTES = 16
 
 /** The operation that a JSON-RPC message calls; undefined when it calls none. */
 function operationOf(body: string): string | undefined {

@@ -22,6 +22,12 @@ export const CLOCK_SKEW_S = 60
 /** Signatures with other labels belong to others, such as a relay: they are neither verified nor counted. */
 export const LABEL = 'sig1'
 
+const MEMBER = /^\s*([a-z*][a-z0-9_.*-]*)=(.+?)\s*$/s
+const QUOTED = /"(?:[^"\\]|\\.)*"/g
+const STANDARD = /^[A-Za-z0-9+/]+={0,2}$/
+const URL_SAFE = /^[A-Za-z0-9_-]+$/
+const NUMBERS = new Set(['created', 'expires'])
+
 /** Whether the signature must cover the digest of the body. */
 export type DigestPolicy = 'required' | 'forbidden' | 'either'
 
@@ -68,11 +74,6 @@ export type Fault =
   | 'signature_replayed'
   | 'body_malformed'
 
-/** The protocol's word for a fault: `request_signature_invalid`, `webhook_body_malformed`. */
-export function codeOf({ errors }: Profile, fault: Fault): string {
-  return `${errors}_${fault}`
-}
-
 /** A header as Node gives it: repeated headers arrive joined or as a list. */
 type HeaderValue = string | readonly string[] | undefined
 
@@ -83,11 +84,22 @@ export type SignatureInput = {
   raw: string
 }
 
-const MEMBER = /^\s*([a-z*][a-z0-9_.*-]*)=(.+?)\s*$/s
-const QUOTED = /"(?:[^"\\]|\\.)*"/g
-const STANDARD = /^[A-Za-z0-9+/]+={0,2}$/
-const URL_SAFE = /^[A-Za-z0-9_-]+$/
-const NUMBERS = new Set(['created', 'expires'])
+/** One HTTP request, as sent or as received. */
+export type SignedMessage = {
+  method: string
+  url: string
+  /** Names in lower case. */
+  headers: Readonly<Record<string, HeaderValue>>
+  body: Uint8Array
+}
+
+/** The values of `@target-uri` and `@authority` for a url, in the one spelling that both sides sign. */
+type Target = { uri: string; authority: string }
+
+/** The protocol's word for a fault: `request_signature_invalid`, `webhook_body_malformed`. */
+export function codeOf({ errors }: Profile, fault: Fault): string {
+  return `${errors}_${fault}`
+}
 
 /** The text of one header; repeated headers form one list (RFC 9110, section 5.3). */
 export function fieldText(value: HeaderValue): string | undefined {
@@ -175,9 +187,6 @@ export function readSignatureInput(header: string): SignatureInput | undefined {
   return params && { components: components as string[], params, raw }
 }
 
-/** The values of `@target-uri` and `@authority` for a url, in the one spelling that both sides sign. */
-type Target = { uri: string; authority: string }
-
 /** The canonical target; undefined for a url that cannot be signed. */
 export function targetOf(url: string): Target | undefined {
   const uri = canonicalUrl(url)
@@ -191,15 +200,6 @@ export function isWireUrl(url: string): boolean {
   return /^[\x21-\x7e]+$/.test(url)
 }
 
-/** One HTTP request, as sent or as received. */
-export type SignedMessage = {
-  method: string
-  url: string
-  /** Names in lower case. */
-  headers: Readonly<Record<string, HeaderValue>>
-  body: Uint8Array
-}
-
 /** The value of a component; undefined when the message lacks it or it cannot be signed. */
 function componentValue(component: string, { method, headers }: SignedMessage, { uri, authority }: Target) {
   if (component === '@method') return method.toUpperCase()
@@ -208,7 +208,7 @@ function componentValue(component: string, { method, headers }: SignedMessage, {
   return component.startsWith('@') ? undefined : fieldText(headers[component])?.trim()
 }
 
-/** The base, without a line break at its end. Undefined when a component is missing. */
+/** The text that is signed (RFC 9421, section 2.5), without a line break at its end. Undefined when a component is missing. */
 export function signatureBase(
   components: readonly string[],
   rawParams: string,

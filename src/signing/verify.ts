@@ -5,6 +5,7 @@
  * signature expires.
  */
 import { timingSafeEqual } from 'node:crypto'
+import { bufferOf } from '../adcp/json.js'
 import { type FoundKey, isSignedBy, isUsable, type KeyAnswer } from './key.js'
 import {
   ALGORITHMS,
@@ -27,17 +28,23 @@ import {
   targetOf,
 } from './signature.js'
 
-/**
- * Nonces that were used, each kept until its signature expires. Their number is bounded: per key, per owner of keys, and in all.
- * Beyond a bound further signatures are refused: forgetting a nonce would let its signature in again. An owner who has used few
- * always has room, however many others have used.
- */
-/** Whether another process behind the same address has seen a nonce; `unknown` when the store cannot say now. */
-export type SharedNonces = (
-  key: string,
-  nonce: string,
-  until: number,
-) => Promise<'fresh' | 'used' | 'unknown'>
+const MOST_PER_KEY = 100_000
+const MOST_PER_OWNER = 200_000 // a key and its successor; how many keys there are is the owner's word
+const MOST = 1_000_000
+const SHARE = 10_000 // 27 signatures a second
+/** How often expired nonces are removed, seconds. */
+const SWEEP_S = 10
+
+const REQUIRED_PARAMS = ['created', 'expires', 'nonce', 'keyid', 'alg', 'tag'] as const
+const REQUIRED_COMPONENTS = ['@method', '@target-uri', '@authority']
+const NONCE = /^[A-Za-z0-9_-]{22,255}$/ // 16 bytes or more
+const STRING = /"(?:[^"\\]|\\.)*"/y
+
+/** Whether a nonce was used before; `unknown` when the store of other processes cannot say now. */
+type NonceAnswer = 'fresh' | 'used' | 'unknown'
+
+/** Takes a nonce for all processes behind one address. */
+export type SharedNonces = (key: string, nonce: string, until: number) => Promise<NonceAnswer>
 
 /** Whose key it is, and which of them. */
 type SignerName = { owner: string; keyid: string }
@@ -53,16 +60,13 @@ type ReplayOptions = {
   share?: number
 }
 
-const MOST_PER_KEY = 100_000
-const MOST_PER_OWNER = 200_000 // a key and its successor; how many keys there are is the owner's word
-const MOST = 1_000_000
-const SHARE = 10_000 // 27 signatures a second
-/** How often expired nonces are removed, seconds. */
-const SWEEP_S = 10
-
 type Used = { count: number; keys: Map<string, Map<string, number>> }
 
-/** `now` in ms; times in seconds. */
+/**
+ * Nonces that were used, each kept until its signature expires. Their number is bounded: per key, per owner of keys, and in all.
+ * Beyond a bound further signatures are refused: forgetting a nonce would let its signature in again. An owner who has used few
+ * always has room, however many others have used. `now` gives ms, all other times are seconds.
+ */
 export function createReplayGuard(options: ReplayOptions) {
   const { now, shared, mostPerKey = MOST_PER_KEY, mostPerOwner = MOST_PER_OWNER } = options
   const { most = MOST, share = SHARE } = options
@@ -102,11 +106,7 @@ export function createReplayGuard(options: ReplayOptions) {
       return isWithin && (count < most || used.count < share)
     },
     /** Remembers a nonce until its signature expires. */
-    async take(
-      { owner, keyid }: SignerName,
-      nonce: string,
-      until: number,
-    ): Promise<'fresh' | 'used' | 'unknown'> {
+    async take({ owner, keyid }: SignerName, nonce: string, until: number): Promise<NonceAnswer> {
       const used = owners.get(owner) ?? { count: 0, keys: new Map<string, Map<string, number>>() }
       const nonces = used.keys.get(keyid) ?? new Map<string, number>()
       if (nonces.has(nonce)) return 'used'
@@ -121,8 +121,6 @@ export function createReplayGuard(options: ReplayOptions) {
 }
 
 export type ReplayGuard = ReturnType<typeof createReplayGuard>
-
-const STRING = /"(?:[^"\\]|\\.)*"/y
 
 /** Undoes escapes: "\u0061" is "a". */
 function spelledOut(quoted: string): string | undefined {
@@ -139,7 +137,7 @@ function spelledOut(quoted: string): string | undefined {
  * one signature (RFC 8259, section 4).
  */
 function repeatedName(body: Uint8Array): string | undefined {
-  const text = Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString()
+  const text = bufferOf(body).toString()
   const open: (Set<string> | undefined)[] = [] // objects with the names seen in them; arrays without
   let expectsName = false
   for (let at = 0; at < text.length; at += 1) {
@@ -162,10 +160,6 @@ function repeatedName(body: Uint8Array): string | undefined {
   }
   return undefined
 }
-
-const REQUIRED_PARAMS = ['created', 'expires', 'nonce', 'keyid', 'alg', 'tag'] as const
-const REQUIRED_COMPONENTS = ['@method', '@target-uri', '@authority']
-const NONCE = /^[A-Za-z0-9_-]{22,255}$/ // 16 bytes or more
 
 type VerifierOptions = {
   profile: Profile

@@ -15,6 +15,7 @@ import { bufferOf } from '../../adcp/json.js'
 import { INVALID_MESSAGE, rpcError } from './json-rpc.js'
 import type { AnswerPayload } from './payload.js'
 
+const NO_BODY = new Uint8Array(0)
 const MOST_BYTES = 64 * 1024 // the usual request has a few hundred
 const PLAIN_TYPES: ReadonlySet<string | undefined> = new Set([
   'application/json',
@@ -64,6 +65,11 @@ export function exchangeOf(reply: FastifyReply): Exchange {
   const { server } = reply.server
   reply.hijack()
   return { raw, body, response: reply.raw, id, isListening: () => server.listening }
+}
+
+/** The bytes of a request's body; none where it has none. */
+export function bodyBytes({ body }: Pick<Exchange, 'body'>): Uint8Array {
+  return body instanceof Uint8Array ? body : NO_BODY
 }
 
 /** A payload between what a transport writes before and after it. */

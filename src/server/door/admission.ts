@@ -29,6 +29,8 @@ import {
 
 const MAX_CALLERS = 100_000
 const LONGEST_S = 3_600
+const MOST_COUNTED = 1_000 // callers whose refusals for their rate are counted
+const MOST_TOLD = 50
 
 type RateLimit = Rate & {
   /** Among how many processes that serve one address it is divided. Default: this one has all of it. */
@@ -38,26 +40,6 @@ export type RateLimiter = {
   /** 0 when the call may go on; else the seconds until it may, at least 1. */
   take(caller: string, now: number): number
 }
-
-/** `limit` undefined: nobody is held back. */
-export function createRateLimiter(limit: RateLimit | undefined): RateLimiter {
-  if (!limit) return { take: () => 0 }
-  const { perSecond: all, burst: most, among = () => 1 } = limit
-  if (!(all > 0) || !(most >= 1)) {
-    throw new RangeError(`A rate limit needs per_second > 0 and burst >= 1, got ${all} and ${most}`)
-  }
-  const buckets = createBuckets(MAX_CALLERS)
-  return {
-    take(caller, now) {
-      const parts = among()
-      const rate = { perSecond: all / parts, burst: Math.max(1, most / parts) }
-      return Math.min(LONGEST_S, buckets.take(caller, rate, now))
-    },
-  }
-}
-
-const MOST_COUNTED = 1_000 // callers whose refusals for their rate are counted
-const MOST_TOLD = 50
 
 export type AdmissionOptions = {
   callers: Omit<CallersOptions, 'jwt' | 'guesses'>
@@ -84,6 +66,44 @@ export type Admission = Callers &
     limited(): readonly (readonly [caller: string, times: number])[]
     reconfigure(options: AdmissionOptions): void
   }
+
+export type Entered = Extract<Identified, { kind: 'caller' | 'denied' }>
+
+export type TurnedAway = {
+  kind: 'turned_away'
+  status: number
+  code: number
+  message: string
+  /** Why, in a closed word for the log and the metrics. */
+  reason?: string
+  error?: AdcpError
+  headers?: Record<string, string>
+}
+
+/** What the door looks at. */
+export type Visit = Pick<Exchange, 'raw' | 'body'>
+
+/** `code`: of the JSON-RPC error; 0 where none is sent. */
+export function turnedAway(status: number, code: number, message: string, reason?: string): TurnedAway {
+  return { kind: 'turned_away', status, code, message, reason }
+}
+
+/** How much one caller may ask: a token bucket each, refilled over time. `limit` undefined: nobody is held back. */
+export function createRateLimiter(limit: RateLimit | undefined): RateLimiter {
+  if (!limit) return { take: () => 0 }
+  const { perSecond: all, burst: most, among = () => 1 } = limit
+  if (!(all > 0) || !(most >= 1)) {
+    throw new RangeError(`A rate limit needs per_second > 0 and burst >= 1, got ${all} and ${most}`)
+  }
+  const buckets = createBuckets(MAX_CALLERS)
+  return {
+    take(caller, now) {
+      const parts = among()
+      const rate = { perSecond: all / parts, burst: Math.max(1, most / parts) }
+      return Math.min(LONGEST_S, buckets.take(caller, rate, now))
+    },
+  }
+}
 
 /** Throws when a caller's keys are to be fetched and nothing can fetch them. */
 function signaturesOf(
@@ -138,19 +158,3 @@ export function createAdmission(options: AdmissionOptions): Admission {
     },
   }
 }
-
-export type Entered = Extract<Identified, { kind: 'caller' | 'denied' }>
-
-export type TurnedAway = {
-  kind: 'turned_away'
-  status: number
-  code: number
-  message: string
-  /** Why, in a closed word for the log and the metrics. */
-  reason?: string
-  error?: AdcpError
-  headers?: Record<string, string>
-}
-
-/** What the door looks at. */
-export type Visit = Pick<Exchange, 'raw' | 'body'>

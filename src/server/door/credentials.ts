@@ -12,40 +12,7 @@ import type { Send } from '../../net/send.js'
 import { createBuckets } from '../../process/buckets.js'
 import { createRecent } from '../../process/memory.js'
 
-const RATE = { perSecond: 1, burst: 20 } // more than a person or a misconfigured client needs, nothing for who guesses
-const MOST_ADDRESSES = 10_000
-const MOST_SEEN = 10_000
-
-export type Guesses = {
-  /** Seconds until a credential from there is looked at again; 0 when it is now. */
-  wait(address: string): number
-  /** A wrong one came. */
-  note(address: string): void
-  /** Whether any address has to wait: while none has, nobody needs to be looked at. */
-  isAnySpent(): boolean
-  /** This caller, by a right credential, is at this address. */
-  see(who: string, address: string): void
-  hasSeen(who: string, address: string): boolean
-}
-
-/** `now`: ms. */
-export function createGuesses(now: () => number): Guesses {
-  const buckets = createBuckets(MOST_ADDRESSES)
-  const seen = createRecent<true>(MOST_SEEN)
-  let spentUntil = 0
-
-  return {
-    wait: (address) => buckets.wait(address, RATE, now()),
-    note(address) {
-      const left = buckets.add(address, -1, RATE, now())
-      if (left < 1) spentUntil = Math.max(spentUntil, now() + ((1 - left) * 1_000) / RATE.perSecond)
-    },
-    isAnySpent: () => now() < spentUntil,
-    see: (who, address) => void seen.set(`${address} ${who}`, true),
-    hasSeen: (who, address) => seen.has(`${address} ${who}`),
-  }
-}
-
+/** Of tokens: public-key ones alone, so that a public key can never be used as a shared secret. */
 const ALGORITHMS = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA']
 const CLOCK_SKEW_SECONDS = 30
 const JWKS_TIMEOUT_MS = 5_000
@@ -54,6 +21,45 @@ const JWKS_MAX_AGE_MS = 10 * 60_000
 const UNKNOWN_KEY_COOLDOWN_MS = 30_000 // a rotated key is found with its first token; unknown ids are looked up at most twice a minute
 const REMEMBERED_TOKENS = 10_000
 const REMEMBER_MS = 60_000 // bounds how long a token outlives the removal of its key
+
+const RATE = { perSecond: 1, burst: 20 } // more than a person or a misconfigured client needs, nothing for who guesses
+const MOST_ADDRESSES = 10_000
+const MOST_SEEN = 10_000
+
+const MAX_TOKEN = 8_192 // a longer header is not one of our credentials
+const JWT = '(jwt)' // stands for all callers with tokens: whose a token is, is known only when it was verified
+
+const ANONYMOUS: Caller = {
+  id: 'anonymous',
+  role: 'anonymous',
+  visibility: 'metadata',
+  destinations: [],
+  accounts: new Map(),
+}
+
+/** Wrong credentials by the address that they come from, and who was seen there with right ones. `now`: ms. */
+export function createGuesses(now: () => number) {
+  const buckets = createBuckets(MOST_ADDRESSES)
+  const seen = createRecent<true>(MOST_SEEN)
+  let spentUntil = 0
+
+  return {
+    /** Seconds until a credential from there is looked at again; 0 when it is now. */
+    wait: (address: string): number => buckets.wait(address, RATE, now()),
+    /** A wrong one came. */
+    note(address: string): void {
+      const left = buckets.add(address, -1, RATE, now())
+      if (left < 1) spentUntil = Math.max(spentUntil, now() + ((1 - left) * 1_000) / RATE.perSecond)
+    },
+    /** Whether any address has to wait: while none has, nobody needs to be looked at. */
+    isAnySpent: () => now() < spentUntil,
+    /** This caller, by a right credential, is at this address. */
+    see: (who: string, address: string) => void seen.set(`${address} ${who}`, true),
+    hasSeen: (who: string, address: string) => seen.has(`${address} ${who}`),
+  }
+}
+
+export type Guesses = ReturnType<typeof createGuesses>
 
 export type JwtOptions = {
   issuer: string
@@ -68,6 +74,47 @@ type Verified = { kind: 'valid'; subject: string } | { kind: 'invalid' } | { kin
 type JwtVerifier = { verify(token: string): Promise<Verified> }
 
 type Jose = typeof import('jose')
+
+type ConfiguredCaller = Pick<CallerKey, 'id' | 'role'> & Partial<CallerKey>
+
+export type CallersOptions = {
+  anonymous: 'deny' | 'metadata'
+  keys: readonly ConfiguredCaller[]
+  jwt?: JwtVerifier
+  guesses: Guesses
+}
+
+type Credentials = {
+  authorization: string | undefined
+  adcpAuth?: string | undefined
+  address: string
+}
+
+/**
+ * What an unsigned request must not do where signatures are verified: send secrets for webhooks and, for callers that
+ * must sign, change anything.
+ */
+type Unsigned = 'missing' | 'required'
+
+export type Identified =
+  /** `bucket` names whose rate limit counts: the caller's, or the address of an anonymous one. */
+  | { kind: 'caller'; caller: Caller; bucket: string; signature?: Unsigned }
+  /** Genuine credentials of a principal that has no access here: AGENT_ACCESS_DENIED. */
+  | { kind: 'denied'; bucket: string }
+  | { kind: 'unauthenticated'; reason: 'missing' | 'invalid' }
+  /** Too many wrong credentials came from there: this one was not looked at. */
+  | { kind: 'guessing'; seconds: number }
+  /** The key set of the token's issuer cannot be read now. */
+  | { kind: 'unavailable' }
+
+export type Callers = {
+  identify(credentials: Credentials): Identified | Promise<Identified>
+  byId(id: string): Caller | undefined
+  /** The SHA-256 of a caller's key, in hex; undefined for one that has none. */
+  keyDigest(id: string): string | undefined
+}
+
+type KnownCaller = Extract<Identified, { kind: 'caller' }>
 
 /** `send` in the shape that jose fetches with. */
 function fetchWith(send: Send, { errors }: Jose) {
@@ -134,56 +181,6 @@ export function createJwtVerifier({ issuer, audience, jwksUrl, send, now }: JwtO
   return { verify }
 }
 
-const MAX_TOKEN = 8_192 // a longer header is not one of our credentials
-const JWT = '(jwt)' // stands for all callers with tokens: whose a token is, is known only when it was verified
-
-type ConfiguredCaller = Pick<CallerKey, 'id' | 'role'> & Partial<CallerKey>
-
-export type CallersOptions = {
-  anonymous: 'deny' | 'metadata'
-  keys: readonly ConfiguredCaller[]
-  jwt?: JwtVerifier
-  guesses: Guesses
-}
-
-type Credentials = {
-  authorization: string | undefined
-  adcpAuth?: string | undefined
-  address: string
-}
-
-/**
- * What an unsigned request must not do where signatures are verified: send secrets for webhooks and, for callers that
- * must sign, change anything.
- */
-type Unsigned = 'missing' | 'required'
-
-export type Identified =
-  /** `bucket` names whose rate limit counts: the caller's, or the address of an anonymous one. */
-  | { kind: 'caller'; caller: Caller; bucket: string; signature?: Unsigned }
-  /** Genuine credentials of a principal that has no access here: AGENT_ACCESS_DENIED. */
-  | { kind: 'denied'; bucket: string }
-  | { kind: 'unauthenticated'; reason: 'missing' | 'invalid' }
-  /** Too many wrong credentials came from there: this one was not looked at. */
-  | { kind: 'guessing'; seconds: number }
-  /** The key set of the token's issuer cannot be read now. */
-  | { kind: 'unavailable' }
-
-export type Callers = {
-  identify(credentials: Credentials): Identified | Promise<Identified>
-  byId(id: string): Caller | undefined
-  /** The SHA-256 of a caller's key, in hex; undefined for one that has none. */
-  keyDigest(id: string): string | undefined
-}
-
-const ANONYMOUS: Caller = {
-  id: 'anonymous',
-  role: 'anonymous',
-  visibility: 'metadata',
-  destinations: [],
-  accounts: new Map(),
-}
-
 function callerOf({ id, role, destinations = [], accounts = {} }: ConfiguredCaller): Caller {
   return {
     id,
@@ -205,8 +202,6 @@ function tokenOf({ authorization, adcpAuth }: Credentials): string | null | unde
   }
   return adcpAuth
 }
-
-type KnownCaller = Extract<Identified, { kind: 'caller' }>
 
 function isJwt(token: string): boolean {
   return /^[\w-]+\.[\w-]+\.[\w-]+$/.test(token)

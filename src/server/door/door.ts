@@ -3,18 +3,51 @@
  * with an HTTP error that holds the protocol's error (docs/protocol.md#envelope, #mcp, #a2a).
  */
 import type { IncomingMessage } from 'node:http'
-import type { Socket } from 'node:net'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
-import type { FastifyInstance, FastifyReply } from 'fastify'
+import type { FastifyReply } from 'fastify'
 import ipaddr from 'ipaddr.js'
 import { adcpError } from '../../adcp/answer.js'
 import { type Exchange, sendChunks } from '../answer/exchange.js'
 import { reasonOfCode, rpcError } from '../answer/json-rpc.js'
-import type { Admission, Entered, TurnedAway, Visit } from './admission.js'
+import { type Admission, type Entered, type TurnedAway, turnedAway, type Visit } from './admission.js'
 import type { Identified } from './credentials.js'
-import { createSignatureGate } from './signature-gate.js'
+import { createSignatureGate, UNAUTHENTICATED } from './signature-gate.js'
+
+export const SERVER_ERROR = -32_000
+const RETRY_SECONDS = 2
+const MAX_HOSTS = 100
+const TOO_MANY_GUESSES = 'Too many wrong credentials came from this address'
+
+const WINDOW_MS = 500 // of the event loop's lateness; the server is overloaded after LATE_WINDOWS late ones
+const LATE_MS = 250
+const LATE_WINDOWS = 4
+const RESOLUTION_MS = 20
+const MAX_PENDING = 2_000
 
 export type AddressOf = (request: Pick<IncomingMessage, 'headers' | 'socket'>) => string
+
+export type Overload = {
+  isOverloaded(): boolean
+  /** Counts a call that could not be answered at once. */
+  track<T>(pending: Promise<T>): Promise<T>
+  pending(): number
+  close(): void
+}
+
+type DoorOptions = {
+  callers: Pick<Admission, 'identify' | 'byId' | 'signatures'>
+  overload: Overload
+  /** The url that callers know us by; its origin and host are always welcome. */
+  publicUrl: string
+  /** Whose rate limit counts for callers without a key. */
+  addressOf: AddressOf
+  /** Whether a task of this name changes something. */
+  isMutating(task: string): boolean
+  /** Told of each message to a transport that came to no task: its request did not get in, or nothing answers it. */
+  onRefused?(exchange: Exchange, refused: { status: number; reason?: string }): void
+}
+
+type Serve = (who: Entered, exchange: Exchange) => void | Promise<void>
 
 /** Each proxy appends whom it heard from, so the last entry is the nearest. Headers that came twice are one list. */
 function forwardedFor({ headers }: Pick<IncomingMessage, 'headers'>): string[] {
@@ -22,7 +55,11 @@ function forwardedFor({ headers }: Pick<IncomingMessage, 'headers'>): string[] {
   return [told].flat().join(',').split(',')
 }
 
-/** Throws when a network is not CIDR notation. */
+/**
+ * Where a request came from, for the rate limit of callers without a key. Anybody can write X-Forwarded-For, so it counts only
+ * as far as proxies of the operator's (docs/configuration.md, `listen.trusted_proxies`) have written it. Throws when a network
+ * is not CIDR notation.
+ */
 export function createAddressOf(trustedProxies: readonly string[] = []): AddressOf {
   const networks = trustedProxies.map((network) => ipaddr.parseCIDR(network))
 
@@ -43,20 +80,10 @@ export function createAddressOf(trustedProxies: readonly string[] = []): Address
   }
 }
 
-const WINDOW_MS = 500
-const LATE_MS = 250
-const LATE_WINDOWS = 4
-const RESOLUTION_MS = 20
-const MAX_PENDING = 2_000
-
-export type Overload = {
-  isOverloaded(): boolean
-  /** Counts a call that could not be answered at once. */
-  track<T>(pending: Promise<T>): Promise<T>
-  pending(): number
-  close(): void
-}
-
+/**
+ * When to answer 503: the event loop is late all the time, or too many slow calls are under way. One pause, however long, is
+ * no overload; several windows in a row with a late median are.
+ */
 export function createOverload({ maxPending = MAX_PENDING }: { maxPending?: number } = {}): Overload {
   const delay = monitorEventLoopDelay({ resolution: RESOLUTION_MS })
   let lateWindows = 0
@@ -82,53 +109,6 @@ export function createOverload({ maxPending = MAX_PENDING }: { maxPending?: numb
       delay.disable()
     },
   }
-}
-
-/**
- * Closes connections that never sent a byte when the server begins to close. Closing waits for answers under way and
- * drops kept-alive connections between requests, but Node counts a connection without a first byte as neither, and would
- * wait for it: load balancers and browsers open such connections in advance.
- */
-export function dropSilentConnections(app: FastifyInstance): void {
-  const open = new Set<Socket>()
-  app.server.on('connection', (socket) => {
-    open.add(socket)
-    socket.once('close', () => open.delete(socket))
-  })
-  app.addHook('preClose', async () => {
-    for (const socket of open) if (socket.bytesRead === 0) socket.destroy()
-  })
-}
-
-const SERVER_ERROR = -32_000
-const UNAUTHENTICATED = -32_001
-const RETRY_SECONDS = 2
-const MAX_HOSTS = 100
-const TOO_MANY_GUESSES = 'Too many wrong credentials came from this address'
-
-type DoorOptions = {
-  callers: Pick<Admission, 'identify' | 'byId' | 'signatures'>
-  overload: Overload
-  /** The url that callers know us by; its origin and host are always welcome. */
-  publicUrl: string
-  /** Whose rate limit counts for callers without a key. */
-  addressOf: AddressOf
-  /** Whether a task of this name changes something. */
-  isMutating(task: string): boolean
-  /** Told of each message to a transport that came to no task: its request did not get in, or nothing answers it. */
-  onRefused?(exchange: Exchange, refused: { status: number; reason?: string }): void
-}
-
-function turnedAway(status: number, code: number, message: string, reason?: string): TurnedAway {
-  return { kind: 'turned_away', status, code, message, reason }
-}
-
-function isLocalName(host: string): boolean {
-  return host === 'localhost' || host.endsWith('.localhost') || /^[\d.]+$/.test(host) || host.startsWith('[')
-}
-
-function hostOf(url: string): string | undefined {
-  return URL.canParse(url) ? new URL(url).hostname : undefined
 }
 
 /** 503 with Retry-After. */
@@ -180,6 +160,35 @@ function sendTurnedAway(
   const body = rpcError('null', code, message, data)
   const written = ['content-type', 'application/json; charset=utf-8', ...Object.entries(headers).flat()]
   sendChunks(exchange, status, written, [body])
+}
+
+/** For whoever else asks what only operators may. */
+export const NEEDS_OPERATOR = turnedAway(403, 0, 'This needs a key with role: operator')
+
+/** A request that did not get in, answered as plain JSON: for endpoints that speak no agent protocol. */
+export function refusePlainly(reply: FastifyReply, { status, message, headers }: TurnedAway): FastifyReply {
+  return reply
+    .code(status)
+    .headers(headers ?? {})
+    .send({ error: message })
+}
+
+function isLocalName(host: string): boolean {
+  return host === 'localhost' || host.endsWith('.localhost') || /^[\d.]+$/.test(host) || host.startsWith('[')
+}
+
+function hostOf(url: string): string | undefined {
+  return URL.canParse(url) ? new URL(url).hostname : undefined
+}
+
+/** The operator who asks, or why the request gets no further. */
+export async function enterOperator(
+  door: Pick<Door, 'enter'>,
+  visit: Visit,
+): Promise<Extract<Entered, { kind: 'caller' }> | TurnedAway> {
+  const who = await door.enter(visit)
+  if (who.kind === 'turned_away') return who
+  return who.kind === 'caller' && who.caller.role === 'operator' ? who : NEEDS_OPERATOR
 }
 
 export function createDoor(options: DoorOptions) {
@@ -239,19 +248,30 @@ export function createDoor(options: DoorOptions) {
     return who
   }
 
+  function enter(visit: Visit): Entered | TurnedAway | Promise<Entered | TurnedAway> {
+    const who = looked(visit)
+    return who instanceof Promise ? who.then((settled) => noted(visit, settled)) : noted(visit, who)
+  }
+
+  function turnAway(exchange: Exchange, turned: TurnedAway): void {
+    sendTurnedAway(exchange, turned)
+    onRefused(exchange, turned)
+  }
+
   return {
     addressOf,
-    enter(visit: Visit): Entered | TurnedAway | Promise<Entered | TurnedAway> {
-      const who = looked(visit)
-      return who instanceof Promise ? who.then((settled) => noted(visit, settled)) : noted(visit, who)
+    enter,
+    /** Lets a request to a transport in, or sends the HTTP answer of one that does not get in. */
+    letIn(exchange: Exchange, serve: Serve): void | Promise<void> {
+      const settled = (who: Entered | TurnedAway) =>
+        who.kind === 'turned_away' ? turnAway(exchange, who) : serve(who, exchange)
+      const who = enter(exchange)
+      return who instanceof Promise ? who.then(settled) : settled(who)
     },
     /** Why a request did not get in; undefined for one that did. */
     reasonOf: (raw: IncomingMessage) => reasons.get(raw),
-    /** Sends the HTTP answer of a request to a transport that did not get in. */
-    turnAway(exchange: Exchange, turned: TurnedAway): void {
-      sendTurnedAway(exchange, turned)
-      onRefused(exchange, turned)
-    },
+    /** Sends the HTTP answer of a request that a transport itself does not take. */
+    turnAway,
     /** Tells of a JSON-RPC error, which the transport sends itself: its HTTP status may well be 200. */
     refused(exchange: Exchange, status: number, code: unknown, reason = reasonOfCode(code)): void {
       onRefused(exchange, { status, reason })
@@ -260,24 +280,3 @@ export function createDoor(options: DoorOptions) {
 }
 
 export type Door = ReturnType<typeof createDoor>
-
-/** For whoever else asks what only operators may. */
-export const NEEDS_OPERATOR = turnedAway(403, 0, 'This needs a key with role: operator')
-
-/** The operator who asks, or why the request gets no further. */
-export async function enterOperator(
-  door: Pick<Door, 'enter'>,
-  visit: Visit,
-): Promise<Extract<Entered, { kind: 'caller' }> | TurnedAway> {
-  const who = await door.enter(visit)
-  if (who.kind === 'turned_away') return who
-  return who.kind === 'caller' && who.caller.role === 'operator' ? who : NEEDS_OPERATOR
-}
-
-/** A request that did not get in, answered as plain JSON: for endpoints that speak no agent protocol. */
-export function refusePlainly(reply: FastifyReply, { status, message, headers }: TurnedAway): FastifyReply {
-  return reply
-    .code(status)
-    .headers(headers ?? {})
-    .send({ error: message })
-}

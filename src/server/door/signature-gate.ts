@@ -3,10 +3,31 @@
  * credential comes with it. A request that needs one is refused without it before anything is done.
  */
 import { adcpError } from '../../adcp/answer.js'
-import type { Admission, Entered, Signatures, TurnedAway, Visit } from './admission.js'
+import { bufferOf } from '../../adcp/json.js'
+import { bodyBytes } from '../answer/exchange.js'
+import {
+  type Admission,
+  type Entered,
+  type Signatures,
+  type TurnedAway,
+  turnedAway,
+  type Visit,
+} from './admission.js'
 
-/** Methods whose params name a task of ours. */
+/** The method whose params name a task of ours. */
 const CALLS_TOOL = 'tools/call'
+const PUSH_SETTINGS = ['push_notification_config', 'notification_configs'] as const
+export const UNAUTHENTICATED = -32_001
+const REQUIRED = 'request_signature_required'
+
+type SignatureGateOptions = {
+  byId: Admission['byId']
+  /** Who asks, by any other credential. */
+  identified(visit: Visit): Entered | TurnedAway | Promise<Entered | TurnedAway>
+  /** The url that callers know us by: what they sign. */
+  publicUrl: string
+  isMutating(task: string): boolean
+}
 
 function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null
@@ -41,8 +62,6 @@ function calledTasks(body: Uint8Array): ReadonlySet<string> {
   return found
 }
 
-const PUSH_SETTINGS = ['push_notification_config', 'notification_configs'] as const
-
 /**
  * Whether a value contains a shared secret for webhooks: somebody who can change the request could insert another one.
  */
@@ -65,26 +84,9 @@ export function registersSecret(value: unknown): boolean {
 
 /** The same of a request body. */
 function bodyRegistersSecret(body: Uint8Array): boolean {
-  const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength)
+  const bytes = bufferOf(body)
   // A name may be written with escapes; without any, searching the bytes is faster than parsing.
   return (bytes.includes('authentication') || bytes.includes('\\u')) && registersSecret(parsed(body))
-}
-
-const UNAUTHENTICATED = -32_001
-const REQUIRED = 'request_signature_required'
-const NO_BODY = new Uint8Array(0)
-
-type SignatureGateOptions = {
-  byId: Admission['byId']
-  /** Who asks, by any other credential. */
-  identified(visit: Visit): Entered | TurnedAway | Promise<Entered | TurnedAway>
-  /** The url that callers know us by: what they sign. */
-  publicUrl: string
-  isMutating(task: string): boolean
-}
-
-function bodyOf({ body }: Visit): Uint8Array {
-  return body instanceof Uint8Array ? body : NO_BODY
 }
 
 /** 401 with the protocol's word for what is wrong. */
@@ -92,11 +94,10 @@ function refused(code: string): TurnedAway {
   const message =
     code === REQUIRED ? 'This request must be signed' : 'The signature of this request does not stand'
   return {
-    ...{ kind: 'turned_away', status: 401, code: UNAUTHENTICATED, message },
+    ...turnedAway(401, UNAUTHENTICATED, message, 'signature'),
     error: adcpError('AUTH_REQUIRED', `${message}: ${code}.`, {
       suggestion: 'Sign the request as RFC 9421 and the request-signing profile of the protocol say.',
     }),
-    reason: 'signature',
     headers: { 'www-authenticate': `Signature error="${code}"` },
   }
 }
@@ -117,7 +118,7 @@ export function createSignatureGate({ byId, identified, publicUrl, isMutating }:
       method: visit.raw.method ?? '',
       url: base + visit.raw.url,
       headers: visit.raw.headersDistinct,
-      body: bodyOf(visit),
+      body: bodyBytes(visit),
     }
     // A bearer token in the same request says whose signature it must be.
     const verified = await verify(message, known?.caller.id)
@@ -127,7 +128,7 @@ export function createSignatureGate({ byId, identified, publicUrl, isMutating }:
   }
 
   function unsigned(visit: Visit, { mustSign }: Signatures, who: Entered | TurnedAway): Entered | TurnedAway {
-    const body = bodyOf(visit)
+    const body = bodyBytes(visit)
     const isKnown = who.kind === 'caller' && who.caller.role !== 'anonymous'
     const must = mustSign(isKnown ? who.caller.id : undefined)
     if (must && [...calledTasks(body)].some(isMutating)) return SIGNATURE_REQUIRED

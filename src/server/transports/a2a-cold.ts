@@ -12,7 +12,8 @@ import {
   type TaskStore,
 } from '@a2a-js/sdk/server'
 import { type A2aTasks, type FoundTask, taskState } from './a2a-tasks.js'
-import type { AgentCardDocument } from './agent-card.js'
+
+type ColdAnswer = { kind: 'one'; response: object } | { kind: 'stream'; responses: object[] }
 
 function taskOf({ id, content, at }: FoundTask): A2aTask {
   const { contextId, text, metadata, data } = content
@@ -24,6 +25,7 @@ function taskOf({ id, content, at }: FoundTask): A2aTask {
 
 const ownerOf = (context: ServerCallContext) => context.user?.userName ?? ''
 
+/** The kept tasks as the official handlers read them. */
 export function createTaskStore({ known, newest }: Pick<A2aTasks, 'known' | 'newest'>): TaskStore {
   return {
     async load(id, context) {
@@ -42,11 +44,9 @@ export function createTaskStore({ known, newest }: Pick<A2aTasks, 'known' | 'new
   }
 }
 
-type ColdAnswer = { kind: 'one'; response: object } | { kind: 'stream'; responses: object[] }
-
 const isStream = (answer: object): answer is AsyncIterable<object> => Symbol.asyncIterator in answer
 
-export function createA2aCold({ card, tasks }: { card: AgentCardDocument; tasks: A2aTasks }) {
+export function createA2aCold({ card, tasks }: { card: object; tasks: A2aTasks }) {
   const executor = {
     async execute() {
       throw new Error('Messages are answered before they come here')

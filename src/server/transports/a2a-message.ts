@@ -13,6 +13,8 @@ import type { RpcRequest } from '../answer/json-rpc.js'
 import type { AnswerPayload } from '../answer/payload.js'
 import { type AnsweredTask, artifactMetadata, taskState } from './a2a-tasks.js'
 
+export const PROFILE = 'https://adcontextprotocol.org/extensions/adcp/v3'
+
 /** The methods of A2A's JSON-RPC binding, in the words of 1.0 and of 0.3. A method's name says whose words they are. */
 export type A2aRelease = '1.0' | '0.3'
 
@@ -41,13 +43,11 @@ const METHODS = new Map<string, Method>([
   ...push('tasks/pushNotificationConfig/list', 'tasks/pushNotificationConfig/delete'),
 ])
 
-/** Undefined for a method that A2A does not have. */
-export function methodOf(name: string): Method | undefined {
-  return METHODS.get(name)
-}
+export const METHOD_NAMES: readonly string[] = [...METHODS.keys()]
 
 const isString = (value: unknown) => typeof value === 'string'
 const isCount = (value: unknown) => Number.isInteger(value) && (value as number) >= 0
+
 /**
  * The types of parameters that several methods share (A2A, "Protocol Data Model"). The official handlers do not check
  * them.
@@ -58,18 +58,8 @@ const PARAMETERS: Readonly<Record<string, [what: string, holds: (value: unknown)
   includeArtifacts: ['true or false', (value) => typeof value === 'boolean'],
 }
 
-/** What is wrong with the parameters of such a method; undefined when nothing is. */
-export function parameterFault(params: unknown): string | undefined {
-  if (params === undefined) return undefined
-  if (!isRecord(params)) return 'params must be an object'
-  for (const [name, [what, holds]] of Object.entries(PARAMETERS)) {
-    const value = params[name]
-    if (value !== undefined && value !== null && !holds(value)) return `${name} must be ${what}`
-  }
-  return undefined
-}
-
-export const METHOD_NAMES: readonly string[] = [...METHODS.keys()]
+/** What 0.3 says of each object, and 1.0 leaves out. */
+const KINDS = { task: '"kind":"task",', data: '"kind":"data",', text: '"kind":"text",' }
 
 export type SkillCall = {
   /** Empty when no data part names one: the answer then says what to send. */
@@ -90,6 +80,25 @@ type MessageRead =
   | { kind: 'malformed'; reason: string }
 
 type SkillData = Record<string, unknown> & { skill: string }
+
+/** A response without what each task has of its own: its id and its time. */
+type Shell = { result: string; conversation: string; artifact: string; before: string; after: string }
+
+/** Undefined for a method that A2A does not have. */
+export function methodOf(name: string): Method | undefined {
+  return METHODS.get(name)
+}
+
+/** What is wrong with the parameters of such a method; undefined when nothing is. */
+export function parameterFault(params: unknown): string | undefined {
+  if (params === undefined) return undefined
+  if (!isRecord(params)) return 'params must be an object'
+  for (const [name, [what, holds]] of Object.entries(PARAMETERS)) {
+    const value = params[name]
+    if (value !== undefined && value !== null && !holds(value)) return `${name} must be ${what}`
+  }
+  return undefined
+}
 
 function isText(value: unknown): value is string {
   return typeof value === 'string' && value !== ''
@@ -170,8 +179,6 @@ export function readSkill(request: RpcRequest): MessageRead {
   return read
 }
 
-export const PROFILE = 'https://adcontextprotocol.org/extensions/adcp/v3'
-
 /** Whether a request, whose method is in the words of `dialect`, is held to the profile and its answer too. */
 export function isProfiled({ raw }: Exchange, dialect: A2aRelease): boolean {
   const named = raw.headers['a2a-extensions']
@@ -202,12 +209,6 @@ export function profileFault(params: unknown): string | undefined {
   }
   return dataFault(first.data)
 }
-
-/** What 0.3 says of each object, and 1.0 leaves out. */
-const KINDS = { task: '"kind":"task",', data: '"kind":"data",', text: '"kind":"text",' }
-
-/** A response without what each task has of its own: its id and its time. */
-type Shell = { result: string; conversation: string; artifact: string; before: string; after: string }
 
 /**
  * The data part comes first: the protocol's own SDK reads the status from the first part, and an open task from the

@@ -14,10 +14,22 @@ import type { FoundItem, Handover, HandoverItem } from '../../store/replicas/han
 import { textOf, wrapped } from '../answer/exchange.js'
 import { type AnswerPayload, type AnswerWords, answerWords } from '../answer/payload.js'
 
+const MAX_TASKS = 2_000
+const MAX_BYTES = 64 * 1024 * 1024
+const KEEP_MS = 10 * 60_000
+const IDS = /^a2a_[\w-]{16}_\d+$/
+const LISTED = 100 // newest tasks of an owner that a listing returns; each may hold a page
+
+const BATCH = 64 // written at once for other processes
+const MOST_WAITING = 2_000
+const MOST_WAITING_BYTES = 16 * 1024 * 1024
+/** When to look for a task of another process that is not there, ms after the look before. */
+const LOOKS_MS = [0, 50, 150, 400]
+
 /** A call that was answered. */
 export type AnsweredTask = {
   payload: AnswerPayload
-  /** The protocol's own profile was asked for (a2a-profile.ts). */
+  /** The protocol's own profile was asked for (a2a-message.ts). */
   profiled: boolean
 }
 
@@ -33,6 +45,20 @@ type TaskContent = About & {
   /** JSON text of the data part. */
   data: string
 }
+
+export type FoundTask = { id: string; content: TaskContent; at: number }
+
+type SharedTasksOptions = {
+  handover: Handover
+  clock: Clock
+  onTrouble(message: string): void
+}
+
+type Waiting = { items: readonly HandoverItem[]; bytes: number }
+
+type Held = AnsweredTask & { owner: string; bytes: number }
+
+type Own = Pick<AnswerPayload, 'words' | 'rows'>
 
 /** The JSON text of the task's state, in the words of 1.0 or of 0.3. */
 export function taskState({ isError }: { isError: boolean }, dialect: '1.0' | '0.3'): string {
@@ -65,28 +91,10 @@ function contentBytes({ data, ...about }: TaskContent): Uint8Array {
 }
 
 function contentFrom(bytes: Uint8Array): TaskContent {
-  const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString()
+  const text = bufferOf(bytes).toString()
   const end = text.indexOf('\n')
   return { ...(JSON.parse(text.slice(0, end)) as About), data: text.slice(end + 1) }
 }
-
-const BATCH = 64
-const MOST_WAITING = 2_000
-const MOST_WAITING_BYTES = 16 * 1024 * 1024
-/** When to look for a task that is not there, ms after the look before. */
-const LOOKS_MS = [0, 50, 150, 400]
-
-export type FoundTask = { id: string; content: TaskContent; at: number }
-
-export type SharedTasks = ReturnType<typeof createSharedTasks>
-
-type SharedTasksOptions = {
-  handover: Handover
-  clock: Clock
-  onTrouble(message: string): void
-}
-
-type Waiting = { items: readonly HandoverItem[]; bytes: number }
 
 function foundTask({ name, about, bytes }: FoundItem): FoundTask {
   return { id: name, content: contentFrom(bytes), at: Number(about) }
@@ -100,6 +108,12 @@ function unlessAway<T>(found: Promise<T>, otherwise: T): Promise<T> {
   })
 }
 
+/**
+ * A2A tasks that other processes on the same storage began, and ours for them. Tasks are written behind their answers, many at
+ * once, because every call over A2A ends in one and few are ever asked for; so whoever asks for a task of another process that
+ * is not there yet looks again for a moment. Where the storage cannot take as many as there are, the oldest that wait are left
+ * out: they are still known where they began.
+ */
 export function createSharedTasks({ handover, clock, onTrouble }: SharedTasksOptions) {
   /** Answers that are given again are written once for all tasks of their owner. */
   const bodies = new WeakMap<AnsweredTask, { name: string; bytes: Uint8Array }>()
@@ -162,15 +176,7 @@ export function createSharedTasks({ handover, clock, onTrouble }: SharedTasksOpt
   }
 }
 
-const MAX_TASKS = 2_000
-const MAX_BYTES = 64 * 1024 * 1024
-const KEEP_MS = 10 * 60_000
-const IDS = /^a2a_[\w-]{16}_\d+$/
-const LISTED = 100 // newest tasks of an owner that a listing returns; each may hold a page
-
-type Held = AnsweredTask & { owner: string; bytes: number }
-
-type Own = Pick<AnswerPayload, 'words' | 'rows'>
+export type SharedTasks = ReturnType<typeof createSharedTasks>
 
 /** By the words of an answer: where it is given again, its tasks share one copy. */
 const copies = new WeakMap<AnswerWords, Own>()
@@ -289,7 +295,7 @@ export function createA2aTasks(now: () => number, shared?: SharedTasks) {
   const has = async (owner: string | undefined, id: string) =>
     owner !== undefined && (await known(owner, id)) !== undefined
 
-  return { keep, has, known, newest, size: () => next - oldest }
+  return { keep, has, known, newest }
 }
 
 export type A2aTasks = ReturnType<typeof createA2aTasks>

@@ -1,10 +1,11 @@
 /**
  * A2A over JSON-RPC at POST /a2a, 1.0 and 0.3 on one route (docs/protocol.md#a2a). A message that names a skill is
- * answered here from the same payload as over MCP; the rest goes to the official handlers.
+ * answered here from the same payload as over MCP; the rest goes to the official handlers. The agent card says what we speak.
  */
 import type { FastifyInstance } from 'fastify'
 import { adcpError } from '../../adcp/answer.js'
 import { didYouMean } from '../../adcp/issue-words.js'
+import type { Task } from '../../tasks/task.js'
 import { type Chunk, type Exchange, type FastLane, sendChunks } from '../answer/exchange.js'
 import { type GzipPages, takesGzip } from '../answer/gzip-pages.js'
 import {
@@ -14,9 +15,10 @@ import {
   METHOD_NOT_FOUND,
   type RpcRequest,
   rpcError,
+  rpcResponse,
 } from '../answer/json-rpc.js'
 import type { AnswerPayload } from '../answer/payload.js'
-import type { Entered, RateLimiter, TurnedAway } from '../door/admission.js'
+import type { Entered, RateLimiter } from '../door/admission.js'
 import { type Dispatcher, hangUpSignal, type TaskCall } from '../door/dispatcher.js'
 import { type Door, limited, type Overload } from '../door/door.js'
 import type { A2aCold } from './a2a-cold.js'
@@ -34,7 +36,6 @@ import {
   taskResponse,
 } from './a2a-message.js'
 import type { A2aTasks } from './a2a-tasks.js'
-import type { AgentCardDocument } from './agent-card.js'
 
 const JSON_HEADERS = [
   ...['content-type', 'application/json'],
@@ -60,13 +61,19 @@ const NO_PUSH =
   'A2A push notifications are not supported: send push_notification_config in the input of get_signals'
 const CARD_PATHS = ['/.well-known/agent-card.json', '/.well-known/agent.json']
 
+type AgentCardOptions = {
+  publicUrl: string
+  version: string
+  tasks: readonly Task[]
+}
+
 type A2aOptions = {
   lane: FastLane
   door: Door
   dispatcher: Dispatcher
   cold: A2aCold
   tasks: A2aTasks
-  card: AgentCardDocument
+  card: object
   limiter: RateLimiter
   overload: Overload
   gzip: GzipPages
@@ -92,6 +99,53 @@ function ownerOf(who: Entered): string | undefined {
 function asEvent(chunks: readonly Chunk[]): Chunk[] {
   const lines = chunks.map((chunk) => (typeof chunk === 'string' ? chunk.replaceAll(/[\r\n]+/g, ' ') : chunk))
   return ['data: ', ...lines, '\n\n']
+}
+
+/**
+ * The agent card, one document that 1.0 and 0.3 clients both read (docs/protocol.md#a2a). It holds no credentials and needs none
+ * to be read. Built by hand: the SDK writes one form or the other.
+ */
+export function agentCard({ publicUrl, version, tasks }: AgentCardOptions) {
+  const url = new URL('/a2a', publicUrl).href
+  const modes = ['application/json', 'text/plain']
+  const skills = tasks.flatMap(({ name, aliases = [], title, description, mutating }) =>
+    [name, ...aliases].map((id) => ({
+      id,
+      name: title,
+      description: `${description} Send a data part {"skill": "${id}", "input": {...}}.`,
+      tags: ['adcp', 'signals', mutating ? 'write' : 'read'],
+      inputModes: ['application/json'],
+      outputModes: modes,
+    })),
+  )
+  return {
+    name: 'Tributary',
+    description: 'Many signals agents as one verified, versioned feed, by the Ad Context Protocol.',
+    version,
+    url,
+    preferredTransport: 'JSONRPC',
+    protocolVersion: '0.3.0',
+    supportedInterfaces: [
+      { url, protocolBinding: 'JSONRPC', protocolVersion: '1.0' },
+      { url, protocolBinding: 'JSONRPC', protocolVersion: '0.3' },
+    ],
+    capabilities: {
+      streaming: true,
+      pushNotifications: false,
+      extensions: [
+        { uri: PROFILE, description: 'Speaks the Ad Context Protocol, major version 3.', required: false },
+      ],
+    },
+    defaultInputModes: ['application/json'],
+    defaultOutputModes: modes,
+    // The 0.3 form of a scheme and the 1.0 form, side by side.
+    securitySchemes: {
+      bearer: { type: 'http', scheme: 'bearer', httpAuthSecurityScheme: { scheme: 'Bearer' } },
+    },
+    security: [{ bearer: [] }],
+    securityRequirements: [{ schemes: { bearer: { list: [] } } }],
+    skills,
+  }
 }
 
 export function addA2a(app: FastifyInstance, options: A2aOptions): void {
@@ -162,9 +216,7 @@ export function addA2a(app: FastifyInstance, options: A2aOptions): void {
             : fault(TASK_NOT_FOUND, 'There is no such task'),
         )
     }
-    if (read.kind === 'wants_push') {
-      return fault(PUSH_NOT_SUPPORTED, NO_PUSH)
-    }
+    if (read.kind === 'wants_push') return fault(PUSH_NOT_SUPPORTED, NO_PUSH)
     const { skill } = read.call
     if (profiled && !dispatcher.has(skill)) {
       const meant = didYouMean(dispatcher.near(skill)) || 'The agent card lists them.'
@@ -191,15 +243,12 @@ export function addA2a(app: FastifyInstance, options: A2aOptions): void {
     exchange: Exchange,
   ) {
     const answer = await cold.answer(message, dialect, ownerOf(who))
-    const withId = (response: object) => {
-      const { id: _, ...rest } = response as Record<string, unknown>
-      return `{"id":${id},${JSON.stringify(rest).slice(1)}`
-    }
     const responses = answer.kind === 'one' ? [answer.response] : answer.responses
     for (const response of responses)
       if ('error' in response) door.refused(exchange, 200, (response.error as { code?: unknown }).code)
-    if (answer.kind === 'one') return sendChunks(exchange, 200, JSON_HEADERS, [withId(answer.response)])
-    const events = responses.flatMap((response) => asEvent([withId(response)]))
+    if (answer.kind === 'one')
+      return sendChunks(exchange, 200, JSON_HEADERS, [rpcResponse(id, answer.response)])
+    const events = responses.flatMap((response) => asEvent([rpcResponse(id, response)]))
     sendChunks(exchange, 200, SSE_HEADERS, events)
   }
 
@@ -234,14 +283,7 @@ export function addA2a(app: FastifyInstance, options: A2aOptions): void {
     return fault(200, message.id, METHOD_NOT_FOUND, known)
   }
 
-  function take(exchange: Exchange): void | Promise<void> {
-    const enter = (who: Entered | TurnedAway) =>
-      who.kind === 'turned_away' ? door.turnAway(exchange, who) : serve(who, exchange)
-    const who = door.enter(exchange)
-    return who instanceof Promise ? who.then(enter) : enter(who)
-  }
-
-  options.lane.post(app, '/a2a', take)
+  options.lane.post(app, '/a2a', (exchange) => door.letIn(exchange, serve))
 
   app.route({
     method: ['GET', 'DELETE'],

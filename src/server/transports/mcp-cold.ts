@@ -54,6 +54,19 @@ const SENTENCES = new Map<string, object>([
   ],
 ])
 
+const jsonSchemaValidator = new AjvJsonSchemaValidator()
+
+const INSTRUCTIONS =
+  'Tributary offers the signals of many signals agents as one feed: each signal once, with every verified way to buy ' +
+  'it. Start with get_adcp_capabilities. Read the feed with get_signals and discovery_mode "wholesale".'
+
+type ToolSchema = { type: 'object'; properties: Record<string, object>; required?: string[] }
+
+type McpColdOptions = {
+  tasks: readonly Task[]
+  version: string
+}
+
 /** `anyOf` constants as one `enum`. */
 function enumOf(branches: unknown): unknown[] | undefined {
   if (!Array.isArray(branches)) return undefined
@@ -104,8 +117,6 @@ function short(schema: unknown): unknown {
   return found
 }
 
-type ToolSchema = { type: 'object'; properties: Record<string, object>; required?: string[] }
-
 /** The schema of a tool's arguments or results. */
 function toolSchema(schema: TSchema): ToolSchema {
   // A TypeBox schema is JSON Schema with symbols beside it, which do not serialise.
@@ -114,17 +125,6 @@ function toolSchema(schema: TSchema): ToolSchema {
     Object.entries(ENVELOPE).filter(([name]) => plain.properties?.[name] !== undefined),
   )
   return { ...plain, properties: { ...plain.properties, ...known } }
-}
-
-const jsonSchemaValidator = new AjvJsonSchemaValidator()
-
-const INSTRUCTIONS =
-  'Tributary offers the signals of many signals agents as one feed: each signal once, with every verified way to buy ' +
-  'it. Start with get_adcp_capabilities. Read the feed with get_signals and discovery_mode "wholesale".'
-
-type McpColdOptions = {
-  tasks: readonly Task[]
-  version: string
 }
 
 function toolsOf({ name, aliases = [], title, description, request, response, ...task }: Task): Tool[] {

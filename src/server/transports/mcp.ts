@@ -15,11 +15,12 @@ import {
   type RpcMessage,
   type RpcRequest,
   rpcError,
+  rpcResponse,
 } from '../answer/json-rpc.js'
 import type { AnswerPayload } from '../answer/payload.js'
-import type { Entered, RateLimiter, TurnedAway } from '../door/admission.js'
+import { type Entered, type RateLimiter, type TurnedAway, turnedAway } from '../door/admission.js'
 import { type Dispatcher, hangUpSignal, type TaskCall } from '../door/dispatcher.js'
-import { type Door, limited, type Overload } from '../door/door.js'
+import { type Door, limited, type Overload, SERVER_ERROR } from '../door/door.js'
 import type { McpCold } from './mcp-cold.js'
 
 const JSON_HEADERS = ['content-type', 'application/json', 'vary', 'Accept-Encoding']
@@ -30,6 +31,9 @@ const REVISIONS = ['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05', '2024
 const UNNAMED_REVISION = '2025-03-26'
 /** From this revision on, a client reads structuredContent, and a batch is no message (docs/protocol.md#mcp). */
 const STRUCTURED_SINCE = '2025-06-18'
+
+/** Between the text of a tool result and its data. */
+const BETWEEN = '}],"structuredContent":'
 
 type McpOptions = {
   lane: FastLane
@@ -59,6 +63,10 @@ function isInitialize(message: RpcMessage): boolean {
   return message.kind === 'request' && message.method === 'initialize'
 }
 
+function isTaskCall(message: RpcMessage): boolean {
+  return message.kind === 'request' && message.method === 'tools/call'
+}
+
 /** What is wrong with the request as HTTP; `initialize` negotiates its revision in the body. */
 function httpFault(
   exchange: Exchange,
@@ -69,11 +77,10 @@ function httpFault(
   const isKnown = revision === undefined || REVISIONS.includes(revision)
   if (!isKnown && !messages.some(isInitialize)) {
     const message = `This MCP-Protocol-Version is not supported; these are: ${REVISIONS.join(', ')}`
-    return { kind: 'turned_away', status: 400, code: -32_000, message }
+    return turnedAway(400, SERVER_ERROR, message)
   }
   if (isBatch && revision !== undefined && revision >= STRUCTURED_SINCE) {
-    const message = `Revision ${STRUCTURED_SINCE} and later have no batches`
-    return { kind: 'turned_away', status: 400, code: INVALID_MESSAGE, message }
+    return turnedAway(400, INVALID_MESSAGE, `Revision ${STRUCTURED_SINCE} and later have no batches`)
   }
   return undefined
 }
@@ -81,8 +88,6 @@ function httpFault(
 /** What stands before the text of a tool result, without the id. */
 const opening = ({ isError }: AnswerPayload) =>
   `,"result":{${isError ? '"isError":true,' : ''}"content":[{"type":"text","text":`
-const BETWEEN = '}],"structuredContent":'
-
 /** What stands behind the id in a tool result; a repeated answer shares it among all requests. */
 const rests = new WeakMap<AnswerPayload, Chunk[]>()
 
@@ -146,8 +151,7 @@ export function addMcp(app: FastifyInstance, options: McpOptions): void {
       return [rpcError(id, INVALID_PARAMS, 'params are not what the method takes')]
     }
     if ('error' in answer) door.refused(exchange, 200, answer.error.code)
-    const { id: _, ...rest } = answer as Record<string, unknown>
-    return [`{"id":${id},${JSON.stringify(rest).slice(1)}`]
+    return [rpcResponse(id, answer)]
   }
 
   /** Undefined for messages without an answer: notifications, and answers to questions that we did not ask. */
@@ -167,10 +171,6 @@ export function addMcp(app: FastifyInstance, options: McpOptions): void {
     const answers = await Promise.all(messages.map((message) => answer(message, session)))
     const given = answers.filter((one) => one !== undefined)
     return given.length > 0 ? joined(given) : undefined
-  }
-
-  function isTaskCall(message: RpcMessage): boolean {
-    return message.kind === 'request' && message.method === 'tools/call'
   }
 
   function send(exchange: Exchange, chunks: Chunk[] | undefined, status = 200): void {
@@ -206,13 +206,9 @@ export function addMcp(app: FastifyInstance, options: McpOptions): void {
 
   function take(exchange: Exchange): void | Promise<void> {
     if (!accepts(exchange.raw.headers.accept)) {
-      const message = 'Accept must allow application/json'
-      return door.turnAway(exchange, { kind: 'turned_away', status: 406, code: -32_000, message })
+      return door.turnAway(exchange, turnedAway(406, SERVER_ERROR, 'Accept must allow application/json'))
     }
-    const enter = (who: Entered | TurnedAway) =>
-      who.kind === 'turned_away' ? door.turnAway(exchange, who) : serve(who, exchange)
-    const who = door.enter(exchange)
-    return who instanceof Promise ? who.then(enter) : enter(who)
+    return door.letIn(exchange, serve)
   }
 
   options.lane.post(app, '/mcp', take)
