@@ -4,10 +4,11 @@
  * is an answer to the caller is a value of type `AdcpError`; a bug is an exception.
  */
 
-/**
- * The errors this agent gives, declared once: code, recovery and the words of the specification ("Errors").
- * An error that is an answer to the caller is a value of type `AdcpError`; a bug is an exception.
- */
+/** How many of what, as it is said: `1 signal`, `0 signals`, `2 entries`. */
+export function howMany(count: number, noun: string): string {
+  return `${count} ${count === 1 ? noun : `${noun.replace(/([^aeiou])y$/, '$1ie')}s`}`
+}
+
 type Recovery = 'correctable' | 'transient' | 'terminal'
 
 /** Every code we emit, with what a caller can do about it (schemas enums/error-code). */
@@ -54,9 +55,6 @@ export type AdcpError = {
   details?: Record<string, unknown>
 }
 
-/** The answer to a request that is refused unchanged: the caller has to send something else. */
-export type Refused = { kind: 'refused'; error: AdcpError }
-
 export type AdcpWarning = {
   code: WarningCode
   message: string
@@ -93,6 +91,14 @@ export function adcpError<C extends ErrorCode>(code: C, message: string, parts: 
   return { code, message, recovery: ERROR_CODES[code], ...parts }
 }
 
+/** The answer to a request that is refused unchanged: the caller has to send something else. */
+export type Refused = { kind: 'refused'; error: AdcpError }
+
+/** The refusal of a request. */
+export function refuse<C extends ErrorCode>(code: C, message: string, parts: ErrorParts<C>): Refused {
+  return { kind: 'refused', error: adcpError(code, message, parts) }
+}
+
 export type AnswerStatus = 'completed' | 'submitted' | 'working' | 'input-required' | 'rejected' | 'canceled'
 
 /** The envelope (status, message, context, context_id, adcp_version, errors) is added around it. */
@@ -118,13 +124,3 @@ export type Answered = {
 export type Failed = { kind: 'failed'; message: string; fields: Readonly<Record<string, unknown>> }
 
 export type Answer = Answered | Refused | Failed
-
-/** How many of what, as it is said: `1 signal`, `0 signals`, `2 entries`. */
-export function howMany(count: number, noun: string): string {
-  return `${count} ${count === 1 ? noun : `${noun.replace(/([^aeiou])y$/, '$1ie')}s`}`
-}
-
-/** The refusal of a request, with an error of the protocol (adcp/answer.ts). */
-export function refuse<C extends ErrorCode>(code: C, message: string, parts: ErrorParts<C>): Refused {
-  return { kind: 'refused', error: adcpError(code, message, parts) }
-}

@@ -1,15 +1,12 @@
 /** Who is asking, once the credentials are checked (docs/decisions.md#callers). Nothing here is a secret. */
-
 import { type Static, Type } from './schema.js'
-import type { Destination } from './signal.js'
+import { type Destination, Domain } from './signal.js'
 
-export const Domain = Type.String({
-  pattern: '^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$',
-  maxLength: 253,
+/** Whose brand, and which of a house's brands is meant (schemas core/brand-ref and core/brand-id). */
+export const Brand = Type.Object({
+  domain: Domain,
+  brand_id: Type.Optional(Type.String({ pattern: '^[a-z0-9_]+$', maxLength: 256 })),
 })
-
-/** Which of a house's brands is meant (schema core/brand-id). */
-export const BrandId = Type.String({ pattern: '^[a-z0-9_]+$', maxLength: 256 })
 
 /** How a request names the account it is about (specification, "account"; schema core/account-ref). */
 export const AccountReference = Type.Union([
@@ -18,14 +15,7 @@ export const AccountReference = Type.Union([
     { additionalProperties: false, description: 'An account by the id this agent gave it.' },
   ),
   Type.Object(
-    {
-      brand: Type.Object({
-        domain: Domain,
-        brand_id: Type.Optional(BrandId),
-      }),
-      operator: Domain,
-      sandbox: Type.Optional(Type.Boolean()),
-    },
+    { brand: Brand, operator: Domain, sandbox: Type.Optional(Type.Boolean()) },
     {
       additionalProperties: false,
       description: 'An account by its natural key: whose brand, operated by whom.',

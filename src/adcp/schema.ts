@@ -4,16 +4,28 @@
  * messages are ours and repeat no value of the request, because an untrusted string is never echoed.
  */
 import { createRequire } from 'node:module'
-import type { Type as Builder, Static, TObject, TProperties, TSchema } from '@sinclair/typebox'
+import type {
+  Type as Builder,
+  SchemaOptions,
+  Static,
+  TLiteral,
+  TObject,
+  TProperties,
+  TSchema,
+  TUnion,
+} from '@sinclair/typebox'
 import type { Ajv, ErrorObject, Options, ValidateFunction } from 'ajv'
 import { type AdcpError, ERROR_CODES, type Issue } from './answer.js'
 import { issueMessage, issueSuggestion, unionWords } from './issue-words.js'
 
-export type { Static, TLiteral, TObject, TProperties, TSchema } from '@sinclair/typebox'
+export type { Static, TObject, TProperties, TSchema } from '@sinclair/typebox'
+
+const require = createRequire(import.meta.url)
+
+const MAX_ISSUES = 16 // enough to correct a request; a hostile one has thousands
+const IS_OPTIONAL = Symbol('optional')
 
 type Plain = Record<string | symbol, unknown>
-
-const IS_OPTIONAL = Symbol('optional')
 
 const make = (kind: Plain, options: Plain = {}): Plain => ({ ...options, ...kind })
 const simple =
@@ -54,7 +66,13 @@ const ofOurs = {
  */
 export const Type = ofOurs as unknown as Pick<typeof Builder, keyof typeof ofOurs>
 
-const require = createRequire(import.meta.url)
+/** One of these words. */
+export function wordOf<const T extends string>(
+  words: readonly T[],
+  options: SchemaOptions = {},
+): TUnion<TLiteral<T>[]> {
+  return Type.Union(words.map((word) => Type.Literal(word)) as TLiteral<T>[], options)
+}
 
 /** Loaded with the first value that is checked: most threads check none at their start. */
 function createAjv(options: Options): Ajv {
@@ -88,8 +106,6 @@ export function createChecks(options: Options = {}) {
     }
   }
 }
-
-const MAX_ISSUES = 16 // enough to correct a request; a hostile one has thousands
 
 const check = createChecks({ allErrors: true, verbose: true })
 

@@ -6,52 +6,19 @@ import { type AdcpError, adcpError } from './answer.js'
 import { AccountReference, type Caller } from './caller.js'
 import { Duration } from './duration.js'
 import { isRecord } from './json.js'
-import { type Static, Type } from './schema.js'
+import { type Static, Type, wordOf } from './schema.js'
 import {
+  Country,
   destinationsOf,
   RequestedDestination,
   refFromLegacy,
-  SIGNAL_TYPES,
   SignalId,
   SignalRef,
+  SignalType,
 } from './signal.js'
 import { IdempotencyKey, requestEnvelope } from './task-schemas.js'
 
 const MAX_DESTINATIONS = 100
-
-export const ActivateSignalRequest = Type.Object({
-  ...requestEnvelope,
-  idempotency_key: IdempotencyKey,
-  action: Type.Optional(
-    Type.Union([Type.Literal('activate'), Type.Literal('deactivate')], {
-      description: 'Default: activate. Deactivate when a campaign ends.',
-    }),
-  ),
-  signal_agent_segment_id: Type.String({
-    minLength: 1,
-    maxLength: 256,
-    description:
-      'The handle of a signal as get_signals gave it, or the handle of one of its offers to choose the upstream.',
-  }),
-  destinations: Type.Array(RequestedDestination, {
-    minItems: 1,
-    maxItems: MAX_DESTINATIONS,
-    description: 'Where the signal should be live, or no longer be.',
-  }),
-  pricing_option_id: Type.Optional(
-    Type.String({
-      minLength: 1,
-      maxLength: 256,
-      description: 'The price you choose, from pricing_options. Required when the signal has prices.',
-    }),
-  ),
-  governance_context: Type.Optional(
-    Type.String({ minLength: 1, maxLength: 4_096, pattern: '^[\\x20-\\x7E]+$' }),
-  ),
-  account: Type.Optional(AccountReference),
-})
-export type ActivateSignalRequest = Static<typeof ActivateSignalRequest>
-
 /** The specification sets no maximum for arrays; a request that exceeds ours is not a discovery request. */
 const MAX_REFS = 500
 /** Signals on a page (specification, "Limits"). */
@@ -98,9 +65,7 @@ export const PROJECTABLE = [
 
 const Filters = Type.Object(
   {
-    catalog_types: Type.Optional(
-      Type.Array(Type.Union(SIGNAL_TYPES.map((value) => Type.Literal(value))), several),
-    ),
+    catalog_types: Type.Optional(Type.Array(SignalType, several)),
     data_providers: Type.Optional(
       Type.Array(
         Type.String({ pattern: '\\S', maxLength: 512, description: 'a provider: its domain or name' }),
@@ -118,7 +83,7 @@ const Filters = Type.Object(
 export const GetSignalsRequest = Type.Object({
   ...requestEnvelope,
   discovery_mode: Type.Optional(
-    Type.Union([Type.Literal('brief'), Type.Literal('wholesale')], {
+    wordOf(['brief', 'wholesale'], {
       description: 'wholesale: walk the whole priced feed page by page. brief (default): look signals up.',
     }),
   ),
@@ -142,10 +107,10 @@ export const GetSignalsRequest = Type.Object({
       description: 'Only signals that can be activated on at least one of these.',
     }),
   ),
-  countries: Type.Optional(Type.Array(Type.String({ pattern: '^[A-Z]{2}$' }), several)),
+  countries: Type.Optional(Type.Array(Country, several)),
   filters: Type.Optional(Filters),
   fields: Type.Optional(
-    Type.Array(Type.Union(PROJECTABLE.map((value) => Type.Literal(value))), {
+    Type.Array(wordOf(PROJECTABLE), {
       minItems: 1,
       uniqueItems: true,
       description: 'Optional and definition fields to include; identity and deployments always are.',
@@ -182,6 +147,39 @@ export const GetSignalsRequest = Type.Object({
   push_notification_config: Type.Optional(Type.Object({ url: Type.String({ maxLength: 2_048 }) })),
 })
 export type GetSignalsRequest = Static<typeof GetSignalsRequest>
+
+export const ActivateSignalRequest = Type.Object({
+  ...requestEnvelope,
+  idempotency_key: IdempotencyKey,
+  action: Type.Optional(
+    wordOf(['activate', 'deactivate'], {
+      description: 'Default: activate. Deactivate when a campaign ends.',
+    }),
+  ),
+  signal_agent_segment_id: Type.String({
+    minLength: 1,
+    maxLength: 256,
+    description:
+      'The handle of a signal as get_signals gave it, or the handle of one of its offers to choose the upstream.',
+  }),
+  destinations: Type.Array(RequestedDestination, {
+    minItems: 1,
+    maxItems: MAX_DESTINATIONS,
+    description: 'Where the signal should be live, or no longer be.',
+  }),
+  pricing_option_id: Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: 256,
+      description: 'The price you choose, from pricing_options. Required when the signal has prices.',
+    }),
+  ),
+  governance_context: Type.Optional(
+    Type.String({ minLength: 1, maxLength: 4_096, pattern: '^[\\x20-\\x7E]+$' }),
+  ),
+  account: Type.Optional(AccountReference),
+})
+export type ActivateSignalRequest = Static<typeof ActivateSignalRequest>
 
 type Selecting = Pick<GetSignalsRequest, 'filters' | 'destinations' | 'countries' | 'fields'>
 
@@ -232,8 +230,8 @@ export function discoveryMode(input: unknown): 'wholesale' | 'lookup' | 'brief' 
 }
 
 /**
- * Whether rows of the feed are all that the answer needs: activation keys, and what is merged again for countries, come from listings; what an account gets is
- * its own.
+ * Whether rows of the feed are all that the answer needs: activation keys, and what is merged again for countries, come
+ * from listings; what an account gets is its own.
  */
 export function isPlainPage(input: GetSignalsRequest, { destinations: keys }: Caller): boolean {
   const { discovery_mode: mode, account, countries, destinations } = input

@@ -3,29 +3,36 @@
  * "Signal", "Deployment", "PricingOption", "CoverageForecast"). Lengths and counts are ours: the specification sets none, and a
  * row that exceeds them is not a signal.
  */
-import { type Static, Type } from './schema.js'
+import { type Static, Type, wordOf } from './schema.js'
 
 const LocalId = Type.String({ pattern: '^[a-zA-Z0-9_-]+$', maxLength: 256 })
-const ProviderDomain = Type.String({
+export const Domain = Type.String({
   pattern: '^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$',
   maxLength: 253,
 })
-const AgentUrl = Type.String({ minLength: 1, maxLength: 2048 })
+const Text = Type.String({ maxLength: 8_192 })
+const Short = Type.String({ minLength: 1, maxLength: 512 })
+const Url = Type.String({ minLength: 1, maxLength: 2_048 })
+export const Currency = Type.String({ pattern: '^[A-Z]{3}$' })
+const Amount = Type.Number({ minimum: 0 })
+export const Country = Type.String({ pattern: '^[A-Z]{2}$' })
 
+/** The canonical name of a signal (schema core/signal-ref). */
 export const SignalRef = Type.Union([
   Type.Object({
     scope: Type.Literal('data_provider'),
-    data_provider_domain: ProviderDomain,
+    data_provider_domain: Domain,
     signal_id: LocalId,
   }),
-  Type.Object({ scope: Type.Literal('signal_source'), signal_source_url: AgentUrl, signal_id: LocalId }),
+  Type.Object({ scope: Type.Literal('signal_source'), signal_source_url: Url, signal_id: LocalId }),
   Type.Object({ scope: Type.Literal('product'), signal_id: LocalId }),
 ])
 export type SignalRef = Static<typeof SignalRef>
 
+/** The legacy `signal_id` (schema core/signal-id). */
 export const SignalId = Type.Union([
-  Type.Object({ source: Type.Literal('catalog'), data_provider_domain: ProviderDomain, id: LocalId }),
-  Type.Object({ source: Type.Literal('agent'), agent_url: AgentUrl, id: LocalId }),
+  Type.Object({ source: Type.Literal('catalog'), data_provider_domain: Domain, id: LocalId }),
+  Type.Object({ source: Type.Literal('agent'), agent_url: Url, id: LocalId }),
 ])
 export type SignalId = Static<typeof SignalId>
 
@@ -47,15 +54,8 @@ export function legacyFromRef(ref: SignalRef): SignalId | undefined {
   return undefined
 }
 
-const Text = Type.String({ maxLength: 8_192 })
-const Short = Type.String({ minLength: 1, maxLength: 512 })
-const Url = Type.String({ minLength: 1, maxLength: 2_048 })
-const Currency = Type.String({ pattern: '^[A-Z]{3}$' })
-const Amount = Type.Number({ minimum: 0 })
-const Country = Type.String({ pattern: '^[A-Z]{2}$' })
-
 export const SIGNAL_TYPES = ['marketplace', 'owned', 'custom'] as const
-export const SignalType = Type.Union(SIGNAL_TYPES.map((value) => Type.Literal(value)))
+export const SignalType = wordOf(SIGNAL_TYPES)
 export type SignalType = (typeof SIGNAL_TYPES)[number]
 
 export const VALUE_TYPES = ['binary', 'categorical', 'numeric'] as const
@@ -116,12 +116,7 @@ export const PricingOption = Type.Union([
     ...option,
     model: Type.Literal('flat_fee'),
     amount: Amount,
-    period: Type.Union([
-      Type.Literal('monthly'),
-      Type.Literal('quarterly'),
-      Type.Literal('annual'),
-      Type.Literal('campaign'),
-    ]),
+    period: wordOf(['monthly', 'quarterly', 'annual', 'campaign']),
     currency: Currency,
   }),
   Type.Object({
@@ -153,7 +148,7 @@ const CoveragePoint = Type.Object({
       kind: Type.String(),
       signal_ref: Type.Optional(SignalRef),
       signal_value: Type.Optional(Type.Union([Type.String(), Type.Null()])),
-      presence: Type.Optional(Type.Union([Type.Literal('present'), Type.Literal('absent')])),
+      presence: Type.Optional(wordOf(['present', 'absent'])),
     }),
     { minItems: 1, maxItems: 16 },
   ),
@@ -163,8 +158,8 @@ export const CoverageForecast = Type.Object({
   method: Type.String({ maxLength: 64 }),
   forecast_range_unit: Type.Literal('availability'),
   scope: Type.Object({ kind: Short, label: Short }),
-  bucket_semantics: Type.Union([Type.Literal('exclusive'), Type.Literal('overlapping')]),
-  bucket_completeness: Type.Union([Type.Literal('complete'), Type.Literal('partial')]),
+  bucket_semantics: wordOf(['exclusive', 'overlapping']),
+  bucket_completeness: wordOf(['complete', 'partial']),
   points: Type.Array(CoveragePoint, { minItems: 1, maxItems: 1_000 }),
 })
 export type CoverageForecast = Static<typeof CoverageForecast>
@@ -203,7 +198,7 @@ export const SignalRow = Type.Object({
   signal_agent_segment_id: Short,
   name: Short,
   description: Text,
-  value_type: Type.Optional(Type.Union(VALUE_TYPES.map((value) => Type.Literal(value)))),
+  value_type: Type.Optional(wordOf(VALUE_TYPES)),
   categories: Type.Optional(Type.Array(Short, nonEmpty)),
   range: Type.Optional(Type.Object({ min: Type.Number(), max: Type.Number() })),
   signal_type: SignalType,

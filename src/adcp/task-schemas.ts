@@ -5,8 +5,12 @@
  * schema see the whole request: some clients drop arguments that a tool does not list. An answer's schema names the members that
  * a model or a program relies on; one schema covers answers and refusals.
  */
-import { AccountReference, BrandId, Domain } from './caller.js'
-import { type Static, type TLiteral, type TProperties, Type } from './schema.js'
+import { AccountReference, Brand } from './caller.js'
+import { type Static, type TProperties, Type, wordOf } from './schema.js'
+import { Country, Currency, Domain } from './signal.js'
+
+const MAX_ROWS = 1_000 // of one report_usage request
+export const PAYMENT_TERMS = ['net_15', 'net_30', 'net_45', 'net_60', 'net_90', 'prepay'] as const
 
 /** The form of an idempotency key, for every task that requires one (docs/protocol.md#requests). */
 export const IdempotencyKey = Type.String({
@@ -33,57 +37,80 @@ export const requestEnvelope = {
   ext: Type.Optional(Type.Object({})),
 }
 
-const TaskWord = Type.String({ minLength: 1, maxLength: 64 })
-const Words = Type.Array(TaskWord, { minItems: 1, maxItems: 32 })
+const Word = Type.String({ minLength: 1, maxLength: 64 })
+const Words = Type.Array(Word, { minItems: 1, maxItems: 32 })
 const Instant = Type.String({ format: 'date-time' })
 const IncludeHistory = Type.Optional(
   Type.Boolean({ description: 'Send what was asked and answered so far too.' }),
 )
-const TaskId = Type.String({ minLength: 1, maxLength: 256 })
+const Id = Type.String({ minLength: 1, maxLength: 256 })
 
-function oneOf<const T extends string>(...values: readonly T[]) {
-  return Type.Union(values.map((value) => Type.Literal(value)) as TLiteral<T>[])
+const upTo = (maxLength: number) => Type.Optional(Type.String({ maxLength }))
+
+const text = (description?: string) => Type.String(description === undefined ? {} : { description })
+const objects = (description?: string) =>
+  Type.Array(Type.Object({}), description === undefined ? {} : { description })
+
+/** Its members are optional, because a refusal has none of them; others are allowed, because the protocol may add some. */
+function response(members: TProperties) {
+  const optional = Object.fromEntries(
+    Object.entries(members).map(([name, schema]) => [name, Type.Optional(schema)]),
+  )
+  return Type.Object({
+    status: text(),
+    message: text(),
+    ...optional,
+    adcp_error: Type.Optional(Type.Object({})),
+  })
 }
 
-/** enums/task-status */
-const Status = oneOf(
-  ...['submitted', 'working', 'input-required', 'completed', 'canceled', 'failed', 'rejected'],
-  ...['auth-required', 'unknown'],
-)
+const Pagination = Type.Object({
+  has_more: Type.Boolean(),
+  cursor: Type.Optional(text('Of the next page.')),
+  total_count: Type.Optional(Type.Integer()),
+})
+
+const taskId = text('Not done yet: poll get_task_status with it.')
 
 export const GetTaskStatusRequest = Type.Object({
   ...requestEnvelope,
-  task_id: TaskId,
+  task_id: Id,
   account: Type.Optional(AccountReference),
   include_history: IncludeHistory,
   include_result: Type.Optional(Type.Boolean({ description: 'Send the result too, once there is one.' })),
 })
 export type GetTaskStatusRequest = Static<typeof GetTaskStatusRequest>
 
+/** Schema enums/task-status. */
+const Status = wordOf([
+  ...['submitted', 'working', 'input-required', 'completed', 'canceled', 'failed', 'rejected'],
+  ...['auth-required', 'unknown'],
+])
+
 export const ListTasksRequest = Type.Object({
   ...requestEnvelope,
   account: Type.Optional(AccountReference),
   filters: Type.Optional(
     Type.Object({
-      protocol: Type.Optional(TaskWord),
+      protocol: Type.Optional(Word),
       protocols: Type.Optional(Words),
       status: Type.Optional(Status),
       statuses: Type.Optional(Type.Array(Status, { minItems: 1, maxItems: 32 })),
-      task_type: Type.Optional(TaskWord),
+      task_type: Type.Optional(Word),
       task_types: Type.Optional(Words),
       created_after: Type.Optional(Instant),
       created_before: Type.Optional(Instant),
       updated_after: Type.Optional(Instant),
       updated_before: Type.Optional(Instant),
-      task_ids: Type.Optional(Type.Array(TaskId, { minItems: 1, maxItems: 100 })),
+      task_ids: Type.Optional(Type.Array(Id, { minItems: 1, maxItems: 100 })),
       context_contains: Type.Optional(Type.String({ maxLength: 256 })),
       has_webhook: Type.Optional(Type.Boolean()),
     }),
   ),
   sort: Type.Optional(
     Type.Object({
-      field: Type.Optional(oneOf('created_at', 'updated_at', 'status', 'task_type', 'protocol')),
-      direction: Type.Optional(oneOf('asc', 'desc')),
+      field: Type.Optional(wordOf(['created_at', 'updated_at', 'status', 'task_type', 'protocol'])),
+      direction: Type.Optional(wordOf(['asc', 'desc'])),
     }),
   ),
   pagination: Type.Optional(
@@ -96,38 +123,23 @@ export const ListTasksRequest = Type.Object({
 })
 export type ListTasksRequest = Static<typeof ListTasksRequest>
 
-/** The request of get_adcp_capabilities (schema protocol/get-adcp-capabilities-request). */
 export const CapabilitiesRequest = Type.Object({
   ...requestEnvelope,
   protocols: Type.Optional(
-    Type.Array(
-      Type.Union([
-        Type.Literal('media_buy'),
-        Type.Literal('signals'),
-        Type.Literal('governance'),
-        Type.Literal('sponsored_intelligence'),
-        Type.Literal('creative'),
-      ]),
-      { minItems: 1, maxItems: 16, description: 'Only these protocols; this agent speaks signals.' },
-    ),
+    Type.Array(wordOf(['media_buy', 'signals', 'governance', 'sponsored_intelligence', 'creative']), {
+      minItems: 1,
+      maxItems: 16,
+      description: 'Only these protocols; this agent speaks signals.',
+    }),
   ),
 })
 export type CapabilitiesRequest = Static<typeof CapabilitiesRequest>
-
-const Word = Type.String({ minLength: 1, maxLength: 64 })
 
 export const ListAccountsRequest = Type.Object({
   ...requestEnvelope,
   account: Type.Optional(AccountReference),
   status: Type.Optional(
-    Type.Union([
-      Type.Literal('active'),
-      Type.Literal('pending_approval'),
-      Type.Literal('rejected'),
-      Type.Literal('payment_required'),
-      Type.Literal('suspended'),
-      Type.Literal('closed'),
-    ]),
+    wordOf(['active', 'pending_approval', 'rejected', 'payment_required', 'suspended', 'closed']),
   ),
   sandbox: Type.Optional(Type.Boolean()),
   pagination: Type.Optional(
@@ -138,9 +150,6 @@ export const ListAccountsRequest = Type.Object({
   ),
 })
 export type ListAccountsRequest = Static<typeof ListAccountsRequest>
-
-export const PAYMENT_TERMS = ['net_15', 'net_30', 'net_45', 'net_60', 'net_90', 'prepay'] as const
-const upTo = (maxLength: number) => Type.Optional(Type.String({ maxLength }))
 
 /** Who pays (schema core/business-entity). It is echoed, so it has to be what that schema says; bank details are not. */
 export const BusinessEntity = Type.Object(
@@ -154,7 +163,7 @@ export const BusinessEntity = Type.Object(
         {
           ...{ street: Type.String({ maxLength: 200 }), city: Type.String({ maxLength: 100 }) },
           ...{ postal_code: Type.String({ maxLength: 20 }), region: upTo(100) },
-          country: Type.String({ pattern: '^[A-Z]{2}$' }),
+          country: Country,
         },
         { additionalProperties: false },
       ),
@@ -163,9 +172,7 @@ export const BusinessEntity = Type.Object(
       Type.Array(
         Type.Object(
           {
-            role: Type.Union(
-              (['billing', 'legal', 'creative', 'general'] as const).map((role) => Type.Literal(role)),
-            ),
+            role: wordOf(['billing', 'legal', 'creative', 'general']),
             ...{ name: upTo(200), phone: upTo(30) },
             email: Type.Optional(Type.String({ format: 'email', maxLength: 254 })),
           },
@@ -186,16 +193,11 @@ export const SyncAccountsRequest = Type.Object({
   accounts: Type.Array(
     Type.Object({
       account: Type.Optional(AccountReference),
-      brand: Type.Optional(
-        Type.Object({
-          domain: Domain,
-          brand_id: Type.Optional(BrandId),
-        }),
-      ),
+      brand: Type.Optional(Brand),
       operator: Type.Optional(Domain),
       billing: Type.Optional(Word),
       billing_entity: Type.Optional(BusinessEntity),
-      payment_terms: Type.Optional(Type.Union(PAYMENT_TERMS.map((terms) => Type.Literal(terms)))),
+      payment_terms: Type.Optional(wordOf(PAYMENT_TERMS)),
       sandbox: Type.Optional(Type.Boolean()),
       // Only the array is checked here: a wrong subscription fails its own account, not the whole request.
       notification_configs: Type.Optional(Type.Array(Type.Object({}), { maxItems: 16 })),
@@ -208,11 +210,7 @@ export const SyncAccountsRequest = Type.Object({
 })
 export type SyncAccountsRequest = Static<typeof SyncAccountsRequest>
 
-/** What report_usage takes (schema account/report-usage-request). Unlisted members of a row are passed on. */
-const MAX_ROWS = 1_000
-
-const Id = Type.String({ minLength: 1, maxLength: 256 })
-
+/** Unlisted members of a row are passed on. */
 const UsageRow = Type.Object({
   account: AccountReference,
   signal_agent_segment_id: Type.Optional(Id),
@@ -221,19 +219,16 @@ const UsageRow = Type.Object({
   impressions: Type.Optional(Type.Integer({ minimum: 0 })),
   media_spend: Type.Optional(Type.Number({ minimum: 0 })),
   vendor_cost: Type.Number({ minimum: 0, description: 'What is owed for this row, in currency.' }),
-  currency: Type.String({ pattern: '^[A-Z]{3}$' }),
+  currency: Currency,
   final: Type.Optional(Type.Boolean()),
-  finalized_at: Type.Optional(Type.String({ format: 'date-time' })),
+  finalized_at: Type.Optional(Instant),
   measurement_window: Type.Optional(Type.String({ maxLength: 50 })),
 })
 
 export const ReportUsageRequest = Type.Object({
   ...requestEnvelope,
   idempotency_key: IdempotencyKey,
-  reporting_period: Type.Object({
-    start: Type.String({ format: 'date-time' }),
-    end: Type.String({ format: 'date-time' }),
-  }),
+  reporting_period: Type.Object({ start: Instant, end: Instant }),
   usage: Type.Array(UsageRow, {
     minItems: 1,
     maxItems: MAX_ROWS,
@@ -241,30 +236,6 @@ export const ReportUsageRequest = Type.Object({
   }),
 })
 export type ReportUsageRequest = Static<typeof ReportUsageRequest>
-
-const text = (description?: string) => Type.String(description === undefined ? {} : { description })
-const objects = (description?: string) =>
-  Type.Array(Type.Object({}), description === undefined ? {} : { description })
-
-function response(members: TProperties) {
-  const optional = Object.fromEntries(
-    Object.entries(members).map(([name, schema]) => [name, Type.Optional(schema)]),
-  )
-  return Type.Object({
-    status: text(),
-    message: text(),
-    ...optional,
-    adcp_error: Type.Optional(Type.Object({})),
-  })
-}
-
-const Pagination = Type.Object({
-  has_more: Type.Boolean(),
-  cursor: Type.Optional(text('Of the next page.')),
-  total_count: Type.Optional(Type.Integer()),
-})
-
-const taskId = text('Not done yet: poll get_task_status with it.')
 
 export const CapabilitiesResponse = response({
   adcp: Type.Object({}),
