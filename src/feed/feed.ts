@@ -26,7 +26,7 @@ import {
   type SnapshotRetention,
   versions,
 } from './layers.js'
-import { createKeptAnswers, createKeptPages, createPages, isSmallPage } from './page.js'
+import { createKeptAnswers, createKeptPages, createPages, isSmallPage, type PageUse } from './page.js'
 import {
   type CacheScope,
   type Criteria,
@@ -174,25 +174,25 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
     return createPages(snapshot, { criteria, seesPrices, grants, ...(fields && { fields }) })
   }
 
-  /** Entries as the body of a page, with its warnings. */
+  /** Entries as the body of a page, with its warnings; `sequence`: what a page of entries that follow each other is for. */
   function body(
     { shown: tuple }: Answering,
     entries: Uint32Array,
     query: Selection,
     criteria: Criteria,
     reader: Reader,
-    isSequence: boolean,
+    sequence?: PageUse,
   ) {
     const { snapshot, grants } = tuple
     const { fields } = query
-    const make = () => {
+    const make = (take?: (bytes: number) => Buffer) => {
       const pages = pagesFor(tuple, query, criteria, reader)
-      return { rows: pages.rows(entries), warnings: pages.partialCoverage(entries) }
+      return { rows: pages.rows(entries, take), warnings: pages.partialCoverage(entries) }
     }
     // Consecutive entries of one view: the first, the last and the view identify them all.
     const place = [snapshot.id, entries.length, entries[0], entries.at(-1)]
     const shown = [reader.visibility, reader.wholeOnly, criteria.tuple, grants.name, fields]
-    const made = isSequence ? pageBodies.page(JSON.stringify([...place, ...shown]), make) : make()
+    const made = sequence ? pageBodies.page(JSON.stringify([...place, ...shown]), sequence, make) : make()
     return {
       kind: 'page' as const,
       rows: made.rows,
@@ -214,12 +214,13 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
     return cursor
   }
 
-  /** Lists the feed. `now` in ms. */
+  /** Lists the feed. `now` in ms. `use`: a page that is sent is in lent memory (process/lent.ts) if nobody asked for it before. */
   function wholesale(
     query: WholesaleQuery,
     reader: Reader,
     now: number,
     at = layers.moment(reader),
+    use: PageUse = 'given',
   ): WholesaleAnswer {
     const criteria = criteriaOf(query, rates())
     if (!at) return NOT_READY
@@ -251,7 +252,7 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
       total: view.entries.length,
       ...(more && { cursor: cursorAfter(snapshot, last, bindingOf(criteria, reader, from.scope)) }),
       ...(kept ? versions('wholesale', from, criteria, reader) : latestVersions),
-      ...body(from, entries, query, criteria, reader, true),
+      ...body(from, entries, query, criteria, reader, use),
     }
   }
 
@@ -269,7 +270,7 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
 
   /** The same for repeated requests: the same objects get the same answer, as long as it is valid. */
   function wholesaleAgain(query: WholesaleQuery, reader: Reader, now: number, at?: Moment): WholesaleAnswer {
-    const answer = wholesale(query, reader, now, at)
+    const answer = wholesale(query, reader, now, at, 'kept')
     const isPast = at && at.open !== layers.current()
     if (answer.kind !== 'refused' && !isPast) answers.keep(query, reader, answer, holding(query, reader, now))
     return answer
@@ -287,7 +288,7 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
     const named = new Set(query.refs.map((ref) => entryOfRef(snapshot, ref)))
     const entries = Uint32Array.from([...named].filter((entry) => entry >= 0 && stands(view.entries, entry)))
     return {
-      ...body(from, entries, query, criteria, reader, false),
+      ...body(from, entries, query, criteria, reader),
       ...versions('lookup', from, criteria, reader),
       total: entries.length,
     }

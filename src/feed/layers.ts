@@ -9,7 +9,6 @@ import { digestText } from '../snapshot/keys.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import { slabBuffers } from '../upstreams/rows/slab.js'
 import { createGrants, type Grants, grantsName } from './grants.js'
-import { createViewCache, type ViewCache } from './page.js'
 import {
   type CacheScope,
   type Criteria,
@@ -18,7 +17,7 @@ import {
   type Reader,
   type Versions,
 } from './query.js'
-import { type View, viewOf } from './view.js'
+import { createViewCache, type View, type ViewCache, viewOf } from './view.js'
 
 /**
  * How long replaced snapshots are kept for the page walks in them. A walk should finish on the snapshot on which it

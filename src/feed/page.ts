@@ -2,46 +2,23 @@
  * A page made of bytes. A row that is shown unchanged is not even looked at, and consecutive rows are sent as one piece. Rows
  * are written anew, into one piece, only where this reader's answer differs from the shared bytes: destinations left out,
  * fields not asked for, offers that cannot serve the countries, keys that the reader may see, prices that it may not.
- * Pages and answers that are asked for again are kept until another snapshot is published.
+ * Pages and answers that are asked for again are kept until another snapshot is published; others leave nothing behind.
  */
 import { LRUCache } from 'lru-cache'
 import { type AdcpWarning, howMany } from '../adcp/answer.js'
 import { destinationMatcher } from '../merge/deployments.js'
 import { placesIn, type Row } from '../merge/row.js'
 import { createRowWriter, type RowBytes, type RowWriter, unasked } from '../merge/row-writer.js'
+import { isLent, lend } from '../process/lent.js'
 import { handleAt, rowMembers, type Snapshot } from '../snapshot/snapshot.js'
 import type { Grants } from './grants.js'
 import { createNarrowing } from './narrowing.js'
 import type { Criteria, Reader, WholesaleAnswer, WholesaleQuery } from './query.js'
-import { destinationTest, type View } from './view.js'
-
-/**
- * The views that were made of a layer's snapshots. They share one budget: a view of a large feed takes megabytes,
- * callers can invent any number of filters, and the total must not grow with the number of retained snapshots.
- */
-const VIEW_BYTES = 256 * 1024 * 1024 // 300 filtered walks through 200,000 signals, or 64 through a million
-const SMALLEST = 1_024 // the size of a view without its entries
-
-export type ViewCache = {
-  get(snapshot: string, key: string): View | undefined
-  set(snapshot: string, key: string, view: View): void
-}
-
-/** Bounded in bytes; the view that was used longest ago goes first. */
-export function createViewCache(): ViewCache {
-  const views = new LRUCache<string, View>({
-    maxSize: VIEW_BYTES,
-    sizeCalculation: ({ entries }) => SMALLEST + entries.byteLength,
-  })
-  const nameOf = (snapshot: string, key: string) => `${snapshot} ${key}`
-  return {
-    get: (snapshot, key) => views.get(nameOf(snapshot, key)),
-    set: (snapshot, key, view) => void views.set(nameOf(snapshot, key), view),
-  }
-}
+import { destinationTest } from './view.js'
 
 const ANSWER_BYTES = 64 * 1024 * 1024
 const KEPT_PAGE_BYTES = 64 * 1024 * 1024
+const SEEN_BYTES = 4 * 1024 * 1024
 const OWN_BYTES = 8_192 // the size of an answer without rows of its own, with its texts
 
 type Given = Exclude<WholesaleAnswer, { kind: 'refused' }>
@@ -93,46 +70,69 @@ export function createKeptAnswers() {
 }
 
 const MOST_PIECES = 4 // a page of at most this many pieces is sent from where its rows are
+const FULL = 0.75 // memory of which this part is used is kept as it is
+
+/**
+ * What happens to a page: whoever asked keeps it for those who ask again; it is sent, its memory given back, and forgotten;
+ * or its reader has it for as long as it likes.
+ */
+export type PageUse = 'kept' | 'sent' | 'given'
+
+/** Gives memory of at least so many bytes. */
+type Take = (bytes: number) => Buffer
+const takeNew: Take = Buffer.allocUnsafeSlow
 
 /** The shown part of a page: its rows, as pieces to be written in order, and its warnings. */
 type PageBody = { rows: readonly Uint8Array[]; warnings: readonly AdcpWarning[] }
 
 /** One piece. Rows that were put together for this page and are one piece already are it. */
-function joined(pieces: readonly Uint8Array[]): Uint8Array {
+function joined(pieces: readonly Uint8Array[], take: Take): Uint8Array {
   const [only] = pieces
   if (only && pieces.length === 1 && !isShared(only)) return only
-  const whole = Buffer.allocUnsafeSlow(pieces.reduce((sum, { byteLength }) => sum + byteLength, 0))
+  const length = pieces.reduce((sum, { byteLength }) => sum + byteLength, 0)
+  const whole = take(length)
   let at = 0
   for (const piece of pieces) {
     whole.set(piece, at)
     at += piece.byteLength
   }
-  return whole
+  return whole.subarray(0, length)
 }
 
 /**
  * Pages whose rows had to be collected from many places or rewritten, shared by all readers who see the same. Each is
- * one piece, because a socket writes one large piece faster than a hundred small ones.
+ * one piece, because a socket writes one large piece faster than a hundred small ones. A page is kept from its second time
+ * on, because who walks the feed asks for each once; what is sent the first time is in memory that the next one is written into.
  */
 export function createKeptPages() {
   const kept = new LRUCache<string, PageBody & { rows: readonly [Uint8Array] }>({
     maxSize: KEPT_PAGE_BYTES,
     sizeCalculation: ({ rows: [whole] }, name) => whole.buffer.byteLength + name.length + 512,
   })
+  const seen = new LRUCache<string, true>({ maxSize: SEEN_BYTES, sizeCalculation: (_, name) => name.length })
 
   /** The page with this name. The name must hold everything that decides what is shown. */
-  function page(name: string, make: () => PageBody): PageBody {
+  function page(name: string, use: PageUse, make: (take: Take) => PageBody): PageBody {
     const found = kept.get(name)
     if (found) return found
-    const made = make()
+    const isKept = use === 'kept' || seen.has(name)
+    const take = use === 'sent' && !isKept ? lend : takeNew
+    const made = make(take)
     if (made.rows.length <= MOST_PIECES && made.rows.every(isShared)) return made
     const { warnings } = made
-    const rows = [joined(made.rows)] as const
-    kept.set(name, { rows, warnings })
+    const rows = [joined(made.rows, take)] as const
+    if (isKept) kept.set(name, { rows, warnings })
+    else seen.set(name, true)
     return { rows, warnings }
   }
 
-  return { page, clear: () => kept.clear() }
+  return {
+    page,
+    clear(): void {
+      kept.clear()
+      seen.clear()
+    },
+  }
 }
 
 type Shape = {
@@ -213,10 +213,10 @@ export function createPages(snapshot: Snapshot, shape: Shape) {
     (start[entry] as number) + (length[entry] as number) + 1 === start[next]
 
   /** The rows in one piece. */
-  function together(entries: Uint32Array): Uint8Array {
+  function together(entries: Uint32Array, take: Take): Uint8Array {
     let bytes = grants.name === '' ? 0 : KEY_BYTES * entries.length
     for (const entry of entries) bytes += (length[entry] as number) + 1
-    const writer = createRowWriter(bytes)
+    const writer = createRowWriter(take(bytes))
     for (let order = 0; order < entries.length; order += 1) {
       const entry = entries[order] as number
       if (order > 0) writer.comma()
@@ -226,12 +226,14 @@ export function createPages(snapshot: Snapshot, shape: Shape) {
         writer.copy(chunk, from, from + (length[entry] as number))
       } else put(writer, entry)
     }
-    return writer.written()
+    const rows = writer.written()
+    return isLent(rows) || rows.byteLength > rows.buffer.byteLength * FULL ? rows : Buffer.from(rows)
   }
 
-  function rows(entries: Uint32Array): Uint8Array[] {
+  /** `take`: where rows are put together. */
+  function rows(entries: Uint32Array, take: Take = takeNew): Uint8Array[] {
     if (entries.length === 0) return []
-    if (!seesPrices || !entries.every(isAsItStands)) return [together(entries)]
+    if (!seesPrices || !entries.every(isAsItStands)) return [together(entries, take)]
     const pieces: Uint8Array[] = []
     for (let order = 0; order < entries.length; order += 1) {
       const entry = entries[order] as number

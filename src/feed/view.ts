@@ -3,6 +3,7 @@
  * for signals whose offers differ in their countries, and only when the request names countries (feed/narrowing.ts).
  * Prices that a reader may not see never decide which signals it gets, because the selection would reveal them.
  */
+import { LRUCache } from 'lru-cache'
 import { SIGNAL_TYPES } from '../adcp/signal.js'
 import { destinationMatcher } from '../merge/deployments.js'
 import { createMeter, type InPortions, type Meter, PORTION } from '../process/portions.js'
@@ -314,4 +315,29 @@ export function firstBeyond({ keys, count }: Snapshot, entries: Uint32Array, key
   const below = countBelow(keys, count, key)
   const isThere = below < count && compareKeys(keys, below, key, 0) === 0
   return lowerBound(entries, isThere ? below + 1 : below)
+}
+
+/**
+ * The views that were made of a layer's snapshots. They share one budget: a view of a large feed takes megabytes,
+ * callers can invent any number of filters, and the total must not grow with the number of retained snapshots.
+ */
+const VIEW_BYTES = 256 * 1024 * 1024 // 300 filtered walks through 200,000 signals, or 64 through a million
+const SMALLEST = 1_024 // the size of a view without its entries
+
+export type ViewCache = {
+  get(snapshot: string, key: string): View | undefined
+  set(snapshot: string, key: string, view: View): void
+}
+
+/** Bounded in bytes; the view that was used longest ago goes first. */
+export function createViewCache(): ViewCache {
+  const views = new LRUCache<string, View>({
+    maxSize: VIEW_BYTES,
+    sizeCalculation: ({ entries }) => SMALLEST + entries.byteLength,
+  })
+  const nameOf = (snapshot: string, key: string) => `${snapshot} ${key}`
+  return {
+    get: (snapshot, key) => views.get(nameOf(snapshot, key)),
+    set: (snapshot, key, view) => void views.set(nameOf(snapshot, key), view),
+  }
 }

@@ -4,6 +4,7 @@
  * the rest is copied. Parsing a row and writing it again would cost ten times as much (docs/performance.md).
  */
 import { bufferOf, endOfString, endOfValue } from '../adcp/json.js'
+import { createRecent } from '../process/memory.js'
 import { nameHash, step } from '../upstreams/rows/written.js'
 import { published } from './definition.js'
 import type { RowPlaces } from './row.js'
@@ -32,17 +33,23 @@ const KEY = Buffer.from(',"activation_key":')
 const BEFORE_DEPLOYMENTS = ',"deployments":'.length
 const BEFORE_OFFERS = ',"ext":{"tributary":{"offers":['.length
 const SHORT = 16 // up to this many bytes, a loop is as fast as a copy through a view, which leaves garbage
-const FULL = 0.75 // a buffer of which this part is used is kept as it is
 
 const PROJECTED = Object.keys(published).map((name) => [name, nameHash(name)] as const)
 const DEPLOYMENTS = nameHash('deployments')
 
 const NOTHING: ReadonlySet<number> = new Set()
 
-/** What is left out where only these optional fields are asked for; undefined: everything is. */
+const unaskedBy = createRecent<ReadonlySet<number>>(1_000)
+
+/** What is left out where only these optional fields are asked for; undefined: nothing is. */
 export function unasked(fields: readonly string[] | undefined): ReadonlySet<number> {
   if (!fields) return NOTHING
-  return new Set(PROJECTED.flatMap(([name, hash]) => (fields.includes(name) ? [] : [hash])))
+  const name = fields.join()
+  const known = unaskedBy.get(name)
+  if (known) return known
+  const made = new Set(PROJECTED.flatMap(([field, hash]) => (fields.includes(field) ? [] : [hash])))
+  unaskedBy.set(name, made)
+  return made
 }
 
 type Chosen = NonNullable<RowChoice['destinations']>
@@ -53,9 +60,9 @@ function stringIn(from: Uint8Array, start: number, end: number): string {
   return json.includes('\\') ? (JSON.parse(json) as string) : json.slice(1, -1)
 }
 
-/** `bytes`: a guess of the size of all rows. */
-export function createRowWriter(bytes: number) {
-  let written = Buffer.allocUnsafeSlow(Math.max(1_024, bytes))
+/** Writes into this memory, or into larger memory of its own when that is full. */
+export function createRowWriter(memory: Buffer) {
+  let written = memory
   let length = 0
 
   function makeRoom(more: number): void {
@@ -178,11 +185,8 @@ export function createRowWriter(bytes: number) {
     /** Adds bytes that are shown as they are. */
     copy,
     comma: () => byte(COMMA),
-    /** The rows so far, in memory of about their size. */
-    written(): Uint8Array {
-      const rows = written.subarray(0, length)
-      return length > written.byteLength * FULL ? rows : Buffer.from(rows)
-    },
+    /** The rows so far. */
+    written: (): Buffer => written.subarray(0, length),
   }
 }
 

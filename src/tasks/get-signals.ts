@@ -19,6 +19,7 @@ import { staleWarnings } from '../briefs/brief.js'
 import type { Lookup } from '../briefs/lookup.js'
 import { type Health, type IncompleteEntry, incompleteOf } from '../feed/incomplete.js'
 import type { Moment } from '../feed/layers.js'
+import type { PageUse } from '../feed/page.js'
 import type {
   Gap,
   Page,
@@ -41,7 +42,8 @@ const TOKENS = ['if_wholesale_feed_version', 'if_pricing_version'] as const
 export type SignalsFeed = {
   /** Whether there is a snapshot; until then the others refuse. */
   isServing(): boolean
-  wholesale(query: WholesaleQuery, reader: Reader, now: number, at?: Moment): WholesaleAnswer
+  /** `use`: what becomes of the answer. */
+  wholesale(query: WholesaleQuery, reader: Reader, now: number, at?: Moment, use?: PageUse): WholesaleAnswer
   /** The same for a query and a reader that are the same objects when the same is asked again. */
   wholesaleAgain(query: WholesaleQuery, reader: Reader, now: number, at?: Moment): WholesaleAnswer
   /** What `wholesaleAgain` answered to the same objects, if it still holds. */
@@ -269,7 +271,7 @@ export function getSignals(options: GetSignalsOptions): Task<typeof GetSignalsRe
   }
 
   function wholesale(query: WholesaleQuery, reader: Reader, now: number, at?: Moment): Answer {
-    const answer = feed.wholesale(query, reader, now, at)
+    const answer = feed.wholesale(query, reader, now, at, 'sent')
     if (answer.kind === 'refused') return answer
     return inWords(answer, lacksOf(answer.gaps, reader.account, now), reader)
   }

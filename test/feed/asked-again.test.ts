@@ -99,7 +99,10 @@ test('rows that were taken apart for one reader are shared with all who are show
     const answer = feed.wholesale({ ...query }, reader, 0)
     return answer.kind === 'page' ? answer.rows : []
   }
+  const [once] = rowsFor(buyer)
   const [one] = rowsFor(buyer)
+  t.not(one, once, 'what is asked for once is not kept')
+  t.same(one, once)
   t.equal(rowsFor({ ...buyer, caller: 'another' })[0], one)
   const [open] = rowsFor({ ...buyer, visibility: 'metadata' })
   t.not(open, one)

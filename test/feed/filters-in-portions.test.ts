@@ -1,6 +1,6 @@
 /** A filter that nobody asked for before looks at every signal: in portions, once, and within one budget of memory. */
 import { test } from 'tap'
-import { createViewCache } from '../../src/feed/page.js'
+import { createViewCache } from '../../src/feed/view.js'
 import { plainFeed } from '../support/server-feed.js'
 import { ask } from './feed-of.js'
 import { buyer } from './world.js'

@@ -110,7 +110,7 @@ function fromPieces(row: Row, { fields, shown, keyed, prices }: Choice): string 
   const before = 'what is before it in memory'
   const from = Buffer.from(`${before}${json}`)
   const places = placesIn(written, Buffer.byteLength(written.head))
-  const writer = createRowWriter(0)
+  const writer = createRowWriter(Buffer.alloc(0))
   writer.add(
     { from, start: before.length, end: from.byteLength - 1, places },
     {

@@ -12,6 +12,7 @@ import { randomBytes } from 'node:crypto'
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http'
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import { bufferOf } from '../../adcp/json.js'
+import { giveBack, isLent } from '../../process/lent.js'
 import { INVALID_MESSAGE, rpcError } from './json-rpc.js'
 import type { AnswerPayload } from './payload.js'
 
@@ -105,6 +106,7 @@ function byteLength(chunk: Chunk): number {
  * Sends the chunks as one response with its length declared. Text stays text until the socket, where Node writes it with
  * the header in one piece: that costs one system call less than a buffer beside it. Texts beside each other are joined
  * only then, because joining also copies: a text that is kept is measured as it is. Headers are names and values in turn.
+ * Lent memory is given back when the last byte has left; when the connection breaks before that, it is not.
  */
 export function sendChunks(
   { response, id, isListening }: Exchange,
@@ -113,7 +115,11 @@ export function sendChunks(
   chunks: readonly Chunk[],
 ): void {
   let length = 0
-  for (const chunk of chunks) length += byteLength(chunk)
+  let borrowed: Uint8Array[] | undefined
+  for (const chunk of chunks) {
+    length += byteLength(chunk)
+    if (typeof chunk !== 'string' && isLent(chunk)) borrowed = [...(borrowed ?? []), chunk]
+  }
   // A server that closes finishes this answer, and must not wait for another request on the same connection.
   if (!isListening()) response.shouldKeepAlive = false
   response.writeHead(status, ['content-length', String(length), 'x-request-id', id, ...headers])
@@ -127,7 +133,8 @@ export function sendChunks(
       text = ''
     }
   }
-  response.end(text)
+  if (borrowed) response.end(text, () => borrowed.forEach(giveBack))
+  else response.end(text)
   response.uncork()
 }
 

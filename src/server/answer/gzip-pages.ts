@@ -6,6 +6,7 @@
  */
 import { constants, crc32, deflateRaw } from 'node:zlib'
 import { LRUCache } from 'lru-cache'
+import { isLent } from '../../process/lent.js'
 import { createRecent } from '../../process/memory.js'
 import type { Chunk } from './exchange.js'
 
@@ -85,6 +86,7 @@ export function createGzipPages() {
     const pieces = chunks.filter((chunk): chunk is Uint8Array => typeof chunk !== 'string')
     const [first] = pieces
     if (!first || pieces.length > MOST_PIECES || first.byteLength < SMALLEST) return undefined
+    if (pieces.some(isLent)) return undefined // other bytes will stand at this address
     const packed: Chunk[] = [HEADER]
     let crc = 0
     let length = 0
