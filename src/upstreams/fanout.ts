@@ -7,50 +7,13 @@ import { LRUCache } from 'lru-cache'
 import type { Clock } from '../net/clock.js'
 import { createRecent } from '../process/memory.js'
 import type { Arguments, Auth, UpstreamFailure } from './agent/agent.js'
-import { isCredentialError, isTransient } from './agent/dialect.js'
+import { isAboutRequest } from './agent/dialect.js'
 import { DELIVER_TO } from './agent/signatures.js'
 import { NO_ROWS, type ReadRows } from './rows/read-rows.js'
 import { slabBytes } from './rows/slab.js'
 import type { Slice } from './rows/slice.js'
 import type { CallOutcome, Upstreams } from './upstreams.js'
 import type { UpstreamCall } from './walk/contact.js'
-
-/**
- * How long each upstream usually takes to answer a question: this decides whether asking it, and asking it again, is
- * useful.
- */
-const SAMPLES = 16
-const ENOUGH = 4 // fewer samples prove nothing
-const MEMORY_MS = 10 * 60_000 // a slow upstream is tried again after this
-const MOST_UPSTREAMS = 10_000
-const HEDGE_FACTOR = 3
-const HEDGE_MIN_MS = 250
-
-function createLatencies(clock: Clock) {
-  const seen = createRecent<{ at: number; ms: number }[]>(MOST_UPSTREAMS)
-
-  function note(id: string, ms: number): void {
-    seen.set(id, [...(seen.get(id) ?? []).slice(1 - SAMPLES), { at: clock.now(), ms }])
-  }
-
-  /** The median of recent answers; undefined while there are too few. */
-  function typical(id: string): number | undefined {
-    const recent = (seen.get(id) ?? []).filter(({ at }) => clock.now() - at < MEMORY_MS)
-    if (recent.length < ENOUGH) return undefined
-    const sorted = recent.map(({ ms }) => ms).sort((one, other) => one - other)
-    return sorted[sorted.length >> 1]
-  }
-
-  /** When to send a second request: the first is long overdue, and a usual answer still fits in the time. */
-  function hedgeAfter(id: string, leftMs: number): number | undefined {
-    const usual = typical(id)
-    if (usual === undefined) return undefined
-    const after = Math.max(HEDGE_MIN_MS, HEDGE_FACTOR * usual)
-    return after + 2 * usual < leftMs ? after : undefined
-  }
-
-  return { note, typical, hedgeAfter }
-}
 
 const KEEP_MS = 60_000
 const RETRY_MS = 5_000 // a failed question is not asked again sooner
@@ -60,6 +23,12 @@ const KEPT_BYTES = 64 * 1024 ** 2 // of the answers to questions that nobody wai
 const AT_ONCE = 8 // questions under way at one upstream; the others wait for their turn while they have time
 const MOST_QUEUED = 1_000
 const MOST_ROWS = 100
+const SAMPLES = 16
+const ENOUGH = 4 // fewer samples prove nothing
+const MEMORY_MS = 10 * 60_000 // a slow upstream is tried again after this
+const MOST_UPSTREAMS = 10_000
+const HEDGE_FACTOR = 3
+const HEDGE_MIN_MS = 250
 
 /** One upstream's answer to one question. */
 export type UpstreamAnswer =
@@ -161,6 +130,35 @@ export function answerSlice(asked: Asked, rows: ReadRows = NO_ROWS, now: number)
 /** The memory of its rows. */
 const bytesOf = (answer: UpstreamAnswer) => (answer.kind === 'answered' ? slabBytes(answer.slice.rows) : 0)
 
+/**
+ * How long each upstream usually takes to answer a question: this decides whether asking it, and asking it again, is useful.
+ */
+function createLatencies(clock: Clock) {
+  const seen = createRecent<{ at: number; ms: number }[]>(MOST_UPSTREAMS)
+
+  function note(id: string, ms: number): void {
+    seen.set(id, [...(seen.get(id) ?? []).slice(1 - SAMPLES), { at: clock.now(), ms }])
+  }
+
+  /** The median of recent answers; undefined while there are too few. */
+  function typical(id: string): number | undefined {
+    const recent = (seen.get(id) ?? []).filter(({ at }) => clock.now() - at < MEMORY_MS)
+    if (recent.length < ENOUGH) return undefined
+    const sorted = recent.map(({ ms }) => ms).sort((one, other) => one - other)
+    return sorted[sorted.length >> 1]
+  }
+
+  /** When to send a second request: the first is long overdue, and a usual answer still fits in the time. */
+  function hedgeAfter(id: string, leftMs: number): number | undefined {
+    const usual = typical(id)
+    if (usual === undefined) return undefined
+    const after = Math.max(HEDGE_MIN_MS, HEDGE_FACTOR * usual)
+    return after + 2 * usual < leftMs ? after : undefined
+  }
+
+  return { note, typical, hedgeAfter }
+}
+
 /** Asks questions and keeps their answers for a while. */
 export function createFanout({ call, clock }: FanoutOptions) {
   let keptBytes = 0
@@ -202,7 +200,7 @@ export function createFanout({ call, clock }: FanoutOptions) {
     const patience = { ...options, ...(auth && { auth }) }
     let outcome = await call(id, 'get_signals', args, patience)
     for (const shape of briefOnly ? DELIVER_TO : []) {
-      if (outcome.kind !== 'error' || isTransient(outcome.error) || isCredentialError(outcome.error)) break
+      if (!isAboutRequest(outcome)) break
       outcome = await call(id, 'get_signals', { ...args, deliver_to: shape }, patience)
     }
     return outcome

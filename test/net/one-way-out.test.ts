@@ -8,7 +8,7 @@ import { createWebhook } from '../../src/events/webhook.js'
 import { createJwtVerifier } from '../../src/server/door/credentials.js'
 import { createA2aAgent } from '../../src/upstreams/agent/a2a.js'
 import { createMcpAgent } from '../../src/upstreams/agent/mcp.js'
-import { createRegistry } from '../../src/upstreams/roster/registries.js'
+import { askRegistry } from '../../src/upstreams/roster/registries.js'
 import { probe } from '../../src/upstreams/walk/link.js'
 import { startHttp } from '../support/upstream-agent.js'
 import { openEgress } from '../support/upstream-egress.js'
@@ -46,7 +46,7 @@ test('registries, agents, files, key sets and webhooks are all refused at a priv
   const budget = { timeoutMs: 60_000 }
   const refused = { kind: 'failed', reason: 'refused' }
 
-  t.match(await createRegistry({ send, url: origin, headers: {}, now: Date.now }).fetch(undefined), refused)
+  t.match(await askRegistry({ send, url: origin, headers: {}, now: Date.now }), refused)
   t.match(await createMcpAgent({ send, url, auth: none }).call('get_signals', {}, budget), refused)
   t.match(await createA2aAgent({ send, url, auth: none }).call('get_signals', {}, budget), refused)
   t.match(await probe({ send, url, auth: none }, undefined, budget), refused)

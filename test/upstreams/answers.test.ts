@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { test } from 'tap'
-import { locateA2a, locateMcp, readAnswer } from '../../src/upstreams/agent/answer.js'
-import { skim } from '../../src/upstreams/rows/skim.js'
+import type { AgentOutcome } from '../../src/upstreams/agent/agent.js'
+import { readMessages } from '../../src/upstreams/agent/answer.js'
 
 const SEED = 20261120
 const words = [
@@ -46,16 +46,20 @@ const anything = fc.letrec((tie) => ({
   object: fc.dictionary(fc.constantFrom(...words), tie('value'), { maxKeys: 5 }),
 })).value
 
-for (const [transport, locate] of [
-  ['MCP', locateMcp],
-  ['A2A', locateA2a],
-] as const) {
-  test(`whatever stands in an ${transport} answer, it is an answer, an error or a failure`, async (t) => {
+/** The outcome of a request that was answered with this result. */
+function outcomeOf(as: 'mcp' | 'a2a', result: unknown): AgentOutcome {
+  const message = Buffer.from(JSON.stringify({ jsonrpc: '2.0', id: 1, result }))
+  const read = readMessages({ messages: [message], id: 1, as, bounds: {} })
+  if (read.kind !== 'answer') throw new Error(`it was read as ${read.kind}`)
+  return read.outcome
+}
+
+for (const transport of ['mcp', 'a2a'] as const) {
+  test(`whatever stands in an answer over ${transport}, it is an answer, an error or a failure`, async (t) => {
     t.comment(`seed ${SEED}`)
     fc.assert(
       fc.property(anything, (result) => {
-        const message = Buffer.from(JSON.stringify({ jsonrpc: '2.0', id: 1, result }))
-        const outcome = readAnswer(skim(message), locate)
+        const outcome = outcomeOf(transport, result)
         if (outcome.kind === 'error')
           return outcome.error.code.length <= 64 && outcome.error.message.length <= 500
         return outcome.kind === 'answer' || outcome.reason === 'protocol_error'
@@ -71,12 +75,12 @@ test('whatever frameworks put around it, the rows of an answer are found', async
   const task = (...parts: unknown[]) => ({
     task: { status: { state: 'TASK_STATE_COMPLETED' }, artifacts: [{ parts }] },
   })
-  const wholes: [locate: typeof locateMcp, result: unknown][] = [
-    [locateMcp, { content: [], structuredContent: given }],
-    [locateMcp, { content: [], structuredContent: { result: given } }],
-    [locateMcp, { content: [{ type: 'text', text }] }],
+  const wholes: [as: 'mcp' | 'a2a', result: unknown][] = [
+    ['mcp', { content: [], structuredContent: given }],
+    ['mcp', { content: [], structuredContent: { result: given } }],
+    ['mcp', { content: [{ type: 'text', text }] }],
     [
-      locateMcp,
+      'mcp',
       {
         content: [
           { type: 'text', text: 'Found 2 signals' },
@@ -84,24 +88,21 @@ test('whatever frameworks put around it, the rows of an answer are found', async
         ],
       },
     ],
-    [locateMcp, { content: [{ type: 'text', text: JSON.stringify({ result: given }) }] }],
-    [locateMcp, given],
-    [locateA2a, task({ text: 'Found 2 signals' }, { data: given })],
-    [locateA2a, task({ data: { response: given } })],
-    [locateA2a, task({ data: { id: 'call-1', name: 'get_signals', response: { result: given } } })],
-    [locateA2a, task({ text: 'Found 2 signals' }, { text })],
-    [locateA2a, { kind: 'message', parts: [{ kind: 'data', data: given }] }],
+    ['mcp', { content: [{ type: 'text', text: JSON.stringify({ result: given }) }] }],
+    ['mcp', given],
+    ['a2a', task({ text: 'Found 2 signals' }, { data: given })],
+    ['a2a', task({ data: { response: given } })],
+    ['a2a', task({ data: { id: 'call-1', name: 'get_signals', response: { result: given } } })],
+    ['a2a', task({ text: 'Found 2 signals' }, { text })],
+    ['a2a', { kind: 'message', parts: [{ kind: 'data', data: given }] }],
   ]
-  for (const [locate, result] of wholes) {
-    const message = JSON.stringify({ jsonrpc: '2.0', id: 1, result })
-    const outcome = readAnswer(skim(Buffer.from(message)), locate)
-    t.match(outcome, { kind: 'answer', payload: { status: 'completed' }, rows: { elements: 2 } }, message)
+  for (const [as, result] of wholes) {
+    const found = { kind: 'answer', payload: { status: 'completed' }, rows: { elements: 2 } }
+    t.match(outcomeOf(as, result), found, JSON.stringify(result))
   }
   const polled = { result: given, status: 'completed', task_id: 't' }
-  const message = JSON.stringify({ result: { content: [], structuredContent: polled } })
-  const outcome = readAnswer(skim(Buffer.from(message)), locateMcp)
   t.match(
-    outcome,
+    outcomeOf('mcp', { content: [], structuredContent: polled }),
     { payload: { task_id: 't', result: {} }, rows: { elements: 2 } },
     'a member of an answer is no wrapping',
   )

@@ -1,10 +1,23 @@
 import { test } from 'tap'
-import { findCard, readCard } from '../../src/upstreams/agent/a2a.js'
+import { findCard } from '../../src/upstreams/agent/a2a.js'
 import { startHttp } from '../support/upstream-agent.js'
 import { loopbackEgress } from '../support/upstream-world.js'
 
 const AGENT = 'https://signals.a.example/a2a'
 const card = (more: Record<string, unknown>) => ({ name: 'agent', ...more })
+
+/** The endpoints of the agent when this is at every place where its card may be; undefined when it is no card. */
+async function endpointsOf(value: unknown) {
+  const body = Buffer.from(JSON.stringify(value) ?? '')
+  const found = await findCard(
+    async ({ url }) => ({ kind: 'reply', status: 200, headers: {}, body, url }),
+    AGENT,
+    {
+      timeoutMs: 60_000,
+    },
+  )
+  return found.kind === 'card' ? found.endpoints : undefined
+}
 
 test('a card gives its endpoints, the newest version first', async (t) => {
   const both = card({
@@ -15,12 +28,12 @@ test('a card gives its endpoints, the newest version first', async (t) => {
       { url: '/new', protocolBinding: 'JSONRPC', protocolVersion: '1.0' },
     ],
   })
-  t.same(readCard(both, AGENT), [
+  t.same(await endpointsOf(both), [
     { url: 'https://signals.a.example/new', version: '1.0' },
     { url: 'https://signals.a.example/old', version: '0.3' },
   ])
   t.same(
-    readCard(card({ url: AGENT }), AGENT),
+    await endpointsOf(card({ url: AGENT })),
     [{ url: AGENT, version: '0.3' }],
     'without a version it is the older',
   )
@@ -33,14 +46,17 @@ test('a card that names another site is not followed there', async (t) => {
     'http://localhost:1/a2a',
     'nonsense://x',
   ]) {
-    t.same(readCard(card({ url }), AGENT), [{ url: AGENT, version: '0.3' }], url)
+    t.same(await endpointsOf(card({ url })), [{ url: AGENT, version: '0.3' }], url)
   }
-  t.same(readCard(card({ url: 'https://agents.a.example/' }), AGENT)?.[0]?.url, 'https://agents.a.example/')
+  t.same(
+    (await endpointsOf(card({ url: 'https://agents.a.example/' })))?.[0]?.url,
+    'https://agents.a.example/',
+  )
 })
 
 test('what is no card is none', async (t) => {
   for (const value of [undefined, null, [], 'x', {}, { name: 'x' }, { error: 'no' }])
-    t.equal(readCard(value, AGENT), undefined)
+    t.equal(await endpointsOf(value), undefined)
 })
 
 test('a card is looked for beside the url, then at the root; only when every place has none there is none', async (t) => {

@@ -96,7 +96,7 @@ test('an agent that knows no lookup is asked by what providers call its signals'
 /** Asks an old agent, whose only answers are these. */
 function enumerated(
   questions: { seeds?: readonly string[]; asked?: readonly string[] },
-  answer: (spec: string, size: number) => AgentOutcome,
+  answer: (spec: string, size: number, cursor: string | undefined) => AgentOutcome,
   inputs: readonly string[] = ['signal_spec', 'pagination'],
   now = () => 0,
 ) {
@@ -108,13 +108,15 @@ function enumerated(
     dialect: { release: 'older', declaresWholesale: false, tools },
     sleep: async () => {},
     ...{ walkMs: 60_000, now },
-    ask: async (_task, { signal_spec: spec, pagination }: Arguments) =>
-      answer(String(spec), (pagination as { max_results: number }).max_results),
+    ask: async (_task, { signal_spec: spec, pagination }: Arguments) => {
+      const { max_results: size, cursor } = pagination as { max_results: number; cursor?: string }
+      return answer(String(spec), size, cursor)
+    },
   })
 }
 
-const found = (from: number, count: number): AgentOutcome => ({
-  ...{ kind: 'answer', payload: { signals: [] } },
+const found = (from: number, count: number, pagination: object = {}): AgentOutcome => ({
+  ...{ kind: 'answer', payload: { signals: [], pagination } },
   rows: readRows(Array.from({ length: count }, (_, at) => Buffer.from(JSON.stringify(row(from + at))))),
 })
 const broken: AgentOutcome = { kind: 'error', error: { code: 'INTERNAL_ERROR', message: 'boom' } }
@@ -126,6 +128,18 @@ test('a question of a buyer that fails costs the others nothing', async (t) => {
   t.match(outcome, { kind: 'complete', rows: { count: 6 }, barren: new Set(['breaks']) })
   t.match(await enumerated({ seeds: ['breaks'], asked: ['finds'] }, answer), { kind: 'failed' })
   t.match(await enumerated({ asked: ['breaks'] }, answer), { kind: 'failed' }, 'none was answered')
+})
+
+test('an answer is read to its last page, also of an agent that gives a cursor and no has_more', async (t) => {
+  for (const more of [{ has_more: true }, {}]) {
+    const outcome = await enumerated({ seeds: ['seed'] }, (_, size, cursor) => {
+      const at = Number(cursor ?? 0)
+      return found(at * size, size, at < 2 ? { ...more, cursor: `${at + 1}` } : { has_more: false })
+    })
+    t.match(outcome, { kind: 'complete', rows: { count: 300 } }, JSON.stringify(more))
+  }
+  const round = await enumerated({ seeds: ['seed'] }, () => found(1, 5, { cursor: 'always the same' }))
+  t.match(round, { kind: 'complete', rows: { count: 5 } })
 })
 
 test('only questions that were asked count as useful', (t) => {

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
 import { test } from 'tap'
-import { createRegistry, type RegistryStatus } from '../../src/upstreams/roster/registries.js'
+import { askRegistry, type RegistryStatus } from '../../src/upstreams/roster/registries.js'
 import { readListing } from '../../src/upstreams/rows/registry-records.js'
 import { temporaryFolder } from '../support/temporary-folder.js'
 import { startHttp, startMcpAgent } from '../support/upstream-agent.js'
@@ -208,9 +208,7 @@ test('what a registry was shown does not come back in what it lists', async (t) 
   ])
   const { send } = loopbackEgress(t)
   const headers = { authorization: `Bearer ${SECRET}` }
-  const outcome = await createRegistry({ send, url: registry.config.url, headers, now: Date.now }).fetch(
-    undefined,
-  )
+  const outcome = await askRegistry({ send, url: registry.config.url, headers, now: Date.now })
   t.match(outcome, { kind: 'listed', listing: { records: { length: 2 }, diagnostics: { length: 2 } } })
   t.notMatch(JSON.stringify(outcome), /4f9a1c|abc1234/)
 })
@@ -264,13 +262,8 @@ test('a registry of ten thousand agents is read whole, one of sixteen million el
     response.writeHead(200, { 'content-type': 'application/json' }).end(bodies.shift())
   }, '')
   t.teardown(server.close)
-  const registry = createRegistry({
-    send: loopbackEgress(t).send,
-    url: server.url,
-    headers: {},
-    now: Date.now,
-  })
-  const whole = await registry.fetch(undefined)
+  const question = { send: loopbackEgress(t).send, url: server.url, headers: {}, now: Date.now }
+  const whole = await askRegistry(question)
   t.equal(whole.kind === 'listed' && whole.listing.records.length, 10_000)
-  t.match(await registry.fetch(undefined), { kind: 'failed', reason: 'protocol_error' })
+  t.match(await askRegistry(question), { kind: 'failed', reason: 'protocol_error' })
 })

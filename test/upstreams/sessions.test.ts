@@ -1,6 +1,6 @@
 import { test } from 'tap'
 import { createMcpAgent } from '../../src/upstreams/agent/mcp.js'
-import { retryAfter } from '../../src/upstreams/agent/rpc.js'
+import { statusFailure } from '../../src/upstreams/agent/rpc.js'
 import { type RunningAgent, readJson, startHttp, startMcpAgent } from '../support/upstream-agent.js'
 import { wholesaleAgent } from '../support/upstream-feed.js'
 import { configOf, loopbackEgress, openUpstreams, rows, until } from '../support/upstream-world.js'
@@ -148,7 +148,9 @@ test('a refused credential or a server in trouble is no verdict about the transp
 
 test('Retry-After is read as seconds and as a date, and is an hour at most', async (t) => {
   const now = Date.parse('2026-11-20T10:00:00Z')
-  const wait = (value?: string) => retryAfter(value === undefined ? {} : { 'retry-after': value }, now)
+  const wait = (value?: string) =>
+    statusFailure({ status: 429, headers: value === undefined ? {} : { 'retry-after': value } }, now)
+      ?.retryAfterMs
   t.equal(wait('7'), 7_000)
   t.equal(wait('Fri, 20 Nov 2026 10:00:30 GMT'), 30_000)
   t.equal(wait('Fri, 20 Nov 2026 09:00:00 GMT'), 0)

@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { createDoubt } from '../../src/upstreams/agent/agent.js'
+import { createDoubt } from '../../src/upstreams/agent/doubt.js'
 import { startMcpAgent } from '../support/upstream-agent.js'
 import { createManualClock } from '../support/upstream-clock.js'
 import { wholesaleAgent } from '../support/upstream-feed.js'
@@ -9,7 +9,7 @@ const LATER = 30_000
 
 test('a loss of most rows is believed when a second look, later, sees no more', (t) => {
   let now = 0
-  const doubt = createDoubt({ laterMs: LATER, now: () => now })
+  const doubt = createDoubt({ refreshMs: LATER, now: () => now })
   const looks = (before: number, ...seen: [after: number, rows: number][]) =>
     seen.map(([after, count]) => {
       now += after

@@ -1,9 +1,10 @@
 import { test } from 'tap'
 import type { AgentOutcome } from '../../src/upstreams/agent/agent.js'
 import { readRows } from '../../src/upstreams/rows/read-rows.js'
-import { type WalkOptions, walkUpstream } from '../../src/upstreams/walk/walk.js'
+import { walkUpstream } from '../../src/upstreams/walk/walk.js'
 import { row } from '../support/upstream-world.js'
 
+type WalkOptions = Parameters<typeof walkUpstream>[0]
 type Page = Record<string, unknown> & { from?: number; to?: number }
 
 /** A page of rows `from` to `to`, with whatever else the agent says. */
@@ -61,7 +62,8 @@ test('ever new cursors over the same rows are a loop', async (t) => {
 
 test('a feed without end is ended by its pages, by its rows, by its own count, and by the clock', async (t) => {
   const fresh = (_: unknown, nth: number) => ({ from: nth * 2, to: nth * 2 + 2, ...more(`c${nth}`) })
-  t.match((await walk(fresh, { maxPages: 20 })).outcome, { kind: 'failed', reason: 'endless_feed' })
+  const empty = await walk((_, nth) => more(`c${nth}`))
+  t.match(empty, { outcome: { kind: 'failed', reason: 'endless_feed' }, asked: 20_000 })
   t.match((await walk(fresh, { maxRows: 20 })).outcome, { kind: 'failed', reason: 'endless_feed' })
   const counted = await walk((cursor, nth) => ({
     to: cursor ? 0 : 2,

@@ -1,14 +1,21 @@
 /**
  * An agent, whatever its transport: a task with arguments and a budget, and one of three outcomes. `mcp.ts` and `a2a.ts`
- * implement this contract, and all other code uses only the contract. Why calls and readings fail is said in one set of words,
- * the same in logs, metrics, explain and docs/upstreams.md. Outcomes are stored and shown, so the credential that was sent is
- * removed from them. A complete answer that has lost most of its rows is not believed at once, and neither is a registry
- * listing that has lost most of its agents: an agent that restarts may answer before its data is loaded. It is believed when a
- * second, later answer has no more rows than the first; if it has more, the agent is still loading.
+ * implement this contract, and all other code uses only the contract.
  */
 import { redacted, redactedValue, searchable, secretsInUrl } from '../../adcp/redaction.js'
 import type { Send } from '../../net/send.js'
 import type { ReadRows, RowBounds } from '../rows/read-rows.js'
+
+const READS: ReadonlySet<string> = new Set([
+  'get_adcp_capabilities',
+  'get_protocol_capabilities',
+  'get_signals',
+  'get_task_status',
+  'tasks/get',
+  'tasks_get',
+  'list_tasks',
+  'list_accounts',
+])
 
 export type Protocol = 'mcp' | 'a2a'
 
@@ -96,17 +103,6 @@ export type AgentOptions = {
   bounds?: () => RowBounds
 }
 
-const READS: ReadonlySet<string> = new Set([
-  'get_adcp_capabilities',
-  'get_protocol_capabilities',
-  'get_signals',
-  'get_task_status',
-  'tasks/get',
-  'tasks_get',
-  'list_tasks',
-  'list_accounts',
-])
-
 /** Whether a task changes nothing at the agent. Transports repeat only such tasks. */
 export function isRead(task: string): boolean {
   return READS.has(task)
@@ -140,7 +136,10 @@ export function secretsOf(auth: Auth, url: string): string[] {
   return secretsShown(auth.type === 'bearer' ? [auth.token] : auth.type === 'header' ? [auth.value] : [], url)
 }
 
-/** The outcome with secrets removed from its texts: of an answer, from the errors that it lists in addition to its rows. */
+/**
+ * The outcome with secrets removed from its texts: errors repeat what they refuse, and errors are stored and shown. Of an
+ * answer, from the errors that it lists in addition to its rows.
+ */
 export function withoutSecrets(outcome: AgentOutcome, secrets: readonly string[]): AgentOutcome {
   if (outcome.kind === 'failed') return { ...outcome, message: redacted(outcome.message, secrets) }
   if (outcome.kind === 'answer') {
@@ -160,48 +159,3 @@ export function withoutSecrets(outcome: AgentOutcome, secrets: readonly string[]
     },
   }
 }
-
-/** The longest wait before the second look, ms; a shorter schedule makes it shorter. */
-export const SECOND_LOOK_MS = 30_000
-
-const FEW = 10 // with fewer rows, a loss of half is normal
-
-type DoubtOptions = {
-  /** What is counted, for people. Default: rows. */
-  of?: string
-  /** Until the second look, ms. */
-  laterMs: number
-  now(): number
-}
-
-function isLoss(before: number, rows: number): boolean {
-  return rows === 0 ? before > 0 : before >= FEW && rows * 2 < before
-}
-
-/** Of one listing. */
-export function createDoubt({ of = 'rows', laterMs, now }: DoubtOptions) {
-  let first: { rows: number; at: number } | undefined
-
-  function clear(): void {
-    first = undefined
-  }
-
-  /** Why an answer with `rows` rows cannot replace one with `before` rows yet; undefined when it can. */
-  function about(before: number, rows: number): CallFailure | undefined {
-    if (!isLoss(before, rows)) {
-      clear()
-      return undefined
-    }
-    const isLater = first && now() - first.at >= laterMs / 2
-    if (first && isLater && rows <= first.rows) {
-      clear()
-      return undefined
-    }
-    if (!first || isLater) first = { rows, at: now() }
-    return callFailed('shrunken_feed', `${rows} of ${before} ${of} are left`, first.at + laterMs - now())
-  }
-
-  return { about, clear }
-}
-
-export type Doubt = ReturnType<typeof createDoubt>

@@ -15,6 +15,33 @@ const MAX_DETAILS = 8_192 // characters of JSON
 const MAX_RETRY_AFTER_S = 24 * 60 * 60
 const FAILED = new Set(['failed', 'rejected', 'canceled', 'auth-required', 'input-required'])
 const RECOVERIES = ['correctable', 'transient', 'terminal'] as const
+const PENDING = /^(TASK_STATE_)?(SUBMITTED|WORKING)$/i
+const FAILED_STATE =
+  /^(TASK_STATE_)?(FAILED|REJECTED|CANCELED|CANCELLED|AUTH[-_]REQUIRED|INPUT[-_]REQUIRED)$/i
+
+/**
+ * `value`: the result unchanged, for handshakes and lists. The others: the AdCP answer inside the transport's wrapping.
+ */
+export type AnswerForm = 'value' | 'mcp' | 'a2a'
+
+export type ReadingJob = {
+  /** The messages that may hold the response, in the order of arrival. */
+  messages: readonly Uint8Array[]
+  /** The id of the request. */
+  id: number
+  as: AnswerForm
+  bounds: RowBounds
+}
+
+export type ReadAnswer =
+  | { kind: 'value'; value: unknown }
+  /** `pending`: the A2A task that is not finished yet. */
+  | { kind: 'answer'; outcome: AgentOutcome; pending?: string }
+  | { kind: 'rpc_error'; code: number; message: string }
+  /** It exceeds a bound. */
+  | { kind: 'too_large'; message: string }
+  /** No message is the response. */
+  | { kind: 'none' }
 
 /**
  * What a transport's envelope holds: the payload or a text, and whether the envelope reports a failure. `rows`: of a
@@ -99,67 +126,13 @@ function objectIn(text: string): Pick<UnwrappedAnswer, 'payload' | 'rows'> | und
   return isRecord(whole) ? { payload: unwrapped(whole) } : undefined
 }
 
-function encoded(signals: unknown): Uint8Array[] {
-  return Array.isArray(signals) ? signals.map((row) => Buffer.from(JSON.stringify(row))) : []
-}
-
-/** The payload with an empty array of signals; the rows are kept separately. */
-function emptied(payload: Payload): Payload {
-  if (Array.isArray(payload.signals)) return { ...payload, signals: [] }
-  const { result } = payload
-  const inResult = isRecord(result) && Array.isArray(result.signals)
-  return inResult ? { ...payload, result: { ...result, signals: [] } } : payload
-}
-
-/** The payload with its signals back in place. */
-export function withSignals(payload: Payload, signals: readonly unknown[]): Payload {
-  if (Array.isArray(payload.signals)) return { ...payload, signals }
-  const { result } = payload
-  return isRecord(result) ? { ...payload, result: { ...result, signals } } : payload
-}
-
-/** The rows of a payload from which nothing was cut. */
-function rowsIn({ signals, result }: Payload): Uint8Array[] {
-  return encoded(signals ?? (isRecord(result) ? result.signals : undefined))
-}
-
-/**
- * `locate` finds the payload in the transport's message; undefined when the message has no known shape. Throws a
- * RangeError when the answer exceeds a bound.
- */
-export function readAnswer(
-  skimmed: Skimmed,
-  locate: (message: unknown) => UnwrappedAnswer | undefined,
-  bounds: RowBounds = {},
-): AgentOutcome {
-  let found = locate(skimmed.value)
-  let rows = found?.rows
-  if (found?.payload && !rows && holdsCut(found.payload)) rows = skimmed.rows
-  else if (skimmed.rows.length > 0 && !rows) {
-    found = locate(skimmed.whole())
-    rows = found?.rows
-  }
-  if (!found) return callFailed('protocol_error', 'the answer has no shape that any dialect reads')
-  const error = errorIn(found)
-  if (error) return { kind: 'error', error: { ...error, ...ofTask(found.payload) } }
-  const { payload } = found
-  if (!payload) return callFailed('protocol_error', 'the answer carries no object')
-  const elements = rows && holdsCut(payload) ? rows : rowsIn(payload)
-  const read: ReadRows = elements.length > 0 ? readRows(elements, bounds) : NO_ROWS
-  return { kind: 'answer', payload: emptied(payload), rows: read }
-}
-
-const PENDING = /^(TASK_STATE_)?(SUBMITTED|WORKING)$/i
-const FAILED_STATE =
-  /^(TASK_STATE_)?(FAILED|REJECTED|CANCELED|CANCELLED|AUTH[-_]REQUIRED|INPUT[-_]REQUIRED)$/i
-
 function texts(content: unknown): string[] {
   if (!Array.isArray(content)) return []
   return content.filter(isRecord).flatMap((part) => (typeof part.text === 'string' ? [part.text] : []))
 }
 
 /** docs/protocol.md#mcp: `isError`, then structuredContent, then the first text that is an object; or a bare result. */
-export function locateMcp(message: unknown): UnwrappedAnswer | undefined {
+function locateMcp(message: unknown): UnwrappedAnswer | undefined {
   const result = isRecord(message) ? message.result : undefined
   if (!isRecord(result)) return undefined
   const failed = result.isError === true
@@ -205,16 +178,16 @@ function lastObject(texts: readonly string[]): Pick<UnwrappedAnswer, 'payload' |
  * The last data part counts (docs/protocol.md#a2a): artifacts first, then the status message, then a bare message; without any data part, a
  * text that is an object.
  */
-export function locateA2a(message: unknown): UnwrappedAnswer | undefined {
+function locateA2a(message: unknown): UnwrappedAnswer | undefined {
   const body = bodyOf(message)
   if (!body) return undefined
   const { state, message: spoken } = statusOf(body)
   const artifacts = Array.isArray(body.artifacts) ? body.artifacts : []
   const parts = [...partsIn(body), ...partsIn(spoken), ...artifacts.flatMap(partsIn)]
-  const texts = parts.flatMap((part) => (typeof part.text === 'string' ? [part.text] : []))
+  const written = texts(parts)
   const data = parts.map((part) => part.data).findLast(isRecord)
-  const object = data ? { payload: unwrapped(data) } : lastObject(texts)
-  const text = boundedText(texts.find((each) => each !== ''))
+  const object = data ? { payload: unwrapped(data) } : lastObject(written)
+  const text = boundedText(written.find((each) => each !== ''))
   return { failed: FAILED_STATE.test(state), ...object, ...(text && { text }) }
 }
 
@@ -224,29 +197,55 @@ function pendingTask(message: unknown): string | undefined {
   return body && typeof body.id === 'string' && PENDING.test(statusOf(body).state) ? body.id : undefined
 }
 
-/**
- * `value`: the result unchanged, for handshakes and lists. The others: the AdCP answer inside the transport's wrapping.
- */
-export type AnswerForm = 'value' | 'mcp' | 'a2a'
-
-export type ReadingJob = {
-  /** The messages that may hold the response, in the order of arrival. */
-  messages: readonly Uint8Array[]
-  /** The id of the request. */
-  id: number
-  as: AnswerForm
-  bounds: RowBounds
+function encoded(signals: unknown): Uint8Array[] {
+  return Array.isArray(signals) ? signals.map((row) => Buffer.from(JSON.stringify(row))) : []
 }
 
-export type ReadAnswer =
-  | { kind: 'value'; value: unknown }
-  /** `pending`: the A2A task that is not finished yet. */
-  | { kind: 'answer'; outcome: AgentOutcome; pending?: string }
-  | { kind: 'rpc_error'; code: number; message: string }
-  /** It exceeds a bound. */
-  | { kind: 'too_large'; message: string }
-  /** No message is the response. */
-  | { kind: 'none' }
+/** The payload with an empty array of signals; the rows are kept separately. */
+function emptied(payload: Payload): Payload {
+  if (Array.isArray(payload.signals)) return { ...payload, signals: [] }
+  const { result } = payload
+  const inResult = isRecord(result) && Array.isArray(result.signals)
+  return inResult ? { ...payload, result: { ...result, signals: [] } } : payload
+}
+
+/** The payload with its signals back in place. */
+export function withSignals(payload: Payload, signals: readonly unknown[]): Payload {
+  if (Array.isArray(payload.signals)) return { ...payload, signals }
+  const { result } = payload
+  return isRecord(result) ? { ...payload, result: { ...result, signals } } : payload
+}
+
+/** The rows of a payload from which nothing was cut. */
+function rowsIn({ signals, result }: Payload): Uint8Array[] {
+  return encoded(signals ?? (isRecord(result) ? result.signals : undefined))
+}
+
+/**
+ * `locate` finds the payload in the transport's message; undefined when the message has no known shape. Throws a
+ * RangeError when the answer exceeds a bound.
+ */
+function readAnswer(
+  skimmed: Skimmed,
+  locate: (message: unknown) => UnwrappedAnswer | undefined,
+  bounds: RowBounds,
+): AgentOutcome {
+  let found = locate(skimmed.value)
+  let rows = found?.rows
+  if (found?.payload && !rows && holdsCut(found.payload)) rows = skimmed.rows
+  else if (skimmed.rows.length > 0 && !rows) {
+    found = locate(skimmed.whole())
+    rows = found?.rows
+  }
+  if (!found) return callFailed('protocol_error', 'the answer has no shape that any dialect reads')
+  const error = errorIn(found)
+  if (error) return { kind: 'error', error: { ...error, ...ofTask(found.payload) } }
+  const { payload } = found
+  if (!payload) return callFailed('protocol_error', 'the answer carries no object')
+  const elements = rows && holdsCut(payload) ? rows : rowsIn(payload)
+  const read: ReadRows = elements.length > 0 ? readRows(elements, bounds) : NO_ROWS
+  return { kind: 'answer', payload: emptied(payload), rows: read }
+}
 
 function isResponse(value: unknown, id: number): value is Record<string, unknown> {
   if (!isRecord(value) || value.method !== undefined) return false

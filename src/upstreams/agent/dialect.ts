@@ -19,6 +19,23 @@ import {
   type ToolInputs,
 } from './signatures.js'
 
+const MAX_SIGNED = 100
+const MAX_OFFERS = 20
+const MAX_EVENT_TYPES = 100
+const LEAST_REPLAY_S = 3_600 // schema protocol/get-adcp-capabilities-response
+const MAX_PROVIDER_DOMAINS = 1_000 // each of them is asked for its file
+const MAX_WORD = 253 // characters; the longest name of a domain; no known operation, release or mode is longer
+
+/** What changes a request's meaning when it is left out: an activation for another account, ungoverned. */
+const MEANT = ['account', 'governance_context'] as const
+
+/** What is pinned, the best first: an agent may still call 3.2 by a release that is not final. */
+const PINS = ['3.2', '3.2-beta.5', '3.1'] as const
+
+/** `coverage_forecast`, which we let callers name, is not in the enum of the request schema: a strict agent would refuse it. */
+const FIELDS = PROJECTABLE.filter((name) => name !== 'coverage_forecast')
+const FIELDS_OF_31 = FIELDS.filter((name) => name !== 'demographic_predicate')
+
 export type Dialect = {
   readonly release: AgentRelease
   readonly protocol?: Protocol
@@ -44,13 +61,6 @@ export type Dialect = {
   readonly feedEvents?: { readonly types: readonly string[]; readonly brandJsonUrl: string }
 }
 
-/** What is pinned, the best first: an agent may still call 3.2 by a release that is not final. */
-const PINS = ['3.2', '3.2-beta.5', '3.1'] as const
-
-/** `coverage_forecast`, which we let callers name, is not in the enum of the request schema: a strict agent would refuse it. */
-const FIELDS = PROJECTABLE.filter((name) => name !== 'coverage_forecast')
-const FIELDS_OF_31 = FIELDS.filter((name) => name !== 'demographic_predicate')
-
 /**
  * Every field that a current agent can be asked for (schema get-signals-request, `fields`): listings are compact by
  * default, and what a signal's own source declares about it is found nowhere else.
@@ -58,13 +68,6 @@ const FIELDS_OF_31 = FIELDS.filter((name) => name !== 'demographic_predicate')
 export function listingFields({ pin = '3.1' }: Pick<Dialect, 'pin'>): readonly string[] {
   return pin.startsWith('3.2') ? FIELDS : FIELDS_OF_31
 }
-
-const MAX_SIGNED = 100
-const MAX_OFFERS = 20
-const MAX_EVENT_TYPES = 100
-const LEAST_REPLAY_S = 3_600 // schema protocol/get-adcp-capabilities-response
-const MAX_PROVIDER_DOMAINS = 1_000 // each of them is asked for its file
-const MAX_WORD = 253 // characters; the longest name of a domain; no known operation, release or mode is longer
 
 /** What is learnt is stored: words that are longer than any such word are left out. */
 function strings(value: unknown): string[] {
@@ -170,6 +173,13 @@ export function isCredentialError({ code }: AgentError): boolean {
   )
 }
 
+/** Whether an agent refuses the request as such: the error is neither about the moment nor about the credential. */
+export function isAboutRequest(
+  outcome: { kind: 'answer' } | { kind: 'failed' } | { kind: 'error'; error: AgentError },
+): boolean {
+  return outcome.kind === 'error' && !isTransient(outcome.error) && !isCredentialError(outcome.error)
+}
+
 /** Our own account is for reading: whoever activates or reports usage says for whom. */
 function introduced({ account }: Dialect, task: string, args: Arguments): Arguments {
   return account && task === 'get_signals' ? { account, ...args } : args
@@ -199,9 +209,6 @@ export function switchesOff({ release, protocol, tools }: Dialect): boolean {
   if (protocol === 'a2a') return false
   return inputOf(release, tools, 'activate_signal')?.switchesOff ?? true
 }
-
-/** What changes a request's meaning when it is left out: an activation for another account, ungoverned. */
-const MEANT = ['account', 'governance_context'] as const
 
 /** Why a request would ask for something else in this dialect, and the argument it is about; undefined when it would not. */
 export function unsaid(

@@ -17,7 +17,7 @@ import {
   isRead,
   remaining,
 } from './agent.js'
-import { createRpc, errorOfRpc, RPC_HEADERS, type RpcOutcome } from './rpc.js'
+import { answerOf, createRpc, RPC_HEADERS, type RpcOutcome } from './rpc.js'
 
 const VERSIONS = ['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05']
 const STATELESS_VERSION = '2026-07-28'
@@ -52,17 +52,13 @@ function isRefusal(outcome: RpcOutcome): boolean {
 
 /**
  * "The server MUST respond to requests containing that session ID with HTTP 404" once it has ended the session (MCP,
- * "Session Management"). Every other status may come after the request was carried out.
+ * "Session Management"): `lost`. Every other status may come after the request was carried out. Some servers answer with 400,
+ * `doubtful`: the request is not repeated, but the next call opens a session.
  */
-function lostSession(outcome: RpcOutcome, session: Session): boolean {
-  const hasStatus = outcome.kind === 'failed' || outcome.kind === 'rpc_error'
-  return session.losable && hasStatus && outcome.status === 404
-}
-
-/** Some servers say so in another way. The request is not repeated, but the next call opens a session. */
-function mayBeLost(outcome: RpcOutcome, session: Session): boolean {
-  const hasStatus = outcome.kind === 'failed' || outcome.kind === 'rpc_error'
-  return session.losable && hasStatus && outcome.status === 400
+function fateOf({ losable }: Session, outcome: RpcOutcome): 'kept' | 'lost' | 'doubtful' {
+  const status = outcome.kind === 'failed' || outcome.kind === 'rpc_error' ? outcome.status : undefined
+  if (!losable || (status !== 404 && status !== 400)) return 'kept'
+  return status === 404 ? 'lost' : 'doubtful'
 }
 
 /** Why a step of the handshake opened nothing. */
@@ -85,6 +81,17 @@ export function createMcpAgent({ send, url, auth, bounds }: AgentOptions): McpAg
   const credentials = authHeaders(auth)
   let session: Session | undefined
   let opening: Promise<Opened> | undefined
+
+  /** A request under a session. `name`: of the tool that it calls. */
+  function posted(method: string, params: object, { headers, meta }: Session, name?: string) {
+    return {
+      url,
+      headers: meta ? { ...headers, 'mcp-method': method, ...(name && { 'mcp-name': name }) } : headers,
+      method,
+      params: { ...params, ...(meta && { _meta: meta }) },
+      resumable: !meta, // the stateless revision took resuming away: a GET would mean something else there
+    }
+  }
 
   async function initialize(budget: Budget): Promise<Opened> {
     const outcome = await rpc({
@@ -126,31 +133,25 @@ export function createMcpAgent({ send, url, auth, bounds }: AgentOptions): McpAg
     })
   }
 
-  async function discover(budget: Budget): Promise<Opened> {
+  /** Supposes a session without a handshake: what answers `method` under it has one. */
+  async function supposed(session: Session, method: string, budget: Budget): Promise<Opened> {
+    const outcome = await rpc({ ...posted(method, {}, session), as: 'value', budget })
+    return outcome.kind === 'value' ? { kind: 'open', session } : unopened(outcome)
+  }
+
+  function discover(budget: Budget): Promise<Opened> {
+    const headers = { ...credentials, 'mcp-protocol-version': STATELESS_VERSION }
     const meta = {
       [`${META}/protocolVersion`]: STATELESS_VERSION,
       [`${META}/clientInfo`]: CLIENT,
       [`${META}/clientCapabilities`]: {},
     }
-    const headers = { ...credentials, 'mcp-protocol-version': STATELESS_VERSION }
-    const outcome = await rpc({
-      url,
-      headers: { ...headers, 'mcp-method': 'server/discover' },
-      method: 'server/discover',
-      params: { _meta: meta },
-      as: 'value',
-      budget,
-    })
-    if (outcome.kind === 'value') return { kind: 'open', session: { headers, meta, losable: false } }
-    return unopened(outcome)
+    return supposed({ headers, meta, losable: false }, 'server/discover', budget)
   }
 
   /** Agents without any handshake exist: they answer tools/list to anybody. */
-  async function bare(budget: Budget): Promise<Opened> {
-    const listed = { url, headers: credentials, method: 'tools/list', params: {}, budget }
-    const outcome = await rpc({ ...listed, as: 'value' })
-    if (outcome.kind === 'value') return { kind: 'open', session: { headers: credentials, losable: false } }
-    return unopened(outcome)
+  function bare(budget: Budget): Promise<Opened> {
+    return supposed({ headers: credentials, losable: false }, 'tools/list', budget)
   }
 
   async function shakeHands(budget: Budget): Promise<Opened> {
@@ -180,30 +181,6 @@ export function createMcpAgent({ send, url, auth, bounds }: AgentOptions): McpAg
     }
   }
 
-  function request(task: string, args: Arguments, { headers, meta }: Session, budget: Budget) {
-    const method = 'tools/call'
-    return rpc({
-      url,
-      headers: meta ? { ...headers, 'mcp-method': method, 'mcp-name': task } : headers,
-      method,
-      params: { name: task, arguments: args, ...(meta && { _meta: meta }) },
-      as: 'mcp',
-      ...(bounds && { bounds: bounds() }),
-      budget,
-      resumable: !meta, // the stateless revision took resuming away: a GET would mean something else there
-    })
-  }
-
-  function interpret(outcome: RpcOutcome): AgentOutcome {
-    if (outcome.kind === 'answer') return outcome.outcome
-    if (outcome.kind === 'rpc_error') {
-      return { kind: 'error', error: errorOfRpc(outcome.code, outcome.message) }
-    }
-    return outcome.kind === 'failed'
-      ? outcome
-      : callFailed('protocol_error', 'a value where an answer was asked')
-  }
-
   /** `lost`: the agent does not know the session any more, so the request was not executed. */
   async function callOnce(
     task: string,
@@ -214,11 +191,15 @@ export function createMcpAgent({ send, url, auth, bounds }: AgentOptions): McpAg
     const opened = await ready(budget)
     if (opened.kind === 'refused') return callFailed('not_an_agent', opened.message)
     if (opened.kind === 'failed') return opened
-    const outcome = await request(task, args, opened.session, remaining(budget, startedAt, Date.now()))
-    const isLost = lostSession(outcome, opened.session)
-    const isOver = isLost || mayBeLost(outcome, opened.session)
-    if (isOver && session === opened.session) session = undefined
-    return isLost ? { kind: 'lost', outcome: interpret(outcome) } : interpret(outcome)
+    const outcome = await rpc({
+      ...posted('tools/call', { name: task, arguments: args }, opened.session, task),
+      as: 'mcp',
+      ...(bounds && { bounds: bounds() }),
+      budget: remaining(budget, startedAt, Date.now()),
+    })
+    const fate = fateOf(opened.session, outcome)
+    if (fate !== 'kept' && session === opened.session) session = undefined
+    return fate === 'lost' ? { kind: 'lost', outcome: answerOf(outcome) } : answerOf(outcome)
   }
 
   async function call(task: string, args: Arguments, budget: Budget): Promise<AgentOutcome> {
@@ -235,17 +216,7 @@ export function createMcpAgent({ send, url, auth, bounds }: AgentOptions): McpAg
   async function tools(budget: Budget): Promise<unknown> {
     const opened = await ready(budget)
     if (opened.kind !== 'open') return undefined
-    const { headers, meta } = opened.session
-    const method = 'tools/list'
-    const outcome = await rpc({
-      url,
-      headers: meta ? { ...headers, 'mcp-method': method } : headers,
-      method,
-      params: meta ? { _meta: meta } : {},
-      as: 'value',
-      budget,
-      resumable: !meta,
-    })
+    const outcome = await rpc({ ...posted('tools/list', {}, opened.session), as: 'value', budget })
     return outcome.kind === 'value' && isRecord(outcome.value) ? outcome.value.tools : undefined
   }
 

@@ -22,6 +22,112 @@ const MAX_MISSES = 3 // connections in a row that bring nothing
 const MISSES: ReadonlySet<SendFailure> = new Set(['unreachable', 'broken_body'])
 const UNAVAILABLE = new Set([408, 429, 500, 502, 503, 504])
 
+/** Decoded bytes of one answer: a page of one hundred rows of the largest size that we keep. */
+const MAX_ANSWER_BYTES = 32 * 1024 * 1024
+const MAX_VALUE_BYTES = 1024 * 1024 // of a handshake or a list of tools
+const MAX_RETRY_AFTER_MS = 60 * 60 * 1_000
+
+/**
+ * Of every message that is posted: some agents refuse an `accept` without both (docs/protocol.md#how-agents-differ).
+ */
+export const RPC_HEADERS = {
+  'content-type': 'application/json',
+  accept: 'application/json, text/event-stream',
+}
+
+const FROM_NETWORK = {
+  refused: 'refused',
+  unresolvable: 'unresolvable',
+  unreachable: 'unreachable',
+  timeout: 'timeout',
+  too_large: 'too_large',
+  crowded_out: 'over_memory',
+  bad_redirect: 'protocol_error',
+  broken_body: 'unreachable',
+  aborted: 'aborted',
+} as const
+
+type RpcRequest = {
+  url: string
+  headers: Record<string, string>
+  method: string
+  params?: unknown
+  budget: Budget
+  /** What the result is. */
+  as: AnswerForm
+  bounds?: RowBounds
+  /** An event stream that ends before the response is resumed where it gave event ids. */
+  resumable?: boolean
+}
+
+export type RpcOutcome =
+  /** Asked for as a value. */
+  | { kind: 'value'; value: unknown; headers: Record<string, string> }
+  /** Asked for as an AdCP answer. `pending`: the A2A task that is still worked on. */
+  | { kind: 'answer'; outcome: AgentOutcome; pending?: string }
+  | { kind: 'rpc_error'; code: number; message: string; status: number }
+  | (CallFailure & { status?: number })
+
+/** A request without an HTTP answer, in the words for upstreams. */
+export function networkFailure({ reason, message }: SendFailed): CallFailure {
+  return callFailed(FROM_NETWORK[reason], message)
+}
+
+/** Retry-After as seconds or as a date, ms from now, bounded. */
+function retryAfter(headers: Record<string, string>, now: number): number | undefined {
+  const value = headers['retry-after']
+  if (value === undefined) return undefined
+  const ms = /^\d+$/.test(value) ? Number(value) * 1_000 : Date.parse(value) - now
+  return Number.isFinite(ms) ? Math.min(Math.max(0, ms), MAX_RETRY_AFTER_MS) : undefined
+}
+
+/** Our word for an HTTP status that is no success; undefined when the body decides. */
+export function statusFailure(
+  { status, headers }: Pick<Reply, 'status' | 'headers'>,
+  now: number,
+): CallFailure | undefined {
+  const wait = retryAfter(headers, now)
+  if (status === 401 || status === 403) return callFailed('unauthorized', `HTTP ${status}`)
+  if (status === 429) return callFailed('rate_limited', 'HTTP 429', wait)
+  if (status >= 500 || status === 408) return callFailed('server_error', `HTTP ${status}`, wait)
+  return undefined
+}
+
+/** A JSON-RPC error as an AdCP error, for outcomes where the agent understood us and said no. */
+function errorOfRpc(code: number, message: string): AgentError {
+  if (code === -32601) return agentError('NOT_IMPLEMENTED', message)
+  if (code === -32602 || code === -32600) return agentError('INVALID_REQUEST', message)
+  return agentError(`JSONRPC_${code}`, message)
+}
+
+/** What a request for an AdCP answer came to. */
+export function answerOf(outcome: RpcOutcome): AgentOutcome {
+  if (outcome.kind === 'answer') return outcome.outcome
+  if (outcome.kind === 'rpc_error') return { kind: 'error', error: errorOfRpc(outcome.code, outcome.message) }
+  return outcome.kind === 'failed'
+    ? outcome
+    : callFailed('protocol_error', 'a value where an answer was asked')
+}
+
+/** The stream ended, and neither our budget nor an HTTP error ended it. */
+function brokeOff(reply: SendOutcome): boolean {
+  return reply.kind === 'reply' ? reply.status === 200 : reply.reason === 'broken_body'
+}
+
+/** JSON is UTF-8 (RFC 8259, section 8.1). Texts in wider units hold other words for whoever believes the header. */
+function isWide({ headers }: Pick<Reply, 'headers'>): boolean {
+  return /charset\s*=\s*"?(utf-?(16|32)|ucs-?[24])/i.test(headers['content-type'] ?? '')
+}
+
+function outcomeOf(reading: ReadAnswer, { status, headers }: Pick<Reply, 'status' | 'headers'>): RpcOutcome {
+  if (reading.kind === 'none') {
+    return { ...callFailed('protocol_error', `HTTP ${status} without a JSON-RPC answer`), status }
+  }
+  if (reading.kind === 'too_large') return { ...callFailed('too_large', reading.message), status }
+  if (reading.kind === 'rpc_error') return { ...reading, status }
+  return reading.kind === 'value' ? { ...reading, headers } : reading
+}
+
 type Broken = {
   send: Send
   url: string
@@ -77,100 +183,6 @@ async function resume(
   return undefined
 }
 
-/** Decoded bytes of one answer: a page of one hundred rows of the largest size that we keep. */
-const MAX_ANSWER_BYTES = 32 * 1024 * 1024
-const MAX_VALUE_BYTES = 1024 * 1024 // of a handshake or a list of tools
-const MAX_RETRY_AFTER_MS = 60 * 60 * 1_000
-
-/**
- * Of every message that is posted: some agents refuse an `accept` without both (docs/protocol.md#how-agents-differ).
- */
-export const RPC_HEADERS = {
-  'content-type': 'application/json',
-  accept: 'application/json, text/event-stream',
-}
-
-type RpcRequest = {
-  url: string
-  headers: Record<string, string>
-  method: string
-  params?: unknown
-  budget: Budget
-  /** What the result is. */
-  as: AnswerForm
-  bounds?: RowBounds
-  /** An event stream that ends before the response is resumed where it gave event ids. */
-  resumable?: boolean
-}
-
-export type RpcOutcome =
-  /** Asked for as a value. */
-  | { kind: 'value'; value: unknown; headers: Record<string, string> }
-  /** Asked for as an AdCP answer. `pending`: the A2A task that is still worked on. */
-  | { kind: 'answer'; outcome: AgentOutcome; pending?: string }
-  | { kind: 'rpc_error'; code: number; message: string; status: number }
-  | (CallFailure & { status?: number })
-
-const FROM_NETWORK = {
-  refused: 'refused',
-  unresolvable: 'unresolvable',
-  unreachable: 'unreachable',
-  timeout: 'timeout',
-  too_large: 'too_large',
-  crowded_out: 'over_memory',
-  bad_redirect: 'protocol_error',
-  broken_body: 'unreachable',
-  aborted: 'aborted',
-} as const
-
-/** A request without an HTTP answer, in the words for upstreams. */
-export function networkFailure({ reason, message }: SendFailed): CallFailure {
-  return callFailed(FROM_NETWORK[reason], message)
-}
-
-/** Retry-After as seconds or as a date, ms from now, bounded. */
-export function retryAfter(headers: Record<string, string>, now: number): number | undefined {
-  const value = headers['retry-after']
-  if (value === undefined) return undefined
-  const ms = /^\d+$/.test(value) ? Number(value) * 1_000 : Date.parse(value) - now
-  return Number.isFinite(ms) ? Math.min(Math.max(0, ms), MAX_RETRY_AFTER_MS) : undefined
-}
-
-/** Our word for an HTTP status that is no success; undefined when the body decides. */
-export function statusFailure({ status, headers }: Reply): CallFailure | undefined {
-  const wait = retryAfter(headers, Date.now())
-  if (status === 401 || status === 403) return callFailed('unauthorized', `HTTP ${status}`)
-  if (status === 429) return callFailed('rate_limited', 'HTTP 429', wait)
-  if (status >= 500 || status === 408) return callFailed('server_error', `HTTP ${status}`, wait)
-  return undefined
-}
-
-/** A JSON-RPC error as an AdCP error, for outcomes where the agent understood us and said no. */
-export function errorOfRpc(code: number, message: string): AgentError {
-  if (code === -32601) return agentError('NOT_IMPLEMENTED', message)
-  if (code === -32602 || code === -32600) return agentError('INVALID_REQUEST', message)
-  return agentError(`JSONRPC_${code}`, message)
-}
-
-/** The stream ended, and neither our budget nor an HTTP error ended it. */
-function brokeOff(reply: SendOutcome): boolean {
-  return reply.kind === 'reply' ? reply.status === 200 : reply.reason === 'broken_body'
-}
-
-/** JSON is UTF-8 (RFC 8259, section 8.1). Texts in wider units hold other words for whoever believes the header. */
-function isWide({ headers }: Pick<Reply, 'headers'>): boolean {
-  return /charset\s*=\s*"?(utf-?(16|32)|ucs-?[24])/i.test(headers['content-type'] ?? '')
-}
-
-function outcomeOf(reading: ReadAnswer, { status, headers }: Pick<Reply, 'status' | 'headers'>): RpcOutcome {
-  if (reading.kind === 'none') {
-    return { ...callFailed('protocol_error', `HTTP ${status} without a JSON-RPC answer`), status }
-  }
-  if (reading.kind === 'too_large') return { ...callFailed('too_large', reading.message), status }
-  if (reading.kind === 'rpc_error') return { ...reading, status }
-  return reading.kind === 'value' ? { ...reading, headers } : reading
-}
-
 /** Gives the function that sends one request; ids are unique among its requests. */
 export function createRpc(send: Send) {
   let lastId = 0
@@ -209,7 +221,7 @@ export function createRpc(send: Send) {
       if (resumed) return outcomeOf(await read(resumed.messages), { status: 200, headers: opened.headers })
     }
     if (reply.kind === 'failed') return networkFailure(reply)
-    const failure = statusFailure(reply)
+    const failure = statusFailure(reply, Date.now())
     if (failure) return { ...failure, status: reply.status }
     if (isWide(reply)) return callFailed('protocol_error', 'JSON in another encoding than UTF-8')
     return outcomeOf(await read(opened.headers ? messages : [reply.body]), reply)

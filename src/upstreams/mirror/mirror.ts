@@ -4,22 +4,17 @@
  */
 import { isDeepStrictEqual } from 'node:util'
 import type { SignalRef } from '../../adcp/signal.js'
-import {
-  type AgentOutcome,
-  type Arguments,
-  type CallFailure,
-  callFailed,
-  createDoubt,
-  SECOND_LOOK_MS,
-} from '../agent/agent.js'
+import { type AgentOutcome, type Arguments, type CallFailure, callFailed } from '../agent/agent.js'
 import {
   type Dialect,
   fitting,
+  isAboutRequest,
   isCredentialError,
   isTransient,
   listingFields,
   takes,
 } from '../agent/dialect.js'
+import { createDoubt } from '../agent/doubt.js'
 import type { Collected } from '../rows/collect.js'
 import { type Outages, type Part, type Slice, type SliceMode, sameDigests } from '../rows/slice.js'
 import { carryParts, doShare, shareRows } from '../walk/carry-over.js'
@@ -95,7 +90,7 @@ export type MirrorOptions = {
   /** From 0 to 1: chooses the pages to check. */
   random(): number
   /** What its walks may take of all that upstreams take together. */
-  share?: Pick<Share, 'gathers' | 'maxRows'>
+  share: Pick<Share, 'gathers' | 'maxRows'>
 }
 
 function conditions(held: HeldSlice | undefined, now: number): Arguments {
@@ -115,7 +110,7 @@ export function createMirror(options: MirrorOptions) {
   const { upstream, agentUrl, scope, account, seeds, asked, referencesFor, namesFor, ask, sleep, now } =
     options
   const { walkMs, dropAfterMs, refreshMs, alike, share } = options
-  const doubt = createDoubt({ laterMs: Math.min(SECOND_LOOK_MS, refreshMs), now })
+  const doubt = createDoubt({ refreshMs, now })
   const pageSize = Math.min(options.pageSize, MAX_PAGE_SIZE)
   const spots = createSpotCheck({ now, random: options.random })
   let takesFields = true // until the agent refuses a request for fields
@@ -185,9 +180,7 @@ export function createMirror(options: MirrorOptions) {
     const asksFields = dialect.release === 'current' && takesFields && takes(dialect, 'get_signals', 'fields')
     const fields = asksFields ? { fields: listingFields(dialect) } : {}
     const outcome = await ask('get_signals', { ...args, ...fields }, undefined)
-    const isRefused =
-      outcome.kind === 'error' && !isTransient(outcome.error) && !isCredentialError(outcome.error)
-    if (!asksFields || !isRefused) return outcome
+    if (!asksFields || !isAboutRequest(outcome)) return outcome
     // Its default list of fields may be shorter: only its answer tells.
     const plain = await ask('get_signals', args, undefined)
     if (plain.kind === 'answer') {
@@ -218,7 +211,7 @@ export function createMirror(options: MirrorOptions) {
       conditional: Object.keys(tokens).length > 0,
       overlay: account !== undefined,
       ...{ walkMs, now },
-      ...(share && { gathers: share.gathers, maxRows: share.maxRows() }),
+      ...{ gathers: share.gathers, maxRows: share.maxRows() },
       page: async (cursor) => {
         const outcome = await next(cursor)
         spots.walked(cursor, outcome)
@@ -252,7 +245,7 @@ export function createMirror(options: MirrorOptions) {
       names: await namesFor(agentUrl),
       ...{ seeds, asked: questions },
       ...{ pageSize, sleep, walkMs, now },
-      ...(share && { gathers: share.gathers }),
+      gathers: share.gathers,
       ask: (task, args) => ask(task, { ...args, ...(account && { account }) }, dialect),
     })
     if (outcome.kind === 'failed') return outcome

@@ -21,6 +21,9 @@ import { createScope, type KeptScope, type ScopeOptions } from './scope.js'
 import { type Pace, PUBLIC, type Scope } from './scope-setting.js'
 import type { ScopeStatus } from './scope-status.js'
 
+const EVERYBODY: Scope = { name: PUBLIC }
+const MOST_UNLISTED = 64
+
 /** The settings of one upstream; new ones can be applied while it runs. */
 export type RunnerSetting = {
   entry: RosterEntry
@@ -63,8 +66,6 @@ export type Holding = {
 function contactName({ entry: { url, agentUrl, protocol, auth, accountPrices } }: RunnerSetting): string {
   return JSON.stringify([url, agentUrl, protocol, auth, accountPrices])
 }
-
-const EVERYBODY: Scope = { name: PUBLIC }
 
 /** Calls can be made at once; scopes are read from `start` on. */
 export function createRunner(options: RunnerOptions) {
@@ -225,8 +226,6 @@ export function createRunner(options: RunnerOptions) {
 }
 
 export type Runner = ReturnType<typeof createRunner>
-
-const MOST_UNLISTED = 64
 
 /** The agent's entry in the configuration, which may describe an agent and exclude it. */
 function entryOf(agentUrl: string, statics: readonly StaticUpstream[]): RosterEntry {

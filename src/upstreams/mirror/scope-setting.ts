@@ -26,24 +26,10 @@ import {
   type MirrorOutcome,
 } from './mirror.js'
 
-/** What is held for an account with the public rate card: no rows of its own. */
-export function rateCard({ id, agentUrl }: RosterEntry, scope: string, now: number): HeldSlice {
-  const slice = {
-    ...{ upstream: id, agentUrl, scope, mode: 'wholesale' as const },
-    ...{ rows: packSlab([]), digests: new BigUint64Array(new SharedArrayBuffer(0)), dropped: {} },
-    walkedAt: now,
-  }
-  return { slice, domains: [], confirmedAt: now, cacheScope: 'public' }
-}
-
-/** Tokens belong to the credential with which they were received. */
-export function untokened({ slice, ...rest }: HeldSlice): HeldSlice {
-  const { feedVersion, pricingVersion, ...plain } = slice
-  return { ...rest, slice: plain }
-}
-
 /** The name of the scope that everybody reads. */
 export const PUBLIC = 'public'
+
+const REFUSED: ReadonlySet<UpstreamFailure> = new Set(['agent_error', 'account_needed'])
 
 /** For whom an upstream is read. */
 export type Scope = {
@@ -75,6 +61,32 @@ export type ScopeSetting = {
   /** Our own account, for agents that require one of everybody. */
   introduction: Arguments
   contact: Contact
+}
+
+/** For whom a slice was read, as names and digests only. */
+export type Owner = {
+  /** Tokens of another credential prove nothing; without an account, neither do rows. */
+  credential: string
+  /** The account at the upstream; absent in the public scope, and when the credential alone identifies the reader. */
+  account?: string
+}
+
+export type Key = { agentUrl: string; scope: string }
+
+/** What is held for an account with the public rate card: no rows of its own. */
+export function rateCard({ id, agentUrl }: RosterEntry, scope: string, now: number): HeldSlice {
+  const slice = {
+    ...{ upstream: id, agentUrl, scope, mode: 'wholesale' as const },
+    ...{ rows: packSlab([]), digests: new BigUint64Array(new SharedArrayBuffer(0)), dropped: {} },
+    walkedAt: now,
+  }
+  return { slice, domains: [], confirmedAt: now, cacheScope: 'public' }
+}
+
+/** Tokens belong to the credential with which they were received. */
+export function untokened({ slice, ...rest }: HeldSlice): HeldSlice {
+  const { feedVersion, pricingVersion, ...plain } = slice
+  return { ...rest, slice: plain }
 }
 
 const credentialOf = ({ scope, entry }: ScopeSetting): Auth => scope.auth ?? entry.auth
@@ -130,16 +142,6 @@ export function needsAnother(a: ScopeSetting, b: ScopeSetting): boolean {
   return isOther(a, b) || !isDeepStrictEqual(madeOf(a), madeOf(b))
 }
 
-/** For whom a slice was read, as names and digests only. */
-export type Owner = {
-  /** Tokens of another credential prove nothing; without an account, neither do rows. */
-  credential: string
-  /** The account at the upstream; absent in the public scope, and when the credential alone identifies the reader. */
-  account?: string
-}
-
-export type Key = { agentUrl: string; scope: string }
-
 /** Arguments with our own account must never bring in what is meant for that account alone. */
 function openOnly(outcome: AgentOutcome): AgentOutcome {
   const isPersonal = outcome.kind === 'answer' && outcome.payload.cache_scope === 'account'
@@ -147,8 +149,6 @@ function openOnly(outcome: AgentOutcome): AgentOutcome {
     ? callFailed('account_needed', 'it answers with prices that are for that account alone')
     : outcome
 }
-
-const REFUSED: ReadonlySet<UpstreamFailure> = new Set(['agent_error', 'account_needed'])
 
 type IntroductionOptions = {
   dialect: Dialect
@@ -191,11 +191,12 @@ type Means = Pick<MirrorOptions, 'referencesFor' | 'namesFor' | 'asked' | 'rando
 
 /** A new mirror for the scope. */
 export function mirrorOf(
-  { scope, entry, pace, contact }: ScopeSetting,
+  setting: ScopeSetting,
   { referencesFor, namesFor, asked, clock, random, open, share }: Means,
 ): Mirror {
+  const { scope, entry, pace, contact } = setting
   const isPublic = scope.name === PUBLIC
-  const auth = scope.auth ?? entry.auth
+  const auth = credentialOf(setting)
   return createMirror({
     upstream: entry.id,
     agentUrl: entry.agentUrl,
@@ -209,8 +210,7 @@ export function mirrorOf(
       return isPublic && (args.account ?? speaking?.account) ? openOnly(outcome) : outcome
     },
     sleep: contact.sleep,
-    ...{ now: clock.now, random },
-    ...(share && { share }),
+    ...{ now: clock.now, random, share },
     ...(!isPublic && { alike: open }),
     ...(scope.account && { account: scope.account }),
   })

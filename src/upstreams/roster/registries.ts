@@ -7,13 +7,8 @@
  */
 import { backoffMs, type Clock, jittered } from '../../net/clock.js'
 import type { Send } from '../../net/send.js'
-import {
-  createDoubt,
-  type Doubt,
-  SECOND_LOOK_MS,
-  secretsShown,
-  type UpstreamFailure,
-} from '../agent/agent.js'
+import { type CallFailure, callFailed, secretsShown, type UpstreamFailure } from '../agent/agent.js'
+import { createDoubt, type Doubt } from '../agent/doubt.js'
 import { readRegistry } from '../agent/reader.js'
 import { networkFailure, statusFailure } from '../agent/rpc.js'
 import type { RegistryListing, RegistryRecord } from '../rows/registry-records.js'
@@ -21,52 +16,6 @@ import type { Blobs } from '../rows/storage.js'
 
 const MAX_LISTING_BYTES = 32 * 1024 * 1024
 const LISTING_TIMEOUT_MS = 30_000
-
-type RegistryOutcome =
-  | { kind: 'listed'; listing: RegistryListing }
-  | { kind: 'unchanged' }
-  | { kind: 'failed'; reason: UpstreamFailure; message: string; retryAfterMs?: number }
-
-type RegistryOptions = {
-  send: Send
-  url: string
-  headers: Readonly<Record<string, string>>
-  now(): number
-}
-
-/** Of one registry; it keeps nothing between two requests. */
-export function createRegistry({ send, url, headers, now }: RegistryOptions) {
-  const address = `${url.replace(/\/+$/, '')}/api/registry/agents?type=signals&health=true&compliance=true`
-  const secrets = secretsShown(Object.values(headers), url)
-
-  /** Asks once; `held` is what an earlier call listed, and makes the request conditional. */
-  async function fetch(held: RegistryListing | undefined): Promise<RegistryOutcome> {
-    const reply = await send({
-      url: address,
-      headers: { accept: 'application/json', ...headers, ...(held?.etag && { 'if-none-match': held.etag }) },
-      timeoutMs: LISTING_TIMEOUT_MS,
-      maxBytes: MAX_LISTING_BYTES,
-      redirects: 'same-site',
-    })
-    if (reply.kind === 'failed') return networkFailure(reply)
-    if (reply.status === 304 && held) return { kind: 'unchanged' }
-    const failure = statusFailure(reply)
-    if (failure) return failure
-    const listing = reply.status === 200 ? await readRegistry(url, reply.body, secrets) : undefined
-    if (!listing) {
-      return {
-        kind: 'failed',
-        reason: 'protocol_error',
-        message: `HTTP ${reply.status} is no registry listing`,
-      }
-    }
-    const { etag } = reply.headers
-    return { kind: 'listed', listing: { ...listing, fetchedAt: now(), ...(etag && { etag }) } }
-  }
-
-  return { fetch }
-}
-
 const BLOB = 'roster'
 const UNUSABLE: ReadonlySet<UpstreamFailure> = new Set(['protocol_error', 'shrunken_feed']) // it answers, with no listing
 const GATHER_MS = 1_000 // several registries that change together change the roster once
@@ -123,6 +72,37 @@ type Member = {
   cancel: () => void
   cancelGrace: () => void
   stopped: boolean
+}
+
+type RegistryOutcome = { kind: 'listed'; listing: RegistryListing } | { kind: 'unchanged' } | CallFailure
+
+type Question = {
+  send: Send
+  url: string
+  headers: Readonly<Record<string, string>>
+  /** What an earlier answer listed: makes the request conditional. */
+  held?: RegistryListing | undefined
+  now(): number
+}
+
+/** Asks a registry once. */
+export async function askRegistry({ send, url, headers, held, now }: Question): Promise<RegistryOutcome> {
+  const reply = await send({
+    url: `${url.replace(/\/+$/, '')}/api/registry/agents?type=signals&health=true&compliance=true`,
+    headers: { accept: 'application/json', ...headers, ...(held?.etag && { 'if-none-match': held.etag }) },
+    timeoutMs: LISTING_TIMEOUT_MS,
+    maxBytes: MAX_LISTING_BYTES,
+    redirects: 'same-site',
+  })
+  if (reply.kind === 'failed') return networkFailure(reply)
+  if (reply.status === 304 && held) return { kind: 'unchanged' }
+  const failure = statusFailure(reply, now())
+  if (failure) return failure
+  const secrets = secretsShown(Object.values(headers), url)
+  const listing = reply.status === 200 ? await readRegistry(url, reply.body, secrets) : undefined
+  if (!listing) return callFailed('protocol_error', `HTTP ${reply.status} is no registry listing`)
+  const { etag } = reply.headers
+  return { kind: 'listed', listing: { ...listing, fetchedAt: now(), ...(etag && { etag }) } }
 }
 
 function isSaved(value: unknown): value is Record<string, Saved> {
@@ -239,7 +219,7 @@ export function createRegistries(options: RegistriesOptions) {
 
   async function refresh(member: Member): Promise<void> {
     const { url, headers = {} } = member.config
-    const answer = await createRegistry({ send, url, headers, now: clock.now }).fetch(member.listing)
+    const answer = await askRegistry({ send, url, headers, held: member.listing, now: clock.now })
     if (member.stopped) return
     const outcome = believed(member, answer)
     settle(member, outcome)
@@ -298,11 +278,7 @@ export function createRegistries(options: RegistriesOptions) {
         const member: Member = {
           ...{ config, failures: 0, answered: known?.answered ?? false, stopped: false },
           ...{ cancel: () => {}, cancelGrace: () => {} },
-          doubt: createDoubt({
-            of: 'agents',
-            laterMs: Math.min(SECOND_LOOK_MS, config.refreshMs),
-            now: clock.now,
-          }),
+          doubt: createDoubt({ of: 'agents', refreshMs: config.refreshMs, now: clock.now }),
           ...('records' in listing && { listing: listing as RegistryListing }),
           ...(emptySince !== undefined && { emptySince }),
           ...(known?.problem && { problem: known.problem }),

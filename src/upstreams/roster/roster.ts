@@ -8,6 +8,9 @@ import { agentUrlOf } from '../../adcp/url.js'
 import type { Auth, Protocol } from '../agent/agent.js'
 import { isItsPlace, type RegistryRecord } from '../rows/registry-records.js'
 
+/** Agents that registries may bring in. Snapshots number their slices with 16 bits, and each agent is one to poll. */
+const MOST_LISTED = 10_000
+
 export type StaticUpstream = {
   id?: string
   url: string
@@ -53,9 +56,6 @@ export type RosterEntry = {
   online?: boolean
   verified: boolean
 }
-
-/** Agents that registries may bring in. Snapshots number their slices with 16 bits, and each agent is one to poll. */
-export const MOST_LISTED = 10_000
 
 type Excluded = { url: string; reason: 'excluded' | 'not_included' | 'not_verified' | 'too_many' }
 

@@ -10,12 +10,20 @@ import { createSlabWriter, type Slab, slabBuffers, slabRow } from '../rows/slab.
 import { digestOf, type Listing, type Part, type Slice, sliceListing } from '../rows/slice.js'
 import { writeListing } from '../rows/written.js'
 
-const CARRIED_PORTION = 50 // rows between two turns of the loop: each is parsed twice
+const CARRIED_PORTION = 50 // rows between two turns of the loop, where rows are parsed
+const MATCHED_PORTION = 50_000 // the same, where digests are compared and bytes copied: about a millisecond
+const AHEAD = 8 // rows that may have left between two that stayed
+const LIVE_SHARE = 0.75 // of a chunk; below, its rows are written anew
+const SMALL_CHUNK = 256 * 1024
+const MOST_SMALL_CHUNKS = 32 // beyond, small ones are written anew together
 
 const FIELDS: Record<Part, readonly (keyof Listing)[]> = {
   pricing: ['pricing_options'],
   coverage: ['coverage_percentage', 'coverage_forecast'],
 }
+
+const decoder = new TextDecoder()
+const encoder = new TextEncoder()
 
 /** The same signal under the same name: prices of another signal are never used. */
 function isSameSignal(a: Listing, b: Listing): boolean {
@@ -61,9 +69,6 @@ function createFinder(slice: Slice) {
   }
 }
 
-const decoder = new TextDecoder()
-const encoder = new TextEncoder()
-
 /** What was collected, with the parts that are out as `before` has them. */
 export async function carryParts<T extends Collected>(
   found: T,
@@ -91,12 +96,6 @@ export async function carryParts<T extends Collected>(
   }
   return { ...found, rows: writer.finish(), digests }
 }
-
-const MATCHED_PORTION = 50_000 // rows between two turns of the loop: about a millisecond
-const AHEAD = 8 // rows that may have left between two that stayed
-const LIVE_SHARE = 0.75 // of a chunk; below, its rows are written anew
-const SMALL_CHUNK = 256 * 1024
-const MOST_SMALL_CHUNKS = 32 // beyond, small ones are written anew together
 
 /** For each row its place in the slice before, or -1. Upstreams keep their order but for what comes, changes and goes. */
 async function matched(digests: BigUint64Array, before: BigUint64Array): Promise<Int32Array> {
@@ -130,13 +129,6 @@ function keptChunks({ chunks, chunkOf, length }: Slab, places: Int32Array): Uint
   )
 }
 
-function shared<T extends Uint16Array | Uint32Array>(
-  make: (buffer: SharedArrayBuffer) => T,
-  bytes: number,
-): T {
-  return make(new SharedArrayBuffer(bytes))
-}
-
 /** Whether some of their rows are held once. */
 export function doShare(a: Slab, b: Slab): boolean {
   const buffers = new Set(slabBuffers(a))
@@ -156,8 +148,8 @@ export async function shareRows<T extends Pick<Collected, 'rows' | 'digests'>>(
   for (let at = 0, next = 0; at < kept.length; at += 1) if (kept[at]) numbers[at] = next++
   const { count } = found.rows
   const writer = createSlabWriter()
-  const chunkOf = shared((buffer) => new Uint16Array(buffer), count * 2)
-  const start = shared((buffer) => new Uint32Array(buffer), count * 4)
+  const chunkOf = new Uint16Array(new SharedArrayBuffer(count * 2))
+  const start = new Uint32Array(new SharedArrayBuffer(count * 4))
   const written: number[] = []
   for (let row = 0; row < count; row += 1) {
     if (row > 0 && row % MATCHED_PORTION === 0) await nextTurn()

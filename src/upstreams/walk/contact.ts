@@ -32,6 +32,17 @@ import { createLink, credentialName, type LineOptions } from './link.js'
 
 const FORMAT = 1
 const PREFIX = 'dialect/'
+const DIALECT_MS = 24 * 60 * 60 * 1_000
+const CAPABILITIES = 'get_adcp_capabilities'
+const PROBE_WITHIN_MS = 60_000
+
+/** Failures that an agent may have because it is spoken to in words that are no longer its own. */
+const OF_ITS_SPEECH: ReadonlySet<UpstreamFailure> = new Set([
+  'agent_error',
+  'account_needed',
+  'not_signals',
+  'protocol_error',
+])
 
 type Learnt = {
   dialect: Dialect
@@ -121,18 +132,6 @@ function unpriced(rows: ReadRows): ReadRows {
   const { elements, dropped, refused } = rows
   return { ...readRows([...listingBytes(rows)].map(withoutPrices)), elements, dropped, refused }
 }
-
-const DIALECT_MS = 24 * 60 * 60 * 1_000
-const CAPABILITIES = 'get_adcp_capabilities'
-const PROBE_WITHIN_MS = 60_000
-
-/** Failures that an agent may have because it is spoken to in words that are no longer its own. */
-const OF_ITS_SPEECH: ReadonlySet<UpstreamFailure> = new Set([
-  'agent_error',
-  'account_needed',
-  'not_signals',
-  'protocol_error',
-])
 
 export type UpstreamCall = {
   /** Ms since the epoch. */

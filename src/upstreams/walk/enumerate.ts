@@ -14,59 +14,13 @@ import {
   callFailed,
   type Payload,
 } from '../agent/agent.js'
-import {
-  briefShapes,
-  type Dialect,
-  isCredentialError,
-  isTransient,
-  lookupShapes,
-  pagingOf,
-} from '../agent/dialect.js'
+import { briefShapes, type Dialect, isAboutRequest, lookupShapes, pagingOf } from '../agent/dialect.js'
 import { type Collected, type Collector, createCollector } from '../rows/collect.js'
 import type { Part } from '../rows/slice.js'
-import { OVER_MEMORY, partsOut, refusalOf } from './walk.js'
+import { nextCursor, OVER_MEMORY, partsOut, refusalOf } from './walk.js'
 
-/**
- * Questions of buyers that find rows at an agent without a feed which no seed finds. They are asked again with the
- * seeds, so that these rows are in the feed (docs/decisions.md#what-buyers-ask). A few are kept, in memory only, and
- * sent only to the agent that was asked them before.
- */
 const MOST_ASKED = 20
 const LONGEST_ASKED = 500 // characters; a longer question is a brief, and nobody asks it again
-
-/** Of one agent; empty. */
-export function createAsked() {
-  const questions = new Map<string, { isUseful: boolean }>()
-
-  function makeRoom(): void {
-    for (const [text, { isUseful }] of questions) {
-      if (questions.size < MOST_ASKED) return
-      if (!isUseful) questions.delete(text)
-    }
-  }
-
-  return {
-    /** A question that the agent answered with rows. */
-    note(text: string): void {
-      if (text.length > LONGEST_ASKED || questions.has(text)) return
-      makeRoom()
-      if (questions.size < MOST_ASKED) questions.set(text, { isUseful: false })
-    },
-    questions: (): readonly string[] => [...questions.keys()],
-    /** After these were asked behind the seeds: forgets those that failed or found nothing new. */
-    learn(asked: readonly string[], barren: ReadonlySet<string>): void {
-      for (const text of asked) {
-        const question = questions.get(text)
-        if (barren.has(text)) questions.delete(text)
-        else if (question) question.isUseful = true
-      }
-    },
-    clear: () => questions.clear(),
-  }
-}
-
-export type QuestionsAsked = ReturnType<typeof createAsked>
-
 const BATCH = 50 // references in one question: a request of some 10 KB
 const MAX_PAGES = 20 // of one question
 const GROWTH = 10
@@ -104,8 +58,9 @@ type EnumerateOutcome =
     } & Collected)
   | CallFailure
 
-/** What was learnt from the questions so far. */
+/** What the questions so far brought. */
 type Learnt = {
+  collector: Collector
   /** Shapes before these were refused. */
   understood: { lookup: number; brief: number }
   out: Set<Part>
@@ -116,6 +71,42 @@ type Learnt = {
 
 /** One question, in the shapes that the agent may understand it in. */
 type Question = { kind: 'lookup' | 'brief'; text?: string; isBuyers?: boolean; shapes: readonly Arguments[] }
+
+type Answer = Extract<AgentOutcome, { kind: 'answer' }>
+type Trouble = Exclude<AgentOutcome, { kind: 'answer' }>
+
+/** The questions of buyers at one agent; none so far. */
+export function createAsked() {
+  const questions = new Map<string, { isUseful: boolean }>()
+
+  function makeRoom(): void {
+    for (const [text, { isUseful }] of questions) {
+      if (questions.size < MOST_ASKED) return
+      if (!isUseful) questions.delete(text)
+    }
+  }
+
+  return {
+    /** A question that the agent answered with rows. */
+    note(text: string): void {
+      if (text.length > LONGEST_ASKED || questions.has(text)) return
+      makeRoom()
+      if (questions.size < MOST_ASKED) questions.set(text, { isUseful: false })
+    },
+    questions: (): readonly string[] => [...questions.keys()],
+    /** After these were asked behind the seeds: forgets those that failed or found nothing new. */
+    learn(asked: readonly string[], barren: ReadonlySet<string>): void {
+      for (const text of asked) {
+        const question = questions.get(text)
+        if (barren.has(text)) questions.delete(text)
+        else if (question) question.isUseful = true
+      }
+    },
+    clear: () => questions.clear(),
+  }
+}
+
+export type QuestionsAsked = ReturnType<typeof createAsked>
 
 function batches(refs: readonly SignalRef[]): (readonly SignalRef[])[] {
   return Array.from({ length: Math.ceil(refs.length / BATCH) }, (_, at) =>
@@ -140,15 +131,8 @@ function questionsOf({ dialect, refs, names, seeds, asked }: EnumerateOptions): 
   return [...lookups, ...briefs.map((text) => asBrief(text, !own.has(text)))]
 }
 
-function cursorOf(payload: Payload): string | undefined {
-  const { pagination } = payload
-  if (!isRecord(pagination) || pagination.has_more !== true) return undefined
-  return typeof pagination.cursor === 'string' ? pagination.cursor : undefined
-}
-
-function failureOf(outcome: Exclude<AgentOutcome, { kind: 'answer' }>): CallFailure {
-  if (outcome.kind === 'failed') return outcome
-  return refusalOf(outcome.error)
+function failureOf(trouble: Trouble): CallFailure {
+  return trouble.kind === 'failed' ? trouble : refusalOf(trouble.error)
 }
 
 /** An agent may work on a brief question: its task is polled a bounded number of times. */
@@ -166,9 +150,6 @@ async function settled(first: AgentOutcome, { ask, sleep }: EnumerateOptions): P
   }
   return callFailed('timeout', 'the agent did not finish its discovery task')
 }
-
-type Answer = Extract<AgentOutcome, { kind: 'answer' }>
-type Trouble = Exclude<AgentOutcome, { kind: 'answer' }>
 
 /** From where one has got to, up to what the agent's schema allows. */
 function growing(from: number, most: number): number[] {
@@ -198,7 +179,6 @@ function isUsualLimit(rows: number): boolean {
 async function askGrowing(
   question: Arguments,
   options: EnumerateOptions,
-  collector: Collector,
   learnt: Learnt,
   most: number,
 ): Promise<Trouble | undefined> {
@@ -220,15 +200,14 @@ async function askGrowing(
   }
   if (!best) return undefined
   if (!isAll) learnt.limitedAt = Math.max(learnt.limitedAt ?? 0, best.rows.elements)
-  return take(best, options, collector, learnt)
+  return take(best, options, learnt)
 }
 
 /** Keeps what an answer brought; the failure when there is no room for more. */
 async function take(
   { payload, rows }: Answer,
   { gathers }: EnumerateOptions,
-  collector: Collector,
-  { out }: Learnt,
+  { out, collector }: Learnt,
 ): Promise<CallFailure | undefined> {
   for (const part of partsOut(payload)) out.add(part)
   await collector.take(rows)
@@ -239,11 +218,10 @@ async function take(
 async function askWhole(
   question: Arguments,
   options: EnumerateOptions,
-  collector: Collector,
   learnt: Learnt,
 ): Promise<Trouble | undefined> {
   const paging = pagingOf(options.dialect)
-  if (paging.kind === 'number') return askGrowing(question, options, collector, learnt, paging.most)
+  if (paging.kind === 'number') return askGrowing(question, options, learnt, paging.most)
   const seen = new Set<string>()
   let cursor: string | undefined
   for (let pages = 0; pages < MAX_PAGES; pages++) {
@@ -253,32 +231,27 @@ async function askWhole(
       options,
     )
     if (outcome.kind !== 'answer') return outcome
-    const stopped = await take(outcome, options, collector, learnt)
+    const stopped = await take(outcome, options, learnt)
     if (stopped) return stopped
     const { elements } = outcome.rows
     if (paging.kind === 'fixed' && isUsualLimit(elements))
       learnt.limitedAt = Math.max(learnt.limitedAt ?? 0, elements)
-    cursor = cursorOf(outcome.payload)
+    cursor = nextCursor(outcome.payload)
     if (!cursor || seen.has(cursor)) return undefined
     seen.add(cursor)
   }
   return undefined
 }
 
-function isAboutShape(trouble: AgentOutcome): boolean {
-  return trouble.kind === 'error' && !isTransient(trouble.error) && !isCredentialError(trouble.error)
-}
-
 /** Asks in the first shape that the agent understands, from what is known of it on. */
 async function askInShapes(
   { kind, shapes }: Question,
   options: EnumerateOptions,
-  collector: Collector,
   learnt: Learnt,
 ): Promise<Trouble | undefined> {
   for (let at = learnt.understood[kind]; ; at++) {
-    const trouble = await askWhole(shapes[at] as Arguments, options, collector, learnt)
-    if (trouble && at < shapes.length - 1 && isAboutShape(trouble)) continue
+    const trouble = await askWhole(shapes[at] as Arguments, options, learnt)
+    if (trouble && at < shapes.length - 1 && isAboutRequest(trouble)) continue
     if (!trouble) learnt.understood[kind] = at
     return trouble
   }
@@ -299,6 +272,7 @@ export async function enumerate(options: EnumerateOptions): Promise<EnumerateOut
   }
   const collector = createCollector({ overlapping: true })
   const learnt: Learnt = {
+    collector,
     understood: { lookup: 0, brief: 0 },
     out: new Set(),
     size: options.pageSize,
@@ -314,7 +288,7 @@ export async function enumerate(options: EnumerateOptions): Promise<EnumerateOut
       return callFailed('timeout', `its questions took longer than ${options.walkMs} ms`)
     }
     const before = collector.rows()
-    const trouble = await askInShapes(question, options, collector, learnt)
+    const trouble = await askInShapes(question, options, learnt)
     if (trouble) failed = failureOf(trouble)
     else isAnswered = true
     if (trouble && (!isBuyers || trouble === OVER_MEMORY)) return failureOf(trouble)

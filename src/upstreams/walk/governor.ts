@@ -12,6 +12,8 @@ import { slabBuffers } from '../rows/slab.js'
 import type { Slice } from '../rows/slice.js'
 
 const MAX_WAITING_CALLS = 200 // waiting calls of one upstream; more than this would not get a turn in time
+const ROW_COLUMNS = 18 // bytes of a row's place and digest, in addition to its JSON
+const CHECKS = 1_000 // a walk is weighed against the others each time it has grown by that part of the whole
 
 /** Runs a call when there is a place, with the rest of its budget; resolves by the end of the budget in any case. */
 export type Slots = (budget: Budget, run: (budget: Budget) => Promise<AgentOutcome>) => Promise<AgentOutcome>
@@ -42,9 +44,6 @@ export function createSlots(total: LimitFunction, concurrency: number): Slots {
     )
   }
 }
-
-const ROW_COLUMNS = 18 // bytes of a row's place and digest, in addition to its JSON
-const CHECKS = 1_000 // a walk is weighed against the others each time it has grown by that part of the whole
 
 /** Bounds on what one upstream gives, and on what all of them hold. */
 export type ReadLimits = {

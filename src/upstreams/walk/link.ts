@@ -28,6 +28,29 @@ import { readToolInputs, type ToolInputs } from '../agent/signatures.js'
 import type { RosterEntry } from '../roster/roster.js'
 import type { ReadLimits, Slots } from './governor.js'
 
+const RETRY_MS = 200
+const LONGEST_RETRY_AFTER_MS = 5_000 // for a longer wish, the next scheduled reading is waited for
+const MAX_AGENTS = 64 // credentials of callers, each with a session of its own
+const BROKEN_AFTER = 3 // failures in a row that make further calls pointless
+
+/** Failures that say the upstream, not the request, is in trouble. */
+const TROUBLE: ReadonlySet<UpstreamFailure> = new Set([
+  'refused',
+  'unresolvable',
+  'unreachable',
+  'timeout',
+  'server_error',
+  'not_an_agent',
+])
+/** How often a read that is safe to repeat is tried, by what went wrong: one bad page must not cost a long walk. */
+const ATTEMPTS: { readonly [reason in UpstreamFailure]?: number } = {
+  unreachable: 3,
+  server_error: 3,
+  rate_limited: 3,
+  timeout: 2,
+  protocol_error: 2,
+}
+
 type ProbeOutcome = { kind: 'found'; agent: Agent } | CallFailure
 
 type Attempt = ProbeOutcome | { kind: 'refused'; message: string }
@@ -67,29 +90,6 @@ export async function probe(
     refusals.push(outcome.message)
   }
   return callFailed('not_an_agent', refusals.join('; '))
-}
-
-const RETRY_MS = 200
-const LONGEST_RETRY_AFTER_MS = 5_000 // for a longer wish, the next scheduled reading is waited for
-const MAX_AGENTS = 64 // credentials of callers, each with a session of its own
-const BROKEN_AFTER = 3 // failures in a row that make further calls pointless
-
-/** Failures that say the upstream, not the request, is in trouble. */
-const TROUBLE: ReadonlySet<UpstreamFailure> = new Set([
-  'refused',
-  'unresolvable',
-  'unreachable',
-  'timeout',
-  'server_error',
-  'not_an_agent',
-])
-/** How often a read that is safe to repeat is tried, by what went wrong: one bad page must not cost a long walk. */
-const ATTEMPTS: { readonly [reason in UpstreamFailure]?: number } = {
-  unreachable: 3,
-  server_error: 3,
-  rate_limited: 3,
-  timeout: 2,
-  protocol_error: 2,
 }
 
 /** What calling an upstream takes, whoever calls. */
@@ -146,10 +146,7 @@ export function createLink(options: LinkOptions) {
     spoken = undefined
   }
 
-  async function agentFor(
-    auth: Auth,
-    budget: Budget,
-  ): Promise<{ kind: 'found'; agent: Agent } | CallFailure> {
+  async function agentFor(auth: Auth, budget: Budget): Promise<ProbeOutcome> {
     const name = credentialName(auth)
     const agent = agents.get(name)
     if (agent) return { kind: 'found', agent }
@@ -182,7 +179,7 @@ export function createLink(options: LinkOptions) {
       const startedAt = Date.now()
       const found = await agentFor(auth, left)
       if (found.kind === 'failed') return found
-      return found.agent.call(task, args, { ...left, timeoutMs: left.timeoutMs - (Date.now() - startedAt) })
+      return found.agent.call(task, args, remaining(left, startedAt, Date.now()))
     })
     // What answers there may speak something else now: the next call probes again.
     if (outcome.kind === 'failed' && outcome.reason === 'not_an_agent') forget(auth)

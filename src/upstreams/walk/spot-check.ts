@@ -7,14 +7,13 @@ import { isRecord } from '../../adcp/json.js'
 import type { AgentOutcome, Payload } from '../agent/agent.js'
 import type { ReadRows } from '../rows/read-rows.js'
 import { digestNumbers, type Slice } from '../rows/slice.js'
-import { moved, paginationOf, tokensOf } from './walk.js'
+import { moved, nextCursor, tokensOf } from './walk.js'
 
 const EVERY_MS = 20 * 60 * 1_000
 const PAGES = 2 // at each look: six an hour
 const AFTER_A_FALSE_ALARM_MS = 24 * 60 * 60 * 1_000
 const REMEMBERED = 64 // cursors of the last walk
 const PORTION = 200_000 // digests between two turns of the loop: under a millisecond
-
 const DISTRUSTED_MS = 7 * 24 * 60 * 60 * 1_000
 
 type SpotCheckOptions = { now(): number; random(): number }
@@ -24,11 +23,6 @@ type Page = (cursor: string | undefined) => Promise<AgentOutcome>
 function totalOf({ pagination }: Payload): number | undefined {
   const total = isRecord(pagination) ? pagination.total_count : undefined
   return typeof total === 'number' ? total : undefined
-}
-
-function nextOf(payload: Payload): string | undefined {
-  const next = paginationOf(payload)
-  return next.kind === 'more' ? next.cursor : undefined
 }
 
 /** Whether the slice has every row of a page, byte for byte. */
@@ -100,7 +94,7 @@ export function createSpotCheck({ now, random }: SpotCheckOptions) {
         if (moved(slice, tokensOf(payload))) return true
         if (total !== undefined && counted !== undefined && counted !== total) return true
         if (!(await holdsAll(slice, rows))) return true
-        const next = nextOf(payload)
+        const next = nextCursor(payload)
         // After a restart there are no cursors yet.
         if (next !== undefined && !cursors.includes(next) && cursors.length < REMEMBERED) {
           cursors.push(next)

@@ -20,9 +20,54 @@ import { type Collected, type Collector, createCollector } from '../rows/collect
 import { PARTS, type Part } from '../rows/slice.js'
 
 const MOST_NAMED = 5
+const MAX_PAGES = 20_000 // 100 rows a page: two million rows; beyond that an upstream is looping
+const MAX_ROWS = 2_000_000
+const MAX_BYTES = 4 * 1024 ** 3
+const MAX_RESTARTS = 3
+const MAX_NEEDLESS_PAGES = 3 // empty pages in a row after all rows that the agent counts have come
+const MAX_CURSOR = 4_096
+const MAX_TOKEN = 512 // characters; it is kept, and sent with every poll
 
 /** Codes that say only that the request is wrong: what is wrong with it stands in the field or the message. */
 const OF_THE_REQUEST: ReadonlySet<string> = new Set(['INVALID_REQUEST', 'VALIDATION_ERROR', 'TOOL_ERROR'])
+
+/** Failures that an agent has which was never meant to be asked for signals. */
+const OF_OTHERS: ReadonlySet<UpstreamFailure> = new Set(['agent_error', 'account_needed', 'not_enumerable'])
+
+/** What a walk ends with when `gathers` says so. */
+export const OVER_MEMORY = callFailed(
+  'over_memory',
+  "its rows take more memory than anybody else's, and there is no more",
+)
+
+export type Tokens = { feedVersion?: string; pricingVersion?: string; cacheScope?: string }
+
+export type WalkOutcome =
+  | ({ kind: 'complete'; out: readonly Part[] } & Collected & Tokens)
+  /** The conditional token matched. */
+  | { kind: 'unchanged' }
+  /** An overlay was asked for and there is none: the rate card applies ("`cache_scope`", specification). */
+  | { kind: 'public' }
+  /** The agent answered the first page with an AdCP error. */
+  | { kind: 'error'; error: AgentError }
+  | CallFailure
+
+type WalkOptions = {
+  /** Fetches one page; without a cursor the first one. Retries are its business. */
+  page(cursor: string | undefined): Promise<AgentOutcome>
+  /** The first page may be asked for with tokens: then `unchanged` is an answer. */
+  conditional: boolean
+  /** The request carries an account: an answer of scope `public` ends the walk at once. */
+  overlay: boolean
+  /** For all pages and restarts together, ms: however slowly an upstream gives them. */
+  walkMs: number
+  now(): number
+  maxRows?: number
+  /** Told how much has been gathered; false when it may not go on (upstreams/walk/governor.ts). */
+  gathers?(rows: number, bytes: number): boolean
+}
+
+type Pagination = { kind: 'more'; cursor: string } | { kind: 'end' } | CallFailure
 
 /** Whether it wants an account that it knows: frameworks say so in a field or a message of a validation error. */
 function isAboutAccount({ code, field = '', message }: AgentError): boolean {
@@ -56,9 +101,6 @@ function otherOffers({ offers, protocol, tools }: Dialect): string[] {
   ]
 }
 
-/** Failures that an agent has which was never meant to be asked for signals. */
-const OF_OTHERS: ReadonlySet<UpstreamFailure> = new Set(['agent_error', 'account_needed', 'not_enumerable'])
-
 /** A refusal by an agent that says itself that it offers something else. */
 export function asOfAnother(failure: CallFailure, dialect: Dialect): CallFailure {
   const offers = OF_OTHERS.has(failure.reason) ? otherOffers(dialect) : []
@@ -66,10 +108,6 @@ export function asOfAnother(failure: CallFailure, dialect: Dialect): CallFailure
   return callFailed('not_signals', [failure.message, ...offers].join('; '), failure.retryAfterMs)
 }
 
-/**
- * What an agent says it could not finish (specification, "IncompleteEntry"): rows that are missing make a walk useless,
- * a part that is missing from all rows (prices, coverage) is an outage of that part alone.
- */
 function waitOf(duration: unknown): number | undefined {
   if (!isRecord(duration)) return undefined
   const unit = UNIT_MS[duration.unit as keyof typeof UNIT_MS] ?? Number.NaN
@@ -77,6 +115,10 @@ function waitOf(duration: unknown): number | undefined {
   return Number.isFinite(ms) && ms > 0 ? ms : undefined
 }
 
+/**
+ * What an agent says it could not finish (specification, "IncompleteEntry"): rows that are missing make a walk useless,
+ * a part that is missing from all rows (prices, coverage) is an outage of that part alone.
+ */
 function entriesOf({ incomplete }: Payload): Record<string, unknown>[] {
   return Array.isArray(incomplete) ? incomplete.filter(isRecord) : []
 }
@@ -97,50 +139,6 @@ export function partsOut(payload: Payload): Part[] {
   const scopes = entriesOf(payload).map(({ scope }) => scope)
   return PARTS.filter((part) => scopes.includes(part))
 }
-
-const MAX_PAGES = 20_000 // 100 rows a page: two million rows; beyond that an upstream is looping
-const MAX_ROWS = 2_000_000
-const MAX_BYTES = 4 * 1024 ** 3
-const MAX_RESTARTS = 3
-const MAX_NEEDLESS_PAGES = 3 // empty pages in a row after all rows that the agent counts have come
-const MAX_CURSOR = 4_096
-const MAX_TOKEN = 512 // characters; it is kept, and sent with every poll
-
-export type Tokens = { feedVersion?: string; pricingVersion?: string; cacheScope?: string }
-
-export type WalkOutcome =
-  | ({ kind: 'complete'; out: readonly Part[] } & Collected & Tokens)
-  /** The conditional token matched. */
-  | { kind: 'unchanged' }
-  /** An overlay was asked for and there is none: the rate card applies ("`cache_scope`", specification). */
-  | { kind: 'public' }
-  /** The agent answered the first page with an AdCP error. */
-  | { kind: 'error'; error: AgentError }
-  | CallFailure
-
-export type WalkOptions = {
-  /** Fetches one page; without a cursor the first one. Retries are its business. */
-  page(cursor: string | undefined): Promise<AgentOutcome>
-  /** The first page may be asked for with tokens: then `unchanged` is an answer. */
-  conditional: boolean
-  /** The request carries an account: an answer of scope `public` ends the walk at once. */
-  overlay: boolean
-  /** For all pages and restarts together, ms: however slowly an upstream gives them. */
-  walkMs: number
-  now(): number
-  maxPages?: number
-  maxRows?: number
-  /** Told how much has been gathered; false when it may not go on (upstreams/walk/governor.ts). */
-  gathers?(rows: number, bytes: number): boolean
-}
-
-/** What a walk ends with when `gathers` says so. */
-export const OVER_MEMORY = callFailed(
-  'over_memory',
-  "its rows take more memory than anybody else's, and there is no more",
-)
-
-type Pagination = { kind: 'more'; cursor: string } | { kind: 'end' } | CallFailure
 
 function text(value: unknown): string | undefined {
   return typeof value === 'string' && value !== '' && value.length <= MAX_TOKEN ? value : undefined
@@ -172,7 +170,7 @@ export function isSameVersion(a: Tokens, b: Tokens): boolean {
 }
 
 /** What comes after a page; a cursor longer than may be kept is a failure. */
-export function paginationOf(payload: Payload): Pagination {
+function paginationOf(payload: Payload): Pagination {
   const { pagination } = payload
   if (!isRecord(pagination)) return { kind: 'end' }
   const cursor = typeof pagination.cursor === 'string' ? pagination.cursor : ''
@@ -181,6 +179,12 @@ export function paginationOf(payload: Payload): Pagination {
   if (cursor === '') return callFailed('protocol_error', 'has_more without a cursor')
   if (cursor.length > MAX_CURSOR) return callFailed('protocol_error', 'a cursor of more than 4096 characters')
   return { kind: 'more', cursor }
+}
+
+/** Where to go on after a page, where that is possible. */
+export function nextCursor(payload: Payload): string | undefined {
+  const next = paginationOf(payload)
+  return next.kind === 'more' ? next.cursor : undefined
 }
 
 function shapeFailure(payload: Payload): CallFailure | undefined {
@@ -237,7 +241,7 @@ async function passOnce(
   first: Extract<AgentOutcome, { kind: 'answer' }>,
   until: number,
 ): Promise<WalkOutcome | { kind: 'restart' }> {
-  const { page, now, walkMs, maxPages = MAX_PAGES, maxRows = MAX_ROWS } = options
+  const { page, now, walkMs, maxRows = MAX_ROWS } = options
   const collector: Collector = createCollector()
   const tokens = tokensOf(first.payload)
   const guard = createLoopGuard()
@@ -254,7 +258,7 @@ async function passOnce(
       if (!guard.goesOn(next.cursor)) {
         return callFailed('cursor_loop', `a cursor came twice, after ${howMany(pages, 'page')}`)
       }
-      if (pages >= maxPages) return callFailed('endless_feed', `more than ${maxPages} pages`)
+      if (pages >= MAX_PAGES) return callFailed('endless_feed', `more than ${MAX_PAGES} pages`)
       if (now() >= until) return callFailed('timeout', `the walk took longer than ${walkMs} ms`)
     }
     // The next page is fetched while the rows of this one are stored.
