@@ -2,7 +2,6 @@
  * Everything for the person who runs the server: metrics and traces of outgoing requests, the registry listing,
  * explain. It reads the parts of the federation and changes none.
  */
-import { randomUUID } from 'node:crypto'
 import type { Providers } from '../authz/provider/providers.js'
 import type { CompiledProvider } from '../authz/rules/decide.js'
 import type { Config } from '../config/values.js'
@@ -22,13 +21,12 @@ import type { Send } from '../net/send.js'
 import { inTurns } from '../process/portions.js'
 import type { ServerOptions } from '../server/app.js'
 import type { Revisions, RunningConfiguration } from '../server/monitoring.js'
-import { createRegistryListing, createRegistrySource } from '../server/registry-listing.js'
+import { createRegistryListing } from '../server/registry-listing.js'
 import { digestText } from '../snapshot/keys.js'
 import { entryOf, type Snapshot, signalNameAt } from '../snapshot/snapshot.js'
 import type { Repositories } from '../store/store.js'
 import type { Slice } from '../upstreams/rows/slice.js'
 import type { Blobs } from '../upstreams/rows/storage.js'
-import { createToolSurvey } from '../upstreams/tool-survey.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
 import { createHistory, createSignalChangeLog, type Sample } from './history.js'
 import { createWatchdog } from './meters.js'
@@ -245,16 +243,10 @@ export function createOperations(options: OperationsOptions): Operations {
     return digestText(JSON.stringify(told))
   }
 
-  const wait = (ms: number) => pause(clock, ms)
-  const source = createRegistrySource({
-    registries: () => config().registries,
-    ...{ send, now, pause: wait },
-    instance: `tributary-${randomUUID().slice(0, 8)}`,
-  })
   const registryListing = createRegistryListing({
-    ...{ roster, statuses, source, pause: wait },
+    registries: () => config().registries,
+    ...{ send, sendToUpstreams, roster, statuses, now, pause: (ms) => pause(clock, ms) },
     lastAnswer: metrics.lastAnswer,
-    survey: createToolSurvey({ send: sendToUpstreams, now }),
   })
 
   return {
@@ -273,12 +265,12 @@ export function createOperations(options: OperationsOptions): Operations {
     consoleAsked: metrics.consoleAsked,
     eventSent: metrics.eventSent,
     eventHeard: metrics.eventHeard,
-    shown: { operatorRegistry: metrics.registry, registryListing, explain },
+    shown: { operatorRegistry: metrics.registry, registryListing: registryListing.list, explain },
     ...{ pulse, start: history.start },
     views: { ...views, activity, jobs },
     async close() {
       watchdog.close()
-      source.close()
+      registryListing.close()
       await changes.close()
       await history.close()
     },

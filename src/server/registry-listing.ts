@@ -5,18 +5,22 @@
  *
  * What the registries list is read when somebody asks us. It is cached briefly and bounded: one request per registry and
  * question a minute, late answers go to the cache, and for a registry that fails its last answer is used. Only words from
- * closed lists are passed on, so callers cannot make us ask arbitrary questions.
+ * closed lists are passed on, so callers cannot make us ask arbitrary questions. Which tools or skills each upstream offers is
+ * asked seldom, a few upstreams at a time, and only when somebody reads the listing.
  */
-import { hash } from 'node:crypto'
+import { hash, randomUUID } from 'node:crypto'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { LRUCache } from 'lru-cache'
 import pLimit from 'p-limit'
-import { isRecord, tryParseJson } from '../adcp/json.js'
+import { boundedText, isRecord, tryParseJson } from '../adcp/json.js'
 import type { Send } from '../net/send.js'
+import { createRecent } from '../process/memory.js'
+import { createA2aAgent } from '../upstreams/agent/a2a.js'
+import type { Protocol } from '../upstreams/agent/agent.js'
+import { createMcpAgent } from '../upstreams/agent/mcp.js'
 import type { UpstreamStatus } from '../upstreams/mirror/scope-status.js'
-import type { Roster } from '../upstreams/roster/roster.js'
-import type { ToolSurvey } from '../upstreams/tool-survey.js'
-import type { Entered, RateLimiter, TurnedAway } from './door/admission.js'
+import type { Roster, RosterEntry } from '../upstreams/roster/roster.js'
+import { type Entered, type RateLimiter, type TurnedAway, turnedAway } from './door/admission.js'
 import { type Door, limited, refusePlainly } from './door/door.js'
 import {
   type AgentRecord,
@@ -30,9 +34,10 @@ import {
   readListed,
   readListingQuery,
   shownRecord,
+  type Tool,
   typesOf,
   upstreamRecord,
-} from './registry-records.js'
+} from './listed-agents.js'
 
 const FRESH_MS = 60_000
 const PARTIAL_FRESH_MS = 1_000 // a federated registry that says it is incomplete may know more in a moment
@@ -44,7 +49,14 @@ const MAX_CACHED_BYTES = 64 * 1024 * 1024
 const MAX_QUESTIONS = 200
 const MAX_VALUES = 2_000_000
 const MAX_RECORDS = 10_000
-const CONCURRENCY = 4
+const CONCURRENCY = 4 // questions to registries, and to upstreams
+const SURVEY_MS = 2_000 // tools that are not known by then come with the next request
+const TOOLS_FRESH_MS = 60 * 60_000
+const TOOLS_TIMEOUT_MS = 10_000
+const MAX_AGENTS = 10_000
+const MAX_TOOLS = 200
+const MAX_NAME = 100
+const MAX_DESCRIPTION = 500
 
 type ListingRegistry = { url: string; headers?: Readonly<Record<string, string>> }
 
@@ -54,17 +66,23 @@ type Found = {
   silent: number
 }
 
-type RegistrySourceOptions = {
+type Answer = { listed: readonly Listed[]; freshMs: number; bytes: number; etag?: string; at: number }
+
+type Body = { agents: AgentRecord[]; count: number; incomplete?: { description: string }[] }
+
+type RegistryListingOptions = {
   registries(): readonly ListingRegistry[]
+  /** To registries. */
   send: Send
+  sendToUpstreams: Send
+  roster(): Roster
+  statuses(): readonly UpstreamStatus[]
+  /** The last answer that each agent (canonical url) gave to anything. */
+  lastAnswer(agentUrl: string): { at: number; ms: number } | undefined
   now(): number
   /** Resolves after that many milliseconds. */
   pause(ms: number): Promise<void>
-  /** Names this process in `Via`: two Tributaries that list each other must not ask each other forever. */
-  instance: string
 }
-
-type Answer = { listed: readonly Listed[]; freshMs: number; bytes: number; etag?: string; at: number }
 
 /** Undefined when it is no listing: the registry counts as silent. */
 function readAnswer(body: Uint8Array): Pick<Answer, 'listed' | 'freshMs'> | undefined {
@@ -74,8 +92,9 @@ function readAnswer(body: Uint8Array): Pick<Answer, 'listed' | 'freshMs'> | unde
   return { listed, freshMs: listing.incomplete === undefined ? FRESH_MS : PARTIAL_FRESH_MS }
 }
 
-export function createRegistrySource(options: RegistrySourceOptions) {
-  const { registries, send, now, pause, instance } = options
+function createRegistrySource({ registries, send, now, pause }: RegistryListingOptions) {
+  /** Names this process in `Via`: two Tributaries that list each other must not ask each other forever. */
+  const instance = `tributary-${randomUUID().slice(0, 8)}`
   const answers = new LRUCache<string, Answer>({
     max: MAX_QUESTIONS,
     maxSize: MAX_CACHED_BYTES,
@@ -143,21 +162,48 @@ export function createRegistrySource(options: RegistrySourceOptions) {
   }
 }
 
-type RegistrySource = ReturnType<typeof createRegistrySource>
-
-const SURVEY_MS = 2_000 // tools that are not known by then come with the next request
-
-type RegistryListingOptions = {
-  roster(): Roster
-  statuses(): readonly UpstreamStatus[]
-  /** The last answer that each agent (canonical url) gave to anything. */
-  lastAnswer(agentUrl: string): { at: number; ms: number } | undefined
-  source: RegistrySource
-  survey: ToolSurvey
-  pause(ms: number): Promise<void>
+/** Tools as MCP lists them, or skills, whose `id` is the name that a call uses (docs/protocol.md#a2a). */
+function readTools(list: unknown): Tool[] | undefined {
+  if (!Array.isArray(list)) return undefined
+  return list
+    .filter(isRecord)
+    .slice(0, MAX_TOOLS)
+    .flatMap((raw) => {
+      const name = boundedText(raw.id ?? raw.name, MAX_NAME)
+      return name ? [{ name, description: boundedText(raw.description, MAX_DESCRIPTION) ?? '' }] : []
+    })
 }
 
-type Body = { agents: AgentRecord[]; count: number; incomplete?: { description: string }[] }
+/** Asks nobody before its first `update`. A failed upstream is asked again later; nothing else depends on it. */
+function createToolSurvey({ send, now }: { send: Send; now(): number }) {
+  const known = createRecent<{ tools: readonly Tool[] | undefined; at: number }>(MAX_AGENTS)
+  const asking = new Map<string, Promise<void>>()
+  const limit = pLimit(CONCURRENCY)
+
+  async function ask({ url, auth }: RosterEntry, protocol: Protocol): Promise<Tool[] | undefined> {
+    const agent = (protocol === 'mcp' ? createMcpAgent : createA2aAgent)({ send, url, auth })
+    return readTools(await agent.tools({ timeoutMs: TOOLS_TIMEOUT_MS }))
+  }
+
+  async function refresh(entry: RosterEntry, protocol: Protocol): Promise<void> {
+    const tools = (await ask(entry, protocol)) ?? known.get(entry.agentUrl)?.tools
+    known.set(entry.agentUrl, { tools, at: now() })
+  }
+
+  return {
+    /** Resolves when the tools of the upstream are up to date or could not be read; `tools` then gives them. */
+    async update(entry: RosterEntry, protocol: Protocol): Promise<void> {
+      const held = known.get(entry.agentUrl)
+      if (held && now() - held.at < TOOLS_FRESH_MS) return
+      const under =
+        asking.get(entry.agentUrl) ??
+        limit(() => refresh(entry, protocol)).finally(() => asking.delete(entry.agentUrl))
+      asking.set(entry.agentUrl, under)
+      await under
+    },
+    tools: (agentUrl: string) => known.get(agentUrl)?.tools,
+  }
+}
 
 /** The question passed on to registries: only words from closed sets. */
 function questionOf(query: ListingQuery): URLSearchParams {
@@ -195,7 +241,9 @@ function deduplicated(
 }
 
 export function createRegistryListing(options: RegistryListingOptions) {
-  const { roster, statuses, lastAnswer, source, survey, pause } = options
+  const { roster, statuses, lastAnswer, sendToUpstreams, now, pause } = options
+  const source = createRegistrySource(options)
+  const survey = createToolSurvey({ send: sendToUpstreams, now })
 
   async function surveyed(): Promise<void> {
     const known = new Map(statuses().map(({ id, protocol }) => [id, protocol]))
@@ -218,7 +266,7 @@ export function createRegistryListing(options: RegistryListingOptions) {
   }
 
   /** The answer to a query. `via` is the asker's header of that name. */
-  return async function list(query: ListingQuery, via: string): Promise<Body> {
+  async function list(query: ListingQuery, via: string): Promise<Body> {
     const types = typesOf(query)
     const wantsSignals = !types || types.includes('signals')
     const needsTools = query.flags.has('health') || query.flags.has('capabilities') || query.operation
@@ -243,6 +291,8 @@ export function createRegistryListing(options: RegistryListingOptions) {
     const description = `Registries behind this one that have not answered lately: ${silent}`
     return { agents, count: agents.length, ...(silent > 0 && { incomplete: [{ description }] }) }
   }
+
+  return { list, close: source.close }
 }
 
 function matches(condition: string | undefined, etag: string): boolean {
@@ -255,7 +305,7 @@ export type ListingRouteOptions = {
   door: Door
   limiter: RateLimiter
   now(): number
-  list: ReturnType<typeof createRegistryListing>
+  list: ReturnType<typeof createRegistryListing>['list']
 }
 
 /** Whoever may call this agent may read the listing: `callers.anonymous` decides for callers without a key. */
@@ -268,7 +318,7 @@ export function addRegistryListing(
     const wait = limiter.take(who.bucket, now())
     if (wait > 0) return limited(wait)
     if (who.kind === 'caller') return undefined
-    return { kind: 'turned_away', status: 403, code: 0, message: 'These credentials give no access here' }
+    return turnedAway(403, 0, 'These credentials give no access here')
   }
 
   app.get('/api/registry/agents', async (request: FastifyRequest, reply) => {

@@ -1,5 +1,5 @@
 /**
- * Records of the registry listing and the query that chooses among them (specification, "Registry listing", "Registry agent
+ * The agents of the registry listing, and the query that chooses among them (specification, "Registry listing", "Registry agent
  * record"). A record of a registry is cut down to the known sub-objects; that of an upstream of ours has the health that we
  * measured ourselves. The specification says nothing of parameter values beside the listed ones: there we are as liberal as
  * the public registry (docs/protocol.md#registry), so that a client of that one is a client of this one.
@@ -11,13 +11,7 @@ import { FAILURE_WORDS } from '../feed/incomplete.js'
 import type { UpstreamFailure } from '../upstreams/agent/agent.js'
 import type { UpstreamStatus } from '../upstreams/mirror/scope-status.js'
 import type { RosterEntry } from '../upstreams/roster/roster.js'
-import type { Tool } from '../upstreams/tool-survey.js'
 
-/**
- * The query of the registry listing (specification, "Registry listing"): every parameter with its rule. The specification says
- * nothing of values beside the listed ones: there we are as liberal as the public registry (docs/protocol.md#registry), so that
- * a client of that one is a client of this one.
- */
 const AGENT_TYPES = [
   'brand',
   'rights',
@@ -41,9 +35,37 @@ const OPERATIONS = ['build', 'preview', 'validate'] as const
 /** What an agent can do with a creative. */
 type Operation = (typeof OPERATIONS)[number]
 
-const MAX_Q = 64
+const MAX_Q = 64 // characters
 const MAX_VALUES = 50 // of one repeated parameter
 const MAX_VALUE = 200
+const MAX_TEXT = 2_048
+
+const TEXTS = ['name', 'protocol', 'description', 'mcp_endpoint', 'added_date'] as const
+
+/** What each flag adds; seen on the real registry (docs/protocol.md#registry). */
+const ADDED: Readonly<Record<Flag, readonly string[]>> = {
+  health: ['health', 'stats'],
+  capabilities: ['capabilities'],
+  properties: ['publisher_domains', 'property_summary'],
+  compliance: ['compliance'],
+}
+
+const CAN: Readonly<Record<Operation, string>> = {
+  build: 'can_generate',
+  preview: 'can_preview',
+  validate: 'can_validate',
+}
+
+/** Failures in which nothing that speaks for the agent answered. */
+const OFFLINE: ReadonlySet<UpstreamFailure> = new Set([
+  'refused',
+  'unresolvable',
+  'unreachable',
+  'timeout',
+  'server_error',
+  'not_an_agent',
+  'backing_off',
+])
 
 export type ListingQuery = {
   /** At most one; none for a word that is no type. Undefined: every type. */
@@ -62,6 +84,21 @@ export type ListingQuery = {
 type BadParameter = { error: string; parameter: string; valid_values?: readonly string[] }
 
 type ReadQuery = { kind: 'query'; query: ListingQuery } | { kind: 'bad'; problem: BadParameter }
+
+export type AgentRecord = Readonly<Record<string, unknown>> & { url: string; type: AgentType }
+
+/** One agent as a registry lists it. */
+export type Listed = { agentUrl: string; record: AgentRecord }
+
+/** A tool (MCP) or a skill (A2A) of an agent. */
+export type Tool = { name: string; description: string }
+
+/** What we know of an upstream apart from its place in the roster. */
+type Measured = {
+  status?: UpstreamStatus
+  answered?: { at: number; ms: number }
+  tools?: readonly Tool[]
+}
 
 /** Reads parameters by their rules. What breaks one is noted, and reading goes on as if it had not been given. */
 function createReader(params: URLSearchParams) {
@@ -146,29 +183,6 @@ export function typesOf(query: ListingQuery): readonly AgentType[] | undefined {
   return query.types === undefined || query.types.includes('measurement') ? ['measurement'] : []
 }
 
-const TEXTS = ['name', 'protocol', 'description', 'mcp_endpoint', 'added_date'] as const
-const MAX_TEXT = 2_048
-
-/** What each flag adds; seen on the real registry (docs/protocol.md#registry). */
-const ADDED: Readonly<Record<Flag, readonly string[]>> = {
-  health: ['health', 'stats'],
-  capabilities: ['capabilities'],
-  properties: ['publisher_domains', 'property_summary'],
-  compliance: ['compliance'],
-}
-
-export type AgentRecord = Readonly<Record<string, unknown>> & { url: string; type: AgentType }
-
-/** One agent as a registry lists it. */
-export type Listed = { agentUrl: string; record: AgentRecord }
-
-/** What we know of an upstream apart from its place in the roster. */
-type Measured = {
-  status?: UpstreamStatus
-  answered?: { at: number; ms: number }
-  tools?: readonly Tool[]
-}
-
 function objects(value: unknown): Record<string, unknown>[] {
   return Array.isArray(value) ? value.filter(isRecord) : []
 }
@@ -223,12 +237,6 @@ export function measures(record: AgentRecord, { metricIds, accreditations, q }: 
   )
 }
 
-const CAN: Readonly<Record<Operation, string>> = {
-  build: 'can_generate',
-  preview: 'can_preview',
-  validate: 'can_validate',
-}
-
 /** Whether it can do with creatives what is asked for: as its record says, or by the name of one of its tools. */
 export function operates({ capabilities }: AgentRecord, operation: Operation): boolean {
   if (!isRecord(capabilities)) return false
@@ -244,17 +252,6 @@ export function operates({ capabilities }: AgentRecord, operation: Operation): b
 export function holdsBadge({ compliance }: AgentRecord, query: ListingQuery): boolean {
   return !isBadgeQuery(query) || (isRecord(compliance) && compliance.verified === true)
 }
-
-/** Failures in which nothing that speaks for the agent answered. */
-const OFFLINE: ReadonlySet<UpstreamFailure> = new Set([
-  'refused',
-  'unresolvable',
-  'unreachable',
-  'timeout',
-  'server_error',
-  'not_an_agent',
-  'backing_off',
-])
 
 function healthOf({ status, answered, tools }: Measured): Record<string, unknown> {
   const problem = status?.problem
