@@ -1,5 +1,6 @@
 /** `tributary serve`: runs the federation until it is told to stop, and says at the start what each upstream gave. */
 import { readFile } from 'node:fs/promises'
+import type { Logger } from 'pino'
 import { howMany } from '../adcp/answer.js'
 import { type Federation, startFederation } from '../composition/federation.js'
 import { createReload } from '../composition/running-config.js'
@@ -13,12 +14,21 @@ import { createLog, levelOn } from '../operations/log.js'
 import { loadRareCode } from '../server/app.js'
 import { StorageUnavailable } from '../store/database/storage-work.js'
 import { notesOf, rowsRead, type UpstreamStatus } from '../upstreams/mirror/scope-status.js'
-import { CommandFailure, createProgress } from './terminal.js'
+import { CommandFailure, createProgress, EXIT } from './terminal.js'
 
-/** What each upstream gives to the feed and why not more, in words: for the start table and the console. */
 const UPSTREAM_HEADER = ['upstream', 'state', 'read', 'published', 'why not more'] as const
+const RARE_CODE_AFTER_MS = 2_000 // not while the first requests are answered
+const FAULT_MS = 20_000 // how long what is in flight may take after a fault; what is left of the process may hang
+const DEMO_KEY = 'demo-buyer-key' // config/sandbox.yaml
 
-/** One row an upstream, in the order of the header. */
+type ServeOptions = {
+  config: string
+  sandboxSignals: number | undefined
+  /** Instead of `listen.port`. */
+  port: number | undefined
+}
+
+/** What each upstream gives to the feed and why not more, in the order of the header. */
 function upstreamTable(
   statuses: readonly UpstreamStatus[],
   contributions: readonly Contribution[],
@@ -30,15 +40,6 @@ function upstreamTable(
     const why = whyNotMore({ problem, withheld: reasons, hint, notes: notesOf(status), dropped })
     return [id, state, rowsRead(status), String(published), why]
   })
-}
-
-const RARE_CODE_AFTER_MS = 2_000 // not while the first requests are answered
-const DEMO_KEY = 'demo-buyer-key' // config/sandbox.yaml
-type ServeOptions = {
-  config: string
-  sandboxSignals: number | undefined
-  /** Instead of `listen.port`. */
-  port: number | undefined
 }
 
 async function productVersion(): Promise<string> {
@@ -83,14 +84,40 @@ function startFailure(error: unknown, host: string, port: number): unknown {
   return error
 }
 
-/** Resolves at the first SIGINT or SIGTERM. */
-function stopAsked(): Promise<NodeJS.Signals> {
+/** What people read once the feed is there: where its signals come from, and how to ask for a page of it. */
+async function greeting({ feed, url, statuses, contributions }: Federation, sandbox: boolean, width: number) {
+  const rows = upstreamTable(statuses(), await contributions())
+  return [
+    `${renderTable(UPSTREAM_HEADER, rows, width)}\n`,
+    `${howMany(feed.current()?.shown.length ?? 0, 'signal')} in one feed at ${url}/mcp. A page of it:\n`,
+    `${curl(url, sandbox)}\n`,
+  ].join('\n')
+}
+
+/**
+ * Resolves when the process is to end: with the first SIGINT or SIGTERM, or with a fault that nothing caught, of which a
+ * line tells and the exit code. After a fault it ends within a time. A second signal ends it at once.
+ */
+function endAsked(log: Logger): Promise<'signal' | 'fault'> {
   return new Promise((resolve) => {
-    for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, resolve)
+    for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+      process.once(signal, () => {
+        log.info({ signal }, 'stopping: what is in flight is finished first')
+        resolve('signal')
+      })
+    }
+    // Rejections that nobody handles come here, too. What follows from the first says nothing more.
+    process.on('uncaughtException', (err) => {
+      if (process.exitCode === EXIT.failed) return
+      process.exitCode = EXIT.failed
+      log.fatal({ err }, 'stopping: a fault that nothing caught; what is in flight is finished first')
+      setTimeout(() => process.exit(), FAULT_MS).unref()
+      resolve('fault')
+    })
   })
 }
 
-/** Runs until a signal ends it. Throws `ConfigError` and `CommandFailure`. */
+/** Runs until a signal or a fault ends it. Throws `ConfigError` and `CommandFailure`. */
 export async function serve(options: ServeOptions): Promise<void> {
   const { stdout, stderr } = process
   const { port } = options
@@ -98,6 +125,7 @@ export async function serve(options: ServeOptions): Promise<void> {
     port === undefined ? config : { ...config, listen: { ...config.listen, port } }
   const config = there(await loadConfig(options.config, process.env))
   const log = createLog(stderr, config.logLevel)
+  const ended = endAsked(log) // also while the start is under way: what was served before may be served already
   let hasStarted = () => {}
   const started = new Promise<void>((resolve) => {
     hasStarted = resolve
@@ -134,29 +162,17 @@ export async function serve(options: ServeOptions): Promise<void> {
       (err) => log.error({ err }, 'the code of rare questions cannot be loaded: they fail until a restart'),
     )
   })
-  const stop = stopAsked()
   const progress = createProgress(stderr, Date.now)
   const drawing = setInterval(() => {
     const statuses = federation.statuses()
     const read = statuses.filter(({ state }) => state !== 'starting')
     progress.show(`reading ${howMany(statuses.length, 'upstream')}: ${read.length} answered`)
   }, 100)
-  await Promise.race([federation.ready, stop])
+  const isReady = await Promise.race([federation.ready.then(() => true), ended.then(() => false)])
   clearInterval(drawing)
   progress.done()
-
-  const snapshot = federation.feed.current()
-  if (snapshot) {
-    const rows = upstreamTable(federation.statuses(), await federation.contributions())
-    stdout.write(`${renderTable(UPSTREAM_HEADER, rows, tableWidth(stdout))}\n\n`)
-    stdout.write(
-      `${howMany(snapshot.shown.length, 'signal')} in one feed at ${federation.url}/mcp. A page of it:\n\n`,
-    )
-    stdout.write(`${curl(federation.url, config.sandbox)}\n`)
-  }
-  const signal = await stop
-  log.info({ signal, drainMs: config.listen.drainMs }, 'stopping: what is in flight is finished first')
-  await federation.drain()
+  if (isReady) stdout.write(await greeting(federation, config.sandbox, tableWidth(stdout)))
+  if ((await ended) === 'signal') await federation.drain()
   reload.close()
   await federation.close()
 }

@@ -179,6 +179,7 @@ type SavedFeedOptions = {
 export function createSavedFeed({ blobs, clock, revision, served, onTrouble }: SavedFeedOptions) {
   let saved: string | undefined
   let latest: Snapshot | undefined
+  let resumed: Note | undefined // what is served until this process publishes something
   let cancel: (() => void) | undefined
   let saving: Promise<void> = Promise.resolve()
 
@@ -191,15 +192,19 @@ export function createSavedFeed({ blobs, clock, revision, served, onTrouble }: S
     saved = mark
   }
 
-  async function note(): Promise<void> {
-    if (!latest || saved === undefined) return
+  function noteNow(): Note | undefined {
     const [last, under] = [served(), revision()]
-    if (last?.snapshot !== latest || under === undefined) return
-    const noted: Note = {
+    if (!latest) return resumed?.revision === under ? resumed : undefined
+    if (saved === undefined || last?.snapshot !== latest || under === undefined) return undefined
+    return {
       ...{ mark: saved, revision: under, gaps: last.gaps.map(toldGap), at: clock.now() },
       ...(last.rebuildAt !== undefined && { rebuildAt: last.rebuildAt }),
     }
-    await blobs.write(LAST_SERVED, [Buffer.from(JSON.stringify(noted))])
+  }
+
+  async function note(): Promise<void> {
+    const noted = noteNow()
+    if (noted) await blobs.write(LAST_SERVED, [Buffer.from(JSON.stringify(noted))])
   }
 
   function inTurn(task: () => Promise<void>): void {
@@ -232,12 +237,8 @@ export function createSavedFeed({ blobs, clock, revision, served, onTrouble }: S
         const parts = await blobs.read(FEED)
         const snapshot = parts && snapshotFrom(parts)
         saved = snapshot && markOf(snapshot)
-        return (
-          snapshot && {
-            snapshot,
-            ...(last?.revision === under && holds(last) && { gaps: last.gaps.map(gapOf) }),
-          }
-        )
+        if (last?.revision === under && holds(last)) resumed = last
+        return snapshot && { snapshot, ...(resumed && { gaps: resumed.gaps.map(gapOf) }) }
       } catch (error) {
         onTrouble(`the saved feed could not be read: ${(error as Error).message}`)
         return undefined

@@ -10,7 +10,7 @@ import { until } from '../support/until.js'
 
 const LONG = '10m' // longer than any test: what happens before it ends is seen in any case
 
-async function serving(t: Test, drain: string) {
+async function serving(t: Test, drain: string, environment: Record<string, string> = {}) {
   const folder = await mkdtemp(join(tmpdir(), 'tributary-draining-'))
   const file = join(folder, 'tributary.json')
   const config = {
@@ -19,7 +19,7 @@ async function serving(t: Test, drain: string) {
     storage: { url: `file:${join(folder, 'data')}` },
   }
   await writeFile(file, JSON.stringify(config))
-  const { process, printed, finished } = startCommand(['serve', '--config', file])
+  const { process, printed, finished } = startCommand(['serve', '--config', file], environment)
   t.teardown(async () => {
     process.kill('SIGKILL')
     await finished
@@ -86,3 +86,33 @@ test('after the delay the door closes, what is in flight ends, and so does the p
   t.match(await text(await answer), /"status":"completed"/)
   t.equal((await finished).code, 0)
 })
+
+/** Fails at SIGUSR2 where nothing catches it, with a secret in its words, and again with another. */
+const FAULTS = [
+  ['an exception', "setImmediate(() => { throw new Error('Bearer planted-secret-1') })"],
+  ['a rejection', "Promise.reject(new Error('Bearer planted-secret-1'))"],
+] as const
+
+for (const [what, code] of FAULTS) {
+  test(`${what} that nothing catches is told in one line, and ends the process in order`, async (t) => {
+    const fault = `process.on('SIGUSR2', () => { ${code}; setImmediate(() => { throw new Error('again') }) })`
+    const { process, finished, url, ready } = await serving(t, LONG, {
+      NODE_OPTIONS: `--import data:text/javascript,${encodeURIComponent(fault)}`,
+    })
+    const asked = post(url, { expect: '100-continue' })
+    const isTaken = new Promise((resolve, reject) => asked.once('continue', resolve).once('error', reject))
+    asked.flushHeaders()
+    await isTaken
+    process.kill('SIGUSR2')
+    await until(ready, (answer) => answer === undefined)
+    const answer = answered(asked)
+    asked.end(CALL)
+    t.match(await text(await answer), /"status":"completed"/, 'what is in flight is finished')
+    const { code: exit, err } = await finished
+    t.equal(exit, 1)
+    const told = err.split('\n').filter((line) => /"level":(50|60)/.test(line))
+    t.equal(told.length, 1)
+    t.match(JSON.parse(told[0] ?? '{}'), { msg: /nothing caught/, err: { type: 'Error', stack: /.*/ } })
+    t.notMatch(err, 'planted-secret')
+  })
+}

@@ -1,0 +1,92 @@
+/** Told to stop before it has everything that it served the last time, a process ends in order, and leaves it to the next. */
+import { execFileSync } from 'node:child_process'
+import { open, readdir, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { type Test, test } from 'tap'
+import { callTool } from '../support/call-tool.js'
+import { startCommand } from '../support/command.js'
+import { reservedPort } from '../support/reserved-port.js'
+import { temporaryFolder } from '../support/temporary-folder.js'
+import { until } from '../support/until.js'
+import { startMcpAgent } from '../support/upstream-agent.js'
+import { wholesaleAgent } from '../support/upstream-feed.js'
+
+const ROWS = Array.from({ length: 5 }, (_, at) => ({
+  signal_ref: { scope: 'signal_source', signal_source_url: 'https://one.example/mcp', signal_id: `s${at}` },
+  signal_agent_segment_id: `segment_${at}`,
+  name: `Signal ${at}`,
+  description: 'Shoppers who compared models',
+  signal_type: 'owned',
+  deployments: [{ type: 'platform', platform: 'dv360', is_live: true }],
+}))
+
+/** A server of one upstream that can be started again and again on one storage. */
+async function prepared(t: Test) {
+  const folder = await temporaryFolder(t)
+  const agent = await startMcpAgent(wholesaleAgent(ROWS, 'v1').handle)
+  t.teardown(agent.close)
+  const port = await reservedPort()
+  const file = join(folder, 'tributary.json')
+  const config = {
+    listen: { port },
+    upstreams: [{ id: 'one', url: agent.url }],
+    authorization: { policy: 'observe' },
+    egress: { allow_networks: ['127.0.0.0/8'] },
+    callers: { anonymous: 'metadata' },
+    storage: { url: `file:${join(folder, 'data')}` },
+  }
+  await writeFile(file, JSON.stringify(config))
+  function start() {
+    const server = startCommand(['serve', '--config', file])
+    t.teardown(async () => {
+      server.process.kill('SIGKILL')
+      await server.finished
+    })
+    return server
+  }
+  const page = () =>
+    callTool<{ signals?: unknown[] }>(
+      `http://127.0.0.1:${port}`,
+      ...(['get_signals', { discovery_mode: 'wholesale' }, undefined] as const),
+    ).then(
+      ({ signals = [] }) => signals.length,
+      () => undefined,
+    )
+  return { start, page, blobs: join(folder, 'data', 'blobs') }
+}
+
+/** Whoever reads this file waits, until the returned function is called. */
+async function heldFile(path: string): Promise<() => Promise<void>> {
+  await rm(path)
+  execFileSync('mkfifo', [path])
+  return async () => {
+    const writer = await open(path, 'r+')
+    await writer.close()
+  }
+}
+
+test('a signal in the middle of a start that serves already ends it in order', async (t) => {
+  const { start, page, blobs } = await prepared(t)
+  const first = start()
+  await first.printed(/5 signals in one feed/)
+  first.process.kill('SIGTERM')
+  t.equal((await first.finished).code, 0)
+  const slice = (await readdir(blobs)).find((name) => name.startsWith('slice'))
+  const rows = join(blobs, String(slice))
+
+  const goOn = await heldFile(rows)
+  const second = start()
+  await until(page, (count) => count === 5)
+  t.equal(second.out(), '', 'its start is not over')
+  second.process.kill('SIGTERM')
+  await goOn()
+  t.match(await second.finished, { code: 0 })
+
+  await heldFile(rows)
+  start()
+  t.equal(
+    await until(page, (count) => count === 5),
+    5,
+    'the next one serves at once what the first served last',
+  )
+})
