@@ -122,6 +122,11 @@ export function createJobs(db: Db, now: () => number, dialect: SqlDialect, seal:
     }
   }
 
+  /** Of the jobs that were held so, those that still are; a job that has ended has no owner. */
+  const amongHeld = (given: readonly Pick<Held, 'id' | 'owner' | 'epoch'>[]) =>
+    sql`from ${dialect.givenJobs(given)} where jobs.id = value->>'id' and jobs.owner = value->>'owner'
+      and jobs.epoch = cast(value->>'epoch' as integer)`
+
   const from = (ms: number) => sql<number>`${dialect.now()} + ${ms}`
 
   /** Whether a job with the opposite direction on the same target is held. */
@@ -269,9 +274,8 @@ export function createJobs(db: Db, now: () => number, dialect: SqlDialect, seal:
     }
     const { rows: taken } = await sql<Pick<Held, 'id'>>`update jobs
       set owner = ${hold.owner}, epoch = epoch + 1, attempts = attempts + 1, due = ${from(hold.ms)}
-      from ${dialect.given(ids.map((id) => ({ id })))}
+      from ${dialect.givenJobs(ids.map((id) => ({ id })))}
       where jobs.id = value->>'id' and jobs.due <= ${dialect.now()} and jobs.target is null
-        ${dialect.inOrder(ids)}
       returning jobs.id`.execute(db)
     const { rows } = await sql<Selectable<JobTable>>`select jobs.* from ${dialect.given(taken)}
       join jobs on jobs.id = value->>'id'`.execute(db)
@@ -293,21 +297,17 @@ export function createJobs(db: Db, now: () => number, dialect: SqlDialect, seal:
 
   async function extend(held: readonly Pick<Held, 'id' | 'epoch'>[], { owner, ms }: Hold): Promise<string[]> {
     if (held.length === 0) return []
-    const given = held.map(({ id, epoch }) => ({ id, epoch }))
+    const given = held.map(({ id, epoch }) => ({ id, epoch, owner }))
     const { rows } = await sql<Pick<Held, 'id'>>`update jobs set due = ${from(ms)}
-      from ${dialect.given(given)} where jobs.id = value->>'id' and jobs.owner = ${owner}
-        and jobs.epoch = cast(value->>'epoch' as integer) and jobs.due is not null
-        ${dialect.inOrder(given.map(({ id }) => id))}
-      returning jobs.id`.execute(db)
+      ${amongHeld(given)} returning jobs.id`.execute(db)
     return rows.map(({ id }) => id)
   }
 
   async function hasten(ids: readonly string[]): Promise<void> {
     if (ids.length === 0) return
-    await sql`update jobs set due = ${dialect.now()} from ${dialect.given(ids.map((id) => ({ id })))}
-      where jobs.id = value->>'id' and jobs.owner is null and jobs.due > ${dialect.now()} ${dialect.inOrder(ids)}`.execute(
-      db,
-    )
+    const given = dialect.givenJobs(ids.map((id) => ({ id, owner: null })))
+    await sql`update jobs set due = ${dialect.now()} from ${given} where jobs.id = value->>'id'
+      and jobs.owner is not distinct from value->>'owner' and jobs.due > ${dialect.now()}`.execute(db)
   }
 
   async function changeAll(changes: readonly JobChange[]): Promise<boolean[]> {
@@ -320,10 +320,7 @@ export function createJobs(db: Db, now: () => number, dialect: SqlDialect, seal:
       set data = coalesce(value->>'data', data), owner = case when value->>'afterMs' is null then owner end,
         attempts = case when value->>'isDone' is null then attempts else 0 end,
         due = coalesce(${dialect.now()} + cast(value->>'afterMs' as bigint), due)
-      from ${dialect.given(given)} where jobs.id = value->>'id' and jobs.owner = value->>'owner'
-        and jobs.epoch = cast(value->>'epoch' as integer) and jobs.due is not null
-        ${dialect.inOrder(given.map(({ id }) => id))}
-      returning jobs.id, jobs.epoch`.execute(db)
+      ${amongHeld(given)} returning jobs.id, jobs.epoch`.execute(db)
     const done = new Set(rows.map(claimOf))
     return changes.map(({ held }) => done.has(claimOf(held)))
   }
@@ -338,10 +335,7 @@ export function createJobs(db: Db, now: () => number, dialect: SqlDialect, seal:
     }))
     const { rows } = await sql<Pick<Held, 'id' | 'epoch'>>`update jobs
       set state = value->>'state', answer = value->>'answer', owner = null, due = null, ended_at = ${now()}
-      from ${dialect.given(given)} where jobs.id = value->>'id' and jobs.owner = value->>'owner'
-        and jobs.epoch = cast(value->>'epoch' as integer) and jobs.due is not null
-        ${dialect.inOrder(given.map(({ id }) => id))}
-      returning jobs.id, jobs.epoch`.execute(db)
+      ${amongHeld(given)} returning jobs.id, jobs.epoch`.execute(db)
     const ended = new Set(rows.map(claimOf))
     return ends.map(({ held }) => ended.delete(claimOf(held))) // the first of each
   }

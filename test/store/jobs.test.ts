@@ -7,8 +7,8 @@ const job = (id: string, over: Partial<NewJob> = {}): NewJob => ({
   ...{ id, kind: 'call', lane: 'https://northwind.example/mcp', caller: 'acme', key: `key-${id}` },
   ...{ data: { segment: 'segment-1' }, ...over },
 })
-const one = { owner: 'one', ms: 10_000 }
-const two = { owner: 'two', ms: 10_000 }
+const one = { owner: 'one', ms: 3_600_000 } // a lease that ends here is ended by the test
+const two = { owner: 'two', ms: 3_600_000 }
 
 async function add({ jobs }: Pick<Store, 'jobs'>, ...given: Parameters<Store['jobs']['add']>): Promise<Held> {
   const added = await jobs.add(...given)

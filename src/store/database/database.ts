@@ -241,14 +241,18 @@ export type SqlDialect = {
   now(): RawBuilder<number>
   /** Locks the targets, so that one transaction at a time decides about each. */
   inTurn?(db: Db, targets: readonly string[]): Promise<unknown>
-  /**
-   * Added to the condition of a statement that updates many jobs: it locks them in one order, so that two such
-   * statements cannot deadlock.
-   */
-  inOrder(ids: readonly string[]): RawBuilder<unknown>
   /** A table `given` with one row per JSON object in column `value`, in their order; a member is `value->>'name'`. */
   given(rows: readonly object[]): RawBuilder<unknown>
+  /**
+   * The same for a statement that updates many jobs, each named by the member `id`: it locks them in one order, so that two such
+   * statements cannot deadlock. What the statement asks of a job it compares with members: PostgreSQL takes a condition on the table
+   * alone, as `owner is null`, for a rare one while it has no statistics, and then compares every job with every row.
+   */
+  givenJobs(rows: readonly object[]): RawBuilder<unknown>
 }
+
+const postgresRows = (rows: readonly object[]) =>
+  sql`json_array_elements(${storableJson(rows)}::json) as given(value)`
 
 export const POSTGRES: SqlDialect = {
   // The server's clock: processes with different clocks must agree on who holds a lease.
@@ -257,14 +261,13 @@ export const POSTGRES: SqlDialect = {
   inTurn: (db, targets) =>
     sql`select pg_advisory_xact_lock(place) from (select distinct hashtextextended(target, 0) as place
       from unnest(${targets}::text[]) as target order by place) as places`.execute(db),
-  inOrder: (ids) =>
-    sql`and jobs.id in (select id from jobs where id = any(${ids}::text[]) order by id for update)`,
-  given: (rows) => sql`json_array_elements(${storableJson(rows)}::json) as given(value)`,
+  given: postgresRows,
+  givenJobs: (rows) =>
+    sql`(select value from ${postgresRows(rows)} join jobs on jobs.id = value->>'id' order by jobs.id for update of jobs) as given`,
 }
 
 /** One process, so its clock is the database's; and its writes run one after the other. */
-export const embedded = (now: () => number): SqlDialect => ({
-  now: () => sql<number>`${now()}`,
-  inOrder: () => sql``,
-  given: (rows) => sql`json_each(${storableJson(rows)}) as given`,
-})
+export function embedded(now: () => number): SqlDialect {
+  const given = (rows: readonly object[]) => sql`json_each(${storableJson(rows)}) as given`
+  return { now: () => sql<number>`${now()}`, given, givenJobs: given }
+}
