@@ -6,15 +6,15 @@
 import { performance } from 'node:perf_hooks'
 import Database from 'libsql'
 import { createMarket, type Market } from '../sandbox/market.js'
-import { readSynonyms } from '../src/briefs/local.js'
+import { readSynonyms } from '../src/briefs/briefs.js'
 import { readQuestion } from '../src/search/concepts.js'
-import { createSearcher } from '../src/search/search.js'
-import { createSearchIndexBuilder, type SearchIndex } from '../src/search/search-index.js'
-import { compileSynonyms, type Synonyms } from '../src/search/synonyms.js'
+import type { SearchIndex, Synonyms } from '../src/search/search-index.js'
+import { compileSynonyms } from '../src/search/synonyms.js'
 import type { TermTable } from '../src/search/term-table.js'
 import { readBrief } from '../src/search/wishes.js'
 import { JUDGED_BRIEFS as FIRST, grade, ndcg, recall } from '../test/support/judged-briefs.js'
 import { JUDGED_READINGS, PLATFORMS } from '../test/support/judged-readings.js'
+import { indexRows, searchAtOnce } from '../test/support/search-at-once.js'
 import { report } from './report.js'
 
 const JUDGED_BRIEFS = [...FIRST, ...JUDGED_READINGS]
@@ -37,9 +37,8 @@ function build(market: Market, synonyms: Synonyms): { index: SearchIndex; ms: nu
     return { name, description, data_provider: source, signal_ref: ref }
   })
   const started = process.cpuUsage()
-  const builder = createSearchIndexBuilder(synonyms)
-  for (const row of rows) builder.add(row)
-  return { index: builder.finish(), ms: process.cpuUsage(started).user / 1_000 }
+  const index = indexRows(rows, synonyms)
+  return { index, ms: process.cpuUsage(started).user / 1_000 }
 }
 
 function fullText(market: Market): (brief: string, limit: number) => number[] {
@@ -90,7 +89,7 @@ const market = createMarket({ size, seed: 1 })
 const { index, ms } = build(market, synonyms)
 /** As a question is asked: its words are read, then looked up. */
 function asker(index: SearchIndex) {
-  const { search } = createSearcher(index, synonyms)
+  const search = searchAtOnce(index, synonyms)
   return (brief: string, limit: number) => {
     const { rest, countries } = readBrief(synonyms, brief, PLATFORMS)
     return search(rest, { limit, countries })

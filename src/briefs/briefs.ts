@@ -1,4 +1,5 @@
 /** Brief discovery as one part: what the composition root makes and the server asks. */
+import { readFile } from 'node:fs/promises'
 import type { Destination } from '../adcp/signal.js'
 import { createTargetCheck, createWebhook, type PushRules } from '../events/webhook.js'
 import type { Feed } from '../feed/feed.js'
@@ -10,8 +11,7 @@ import { type Clock, createDeadline, within } from '../net/clock.js'
 import type { EgressPolicy } from '../net/egress.js'
 import type { Send } from '../net/send.js'
 import { createSearchHost } from '../search/search-host.js'
-import type { SynonymFile } from '../search/synonym-file.js'
-import { compileSynonyms } from '../search/synonyms.js'
+import { compileSynonyms, parseSynonyms, type SynonymFile } from '../search/synonyms.js'
 import { createSigner, type SigningKey } from '../signing/sign.js'
 import { WEBHOOKS } from '../signing/signature.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
@@ -57,6 +57,11 @@ export type BriefsOptions = {
 
 /** How long an answer waits until other processes can read what they need of it; then it is sent all the same. */
 const TOLD_WITHIN_MS = 2_000
+
+/** The one file that changes what brief discovery understands. Throws with the path and what is wrong there. */
+export async function readSynonyms(path: string): Promise<SynonymFile> {
+  return parseSynonyms(await readFile(path, 'utf8'), path)
+}
 
 /** Everything of this room for one running server. */
 export function createBriefs(options: BriefsOptions) {

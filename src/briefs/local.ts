@@ -3,24 +3,13 @@
  * small index made for this question. Both use the same words, so where a signal was found does not change its rank.
  */
 import { hash } from 'node:crypto'
-import { readFile } from 'node:fs/promises'
 import { createRecent } from '../process/memory.js'
-import { createMeter, type InPortions, inTurns, rowUnits } from '../process/portions.js'
+import { inTurns } from '../process/portions.js'
 import { createSearcher, SAME_SUBJECT, type Searcher, type SearchHits } from '../search/search.js'
 import type { Searchable } from '../search/search-host.js'
-import { createSearchIndexBuilder, type SearchableRow, type SearchIndex } from '../search/search-index.js'
-import { parseSynonyms, type SynonymFile } from '../search/synonym-file.js'
-import type { Synonyms } from '../search/synonyms.js'
-import { rowAt, type Snapshot } from '../snapshot/snapshot.js'
-import { type Corpus, createTranslations, hitOf, keyOf } from './corpus.js'
-
-/**
- * Reads the synonyms (`config/synonyms.yaml`), the one file that changes what brief discovery understands. Throws with
- * the path and what is wrong there.
- */
-export async function readSynonyms(path: string): Promise<SynonymFile> {
-  return parseSynonyms(await readFile(path, 'utf8'), path)
-}
+import { indexInPortions, type Synonyms } from '../search/search-index.js'
+import type { Snapshot } from '../snapshot/snapshot.js'
+import { type Corpus, createTranslations, flagsOf, hitOf, keyOf } from './corpus.js'
 
 type LocalHits = {
   /** Best first. */
@@ -81,22 +70,11 @@ export function createLocal({ search, synonyms }: LocalOptions) {
     const entries = await translate(searchable.snapshot, corpus.feed)
     const hitAt = entries ? (row: number) => entries[row] as number : (row: number) => row
     const accept = (row: number) => hitAt(row) >= 0 && passes(hitAt(row))
-    const found = await searchable.searcher.searchInTurns(text, {
+    const found = await searchable.searcher.search(text, {
       ...{ limit, countries, accept },
       weigh: (row) => weigh(hitAt(row)),
     })
     return { found, hitAt }
-  }
-
-  function* indexOf(extra: Snapshot, shown: Uint32Array): InPortions<SearchIndex> {
-    const meter = createMeter()
-    const builder = createSearchIndexBuilder(synonyms)
-    for (const entry of shown) {
-      builder.add(rowAt(extra, entry) as SearchableRow)
-      meter.did(rowUnits(extra.rows.length[entry] as number))
-      if (meter.isDue()) yield
-    }
-    return yield* builder.finishing()
   }
 
   /** The index of findings; kept, because an answer is ranked twice (briefs/brief.ts, `prepared`). */
@@ -104,7 +82,9 @@ export function createLocal({ search, synonyms }: LocalOptions) {
     const name = `${extra.id} ${hash('sha256', shown, 'base64')}`
     const known = indexes.get(name)
     if (known) return known
-    const made = createSearcher(await inTurns(indexOf(extra, shown)), synonyms)
+    const flags = flagsOf(extra, shown)
+    const { index } = await inTurns(indexInPortions(extra, synonyms, (entry) => flags[entry] === 1))
+    const made = createSearcher(index, synonyms)
     indexes.set(name, made)
     return made
   }
@@ -116,13 +96,14 @@ export function createLocal({ search, synonyms }: LocalOptions) {
     limit: number,
     passes: (hit: number) => boolean,
   ): Promise<Found> {
-    const shown = extra.shown.filter((entry) => passes(from + entry))
-    const hitAt = (row: number) => from + (shown[row] as number)
-    const { searchInTurns } = await indexed(extra, shown)
-    return {
-      found: await searchInTurns(text, { limit, countries, weigh: (row) => weigh(hitAt(row)) }),
-      hitAt,
-    }
+    const hitAt = (row: number) => from + row
+    const accept = (row: number) => passes(hitAt(row))
+    const { search } = await indexed(
+      extra,
+      extra.shown.filter((entry) => passes(hitAt(entry))),
+    )
+    const found = await search(text, { limit, countries, accept, weigh: (row) => weigh(hitAt(row)) })
+    return { found, hitAt }
   }
 
   /**

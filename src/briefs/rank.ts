@@ -9,7 +9,7 @@ import { converted, type Rates, type Reader } from '../feed/query.js'
 import { anyDeployment } from '../feed/view.js'
 import { destinationKey } from '../merge/deployments.js'
 import { createMeter, type InPortions, inTurns, rowUnits } from '../process/portions.js'
-import type { Synonyms } from '../search/synonyms.js'
+import type { Synonyms } from '../search/search-index.js'
 import {
   fulfils,
   type ReadAs,

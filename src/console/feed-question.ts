@@ -219,7 +219,7 @@ export function createFind({ feed, searchable }: FindOptions) {
       limit: MOST_HITS,
       ...(flags && { accept: (row: number) => entryOf(row) >= 0 && flags[entryOf(row)] === 1 }),
     }
-    const { rows, total } = await searcher.searchInTurns(searcher.complete(text), options, signal)
+    const { rows, total } = await searcher.search(searcher.complete(text), options, signal)
     return { entries: rows.map(entryOf), isRanked: true, total }
   }
 

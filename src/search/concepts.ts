@@ -2,8 +2,15 @@
  * Reads a buyer's words as concepts to look up: synonyms, spans, phrases, typing errors, and what is not wanted. A
  * question of filler words alone ("show all available signals") asks for everything.
  */
-import type { SearchIndex } from './search-index.js'
-import { ANY_PLACE, countryGroup, phrasesAt, type Sense, type Synonyms, senseTerm } from './synonyms.js'
+import {
+  ANY_PLACE,
+  countryGroup,
+  phrasesAt,
+  type SearchIndex,
+  type Sense,
+  type Synonyms,
+  senseTerm,
+} from './search-index.js'
 import { corrections, findTerm, lowerBound, type TermTable, termRows, termText } from './term-table.js'
 import { MAX_CHARACTERS, misspeltPlace } from './wishes.js'
 import { fold, isStop, isStopWord, KINDS, overlap, parseIntervalTerm, termOf, tokens } from './words.js'

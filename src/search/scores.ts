@@ -8,10 +8,22 @@ import type { InPortions } from '../process/portions.js'
 import type { Concept, Posting } from './concepts.js'
 import { termRows } from './term-table.js'
 
+const MOST_ROWS = 2 ** 20 // the most rows in an answer: a place among them and the bits of a score fill a double
+/** Rows below this share of the best score are left out: they share only a common word with the question. */
+export const CUT = 0.15
+/** Rows that are looked at between two stops: a millisecond, or some before the code is warm. */
+export const STRETCH = 16_384
+/** The prior orders rows with equal scores and must not lift a row over a better one. */
+export const PRIOR_SHARE = 1e-6
+
+const FULL = 65_535
+/** The most that the prior adds to a score. */
+export const MOST_PRIOR = PRIOR_SHARE * 255
+const WHOLE = 1_000 // of a concept, so that what a row has of it is counted in whole numbers
+const SUBJECT = 65_536 // the subject's part is counted above that of all concepts: 32 of them fit in 16 bits
+
 /** Rows by score, the best first; rows with equal scores by number. */
 export type RankedRows = { rows: Uint32Array; scores: Float32Array }
-
-const MOST_ROWS = 2 ** 20 // the most rows in an answer: a place among them and the bits of a score fill a double
 
 /**
  * Sorts rows as plain numbers, which takes a fifth of the time of a comparing function. Loops instead of `from` with a
@@ -92,19 +104,6 @@ export function createBestRows(limit: number, scoreOf: Float32Array) {
 
   return { offer, ranked: () => ordered(rows.slice(0, size), scoreOf) }
 }
-
-/** Rows below this share of the best score are left out: they share only a common word with the question. */
-export const CUT = 0.15
-/** Rows that are looked at between two stops: a millisecond, or some before the code is warm. */
-export const STRETCH = 16_384
-/** The prior orders rows with equal scores and must not lift a row over a better one. */
-export const PRIOR_SHARE = 1e-6
-
-const FULL = 65_535
-/** The most that the prior adds to a score. */
-export const MOST_PRIOR = PRIOR_SHARE * 255
-const WHOLE = 1_000 // of a concept, so that what a row has of it is counted in whole numbers
-const SUBJECT = 65_536 // the subject's part is counted above that of all concepts: 32 of them fit in 16 bits
 
 /** How many of all concepts asked for a row has; a weaker alternative counts as a part of one. */
 export const ofAll = (had: number) => (had & (SUBJECT - 1)) / WHOLE

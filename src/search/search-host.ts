@@ -7,8 +7,7 @@ import { inTurns, SMALL_FEED_BYTES, smallBytes } from '../process/portions.js'
 import { startThread } from '../process/threads.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import { createSearcher, type Searcher } from './search.js'
-import type { SearchBuild, SearchBuilt } from './search-worker.js'
-import type { Synonyms } from './synonyms.js'
+import { indexInPortions, type SearchBuild, type SearchBuilt, type Synonyms } from './search-index.js'
 
 /** An index, the snapshot whose entries are its rows, and the platforms that a question may name. */
 export type Searchable = { snapshot: Snapshot; searcher: Searcher; platforms: readonly string[] }
@@ -37,12 +36,6 @@ export function createSearchHost(synonyms: Synonyms, inPlaceBytes: number = SMAL
     return thread.on('error', lost).on('exit', lost)
   }
 
-  /** On this thread, in portions. The code is loaded with the first such snapshot. */
-  async function buildHere(snapshot: Snapshot): Promise<SearchBuilt> {
-    const { indexInPortions } = await import('./search-worker.js')
-    return inTurns(indexInPortions(snapshot, synonyms))
-  }
-
   function buildInThread({ count, rows }: Snapshot): Promise<SearchBuilt> {
     const thread = worker ?? start()
     worker = thread
@@ -62,7 +55,9 @@ export function createSearchHost(synonyms: Synonyms, inPlaceBytes: number = SMAL
   }
 
   function build(snapshot: Snapshot): Promise<SearchBuilt> {
-    return smallBytes(snapshot.rows.length) < inPlaceBytes ? buildHere(snapshot) : buildInThread(snapshot)
+    return smallBytes(snapshot.rows.length) < inPlaceBytes
+      ? inTurns(indexInPortions(snapshot, synonyms))
+      : buildInThread(snapshot)
   }
 
   let closed = false

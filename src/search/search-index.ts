@@ -1,11 +1,28 @@
 /**
- * Builds the full-text index over published rows: BM25 with field weights, in shared typed arrays. It runs off the
- * serving thread; the searcher reads the result directly.
+ * The full-text index over published rows, and its making: BM25 with field weights, in shared typed arrays, which the searcher
+ * reads directly (docs/decisions.md#memory-and-threads). Synonyms apply both to rows and to questions: a phrase of a group gives
+ * the group's own term.
  */
-import { drained, type InPortions } from '../process/portions.js'
-import { ANY_PLACE, countryGroup, phrasesAt, type Synonyms, senseTerm } from './synonyms.js'
+import { createMeter, type InPortions, rowUnits } from '../process/portions.js'
+import type { Rows, Snapshot } from '../snapshot/snapshot.js'
 import { createTermTableBuilder, type TermTable } from './term-table.js'
 import { isStop, termOf, tokens } from './words.js'
+
+const WEIGHT = { name: 3, keyword: 2, provider: 1.5, prose: 1 }
+const SATURATION = 1.2 // BM25's k1
+const LENGTH_EFFECT = 0.4 // BM25's b: descriptions differ in style more than in content
+const LIVE = 128
+const PAIR = 2 ** 26 // more words than an index ever has; two numbers fit in a double
+const LONGEST_PHRASE = 8
+const MOST_COUNTRIES = 10
+/**
+ * The platforms where most of a feed can be activated: the ones that questions may name. Upstreams may invent
+ * platforms, and comparing a question with all of them would cost too much.
+ */
+const MOST_PLATFORMS = 1_000
+const decoder = new TextDecoder()
+/** The group of all rows that name any place. */
+export const ANY_PLACE = '@'
 
 /** The fields of a published row that are searched. Upstreams choose the inner shapes, so only strings are read. */
 export type SearchableRow = {
@@ -34,13 +51,43 @@ export type SearchIndex = {
   readonly prior: Uint8Array
 }
 
-const WEIGHT = { name: 3, keyword: 2, provider: 1.5, prose: 1 }
-const SATURATION = 1.2 // BM25's k1
-const LENGTH_EFFECT = 0.4 // BM25's b: descriptions differ in style more than in content
-const LIVE = 128
-const PAIR = 2 ** 26 // more words than an index ever has; two numbers fit in a double
-const LONGEST_PHRASE = 8
-const MOST_COUNTRIES = 10
+/** The meaning of a phrase. `narrower`: it is one kind of the group's word. */
+export type Sense = { group: string; narrower: boolean }
+/** Words that belong together, as stems. */
+export type Phrase = {
+  stems: readonly string[]
+  senses: Sense[]
+  /** The countries that the phrase names. */
+  countries?: readonly string[]
+}
+
+export type Synonyms = {
+  /** First stem -> phrases that begin with it, longest first. */
+  phrases: ReadonlyMap<string, readonly Phrase[]>
+  filler: ReadonlySet<string>
+  /** Stems, and names of groups. */
+  qualifiers: ReadonlySet<string>
+  /** One-word names of places, for recognising typing errors. */
+  placeWords: readonly Phrase[]
+  /** Platform id -> phrases of stems that mean it. */
+  destinations: ReadonlyMap<string, readonly (readonly string[])[]>
+}
+
+/** The group of a country: rows and questions that name it in any language get this term. */
+export function countryGroup(code: string): string {
+  return `@${code}`
+}
+
+/** Group terms begin with a character that no token has. A narrower kind has its own term with less weight. */
+export function senseTerm({ group, narrower }: Sense): string {
+  return `${narrower ? '<' : '='}${group}`
+}
+
+/** The phrases that begin at `at`, longest first. */
+export function phrasesAt(synonyms: Synonyms, stems: readonly string[], at: number): readonly Phrase[] {
+  const known = synonyms.phrases.get(stems[at] as string) ?? []
+  return known.filter((phrase) => phrase.stems.every((stem, offset) => stems[at + offset] === stem))
+}
 
 /** `pairs`: neighbouring words belong together, as in a name. In prose they often do not. */
 type Field = { text: string; weight: number; pairs: boolean }
@@ -73,7 +120,7 @@ function priorOf(row: SearchableRow): number {
 /** What is known of a token after its first occurrence, so that each word is stemmed once. */
 type Token = { term: string; number: number; stop: boolean; startsPhrase: boolean }
 
-/** Builds one index: `add` or `skip` each row in the order of their numbers, then `finishing`. */
+/** Builds one index: `add` or `skip` each row in the order of their numbers, then `finish`. */
 export function createSearchIndexBuilder(synonyms: Synonyms) {
   const words = createTermTableBuilder()
   const pairs = createTermTableBuilder()
@@ -158,7 +205,7 @@ export function createSearchIndexBuilder(synonyms: Synonyms) {
   }
 
   /** Gives the index. It stops between its two tables. */
-  function* finishing(): InPortions<SearchIndex> {
+  function* finish(): InPortions<SearchIndex> {
     const average = lengths.reduce((sum, length) => sum + length, 0) / Math.max(1, shown) || 1
     const impactOf = (row: number, weight: number) => {
       const norm = 1 - LENGTH_EFFECT + (LENGTH_EFFECT * (lengths[row] as number)) / average
@@ -179,5 +226,59 @@ export function createSearchIndexBuilder(synonyms: Synonyms) {
     return { rows: lengths.length, shown, words: table, pairs: pairs.finish(pairNames, impactOf), prior }
   }
 
-  return { add, skip, finishing, finish: () => drained(finishing()) }
+  return { add, skip, finish }
+}
+
+/** Counts the rows with a platform. */
+function createPlatformTally() {
+  const uses = new Map<string, number>()
+  return {
+    add({ deployments = [] }: SearchableRow): void {
+      for (const { platform } of deployments) {
+        if (platform !== undefined) uses.set(platform, (uses.get(platform) ?? 0) + 1)
+      }
+    },
+    /** The most used first. */
+    commonest: (): string[] =>
+      [...uses]
+        .sort(([one, first], [other, second]) => second - first || (one < other ? -1 : 1))
+        .slice(0, MOST_PLATFORMS)
+        .map(([platform]) => platform),
+  }
+}
+
+export type SearchBuild = Pick<Snapshot, 'count' | 'rows'>
+export type SearchBuilt = {
+  index: SearchIndex
+  /** Ids of the platforms that a question may name. */
+  platforms: readonly string[]
+}
+
+function rowOf({ chunks, chunkOf, start, length }: Rows, entry: number): SearchableRow {
+  const from = start[entry] as number
+  const chunk = chunks[chunkOf[entry] as number] as Uint8Array
+  return JSON.parse(decoder.decode(chunk.subarray(from, from + (length[entry] as number)))) as SearchableRow
+}
+
+/** Row `i` of the index is entry `i` of the snapshot. Entries that are not shown, withheld ones by default, have no words. */
+export function* indexInPortions(
+  { count, rows }: SearchBuild,
+  synonyms: Synonyms,
+  isShown = (entry: number) => rows.length[entry] !== 0,
+): InPortions<SearchBuilt> {
+  const meter = createMeter()
+  const builder = createSearchIndexBuilder(synonyms)
+  const platforms = createPlatformTally()
+  for (let entry = 0; entry < count; entry += 1) {
+    if (!isShown(entry)) {
+      builder.skip()
+      continue
+    }
+    const row = rowOf(rows, entry)
+    builder.add(row)
+    platforms.add(row)
+    meter.did(rowUnits(rows.length[entry] as number))
+    if (meter.isDue()) yield
+  }
+  return { index: yield* builder.finish(), platforms: platforms.commonest() }
 }

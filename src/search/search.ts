@@ -2,7 +2,7 @@
  * Answers a question from the index: the best rows in order, by BM25 over concepts, in under a millisecond for 100,000
  * rows. Deterministic: rows with equal scores are ordered by their prior (live first, broader first), then by number.
  */
-import { drained, type InPortions, inTurns } from '../process/portions.js'
+import { type InPortions, inTurns } from '../process/portions.js'
 import { type Concept, type Posting, type Question, readQuestion } from './concepts.js'
 import {
   CUT,
@@ -15,8 +15,7 @@ import {
   type RankedRows,
   STRETCH,
 } from './scores.js'
-import type { SearchIndex } from './search-index.js'
-import { ANY_PLACE, type Synonyms, senseTerm } from './synonyms.js'
+import { ANY_PLACE, type SearchIndex, type Synonyms, senseTerm } from './search-index.js'
 import { findTerm, lastWordCompleted } from './term-table.js'
 
 const UNWANTED = 255
@@ -46,12 +45,13 @@ export type SearchHits = {
   /** Best first. */
   rows: Uint32Array
   scores: Float32Array
-  /** The score of a row with everything asked for. Scores divided by it are comparable between two indexes. */
+  /**
+   * The score of a row with everything asked for. Scores divided by it are comparable between two indexes. Infinite when the
+   * question named nothing to search for: every row then matches.
+   */
   full: number
   /** The number of rows before the limit. */
   total: number
-  /** Whether the question named nothing to search for: every row then matches. */
-  everything: boolean
   /** The concepts searched for, by the words of the question; per row, one bit for each that it has. */
   labels: readonly string[]
   matches: Uint32Array
@@ -78,8 +78,9 @@ function placedRows({ words, rows }: SearchIndex): Uint8Array {
   return flags
 }
 
-/** Searches one index. It reuses its arrays, so it runs one search at a time. */
-function createSearch(index: SearchIndex, synonyms: Synonyms, placed: Uint8Array) {
+/** Searches one index, in portions. It reuses its arrays, so it runs one search at a time. */
+export function createSearch(index: SearchIndex, synonyms: Synonyms) {
+  const placed = placedRows(index)
   const scores = createScores(index.rows)
   const { score, had, touched } = scores
   const { prior } = index
@@ -182,7 +183,7 @@ function createSearch(index: SearchIndex, synonyms: Synonyms, placed: Uint8Array
     const fulfils = new Uint8Array(hits.rows.length).fill(1)
     return {
       ...{ ...hits, matches, fulfils, isCut },
-      ...{ full: Number.POSITIVE_INFINITY, everything: true, labels: [], subject: 0 },
+      ...{ full: Number.POSITIVE_INFINITY, labels: [], subject: 0 },
     }
   }
 
@@ -243,28 +244,23 @@ function createSearch(index: SearchIndex, synonyms: Synonyms, placed: Uint8Array
     const fulfils = Uint8Array.from(hits.rows, (row) => had[row] as number)
     const own = concepts.filter(({ bonus }) => !bonus).slice(0, MOST_LABELS)
     const matches = yield* matchesOf(own, hits.rows)
-    return { ...hits, matches, fulfils, full, everything: false, labels, subject, isCut }
+    return { ...hits, matches, fulfils, full, labels, subject, isCut }
   }
 }
 
-/** Searches one index. */
+/** Searches one index for everybody, one search after the other. */
 export function createSearcher(index: SearchIndex, synonyms: Synonyms) {
-  const placed = placedRows(index)
-  const search = createSearch(index, synonyms, placed)
-  let patient: typeof search | undefined // has arrays of its own, because `search` may run between its portions
+  let searchRows: ReturnType<typeof createSearch> | undefined // made with the first question, because of its arrays
   let last: Promise<unknown> = Promise.resolve()
 
   return {
-    /** Answers at once. */
-    search: (text: string, options: SearchOptions): SearchHits => drained(search(text, options)),
     /**
-     * The same in portions, one search after the other: a word that a million rows have takes a tenth of a second. Rejects
-     * when the signal is aborted.
+     * Searches in portions: a word that a million rows have takes a tenth of a second. Rejects when the signal is aborted.
      */
-    searchInTurns(text: string, options: SearchOptions, signal?: AbortSignal): Promise<SearchHits> {
+    search(text: string, options: SearchOptions, signal?: AbortSignal): Promise<SearchHits> {
       const found = last.then(() => {
-        patient ??= createSearch(index, synonyms, placed)
-        return inTurns(patient(text, options), signal)
+        searchRows ??= createSearch(index, synonyms)
+        return inTurns(searchRows(text, options), signal)
       })
       last = found.catch(() => {})
       return found

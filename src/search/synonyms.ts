@@ -1,8 +1,10 @@
 /**
- * Synonyms of advertising (`config/synonyms.yaml`), compiled to phrases of stems. They apply both to rows and to
- * questions: a phrase of a group gives the group's own term.
+ * Synonyms of advertising: `config/synonyms.yaml` in the form in which people edit it, and compiled to phrases of stems. What is
+ * compiled belongs to the index (search/search-index.ts), so that the thread that indexes loads no reader of files and no schemas.
  */
-import type { SynonymFile } from './synonym-file.js'
+import { parse } from 'yaml'
+import { compileCheck, type Static, Type } from '../adcp/schema.js'
+import { ANY_PLACE, countryGroup, type Phrase, type Synonyms } from './search-index.js'
 import { termOf, tokens } from './words.js'
 
 /** ISO 3166-1 codes of countries where data is sold. */
@@ -15,38 +17,35 @@ const LANGUAGES = 'en de fr es it pt nl pl cs sk sv da nb fi hu ro hr el tr ru u
 /** Names in one language that mean something else in English: in French, "chili" is a country. */
 const OTHER_WORDS: ReadonlySet<string> = new Set(['indie', 'chili', 'columbia', 'norma'])
 
-/** The meaning of a phrase. `narrower`: it is one kind of the group's word. */
-export type Sense = { group: string; narrower: boolean }
-type Phrase = {
-  stems: readonly string[]
-  senses: Sense[]
-  /** The countries that the phrase names. */
-  countries?: readonly string[]
-}
+const Words = Type.String({ minLength: 1, description: 'words parted by commas' })
 
-export type Synonyms = {
-  /** First stem -> phrases that begin with it, longest first. */
-  phrases: ReadonlyMap<string, readonly Phrase[]>
-  filler: ReadonlySet<string>
-  /** Stems, and names of groups. */
-  qualifiers: ReadonlySet<string>
-  /** One-word names of places, for recognising typing errors. */
-  placeWords: readonly Phrase[]
-  /** Platform id -> phrases of stems that mean it. */
-  destinations: ReadonlyMap<string, readonly (readonly string[])[]>
-}
+const SynonymFile = Type.Object(
+  {
+    /** Filler words: a question made of them alone asks for everything. */
+    filler: Words,
+    /** Words about people's attitude to a subject, which do not name the subject. */
+    qualifiers: Words,
+    /** Words that mean the same. */
+    same: Type.Array(Words),
+    /** A general word, and specific words that a question for it should also find. */
+    kinds: Type.Record(Type.String({ minLength: 1 }), Words),
+    /** Country codes separated by spaces, and names besides the official ones. */
+    places: Type.Record(Type.String({ pattern: '^[A-Z]{2}( [A-Z]{2})*$' }), Words),
+    /** Ids of platforms, and their other names. */
+    destinations: Type.Record(Type.String({ minLength: 1 }), Words),
+  },
+  { additionalProperties: false },
+)
+export type SynonymFile = Static<typeof SynonymFile>
 
-/** The group of a country: rows and questions that name it in any language get this term. */
-export function countryGroup(code: string): string {
-  return `@${code}`
-}
+const check = compileCheck(SynonymFile)
 
-/** The group of all rows that name any place. */
-export const ANY_PLACE = '@'
-
-/** Group terms begin with a character that no token has. A narrower kind has its own term with less weight. */
-export function senseTerm({ group, narrower }: Sense): string {
-  return `${narrower ? '<' : '='}${group}`
+/** What the text of the file says. Throws with `path` and what is wrong there. */
+export function parseSynonyms(text: string, path: string): SynonymFile {
+  const checked = check(parse(text))
+  if (checked.ok) return checked.value
+  const [issue] = checked.issues
+  throw new Error(`${path}: ${issue?.pointer || 'the file'} ${issue?.message}`)
 }
 
 function listOf(words: string): string[] {
@@ -76,12 +75,6 @@ function namesOfMarkets(): readonly PlaceName[] {
       .map((phrase) => ({ stems: stemsOf(phrase), countries: [code] }))
   })
   return marketNames
-}
-
-/** The phrases that begin at `at`, longest first. */
-export function phrasesAt(synonyms: Synonyms, stems: readonly string[], at: number): readonly Phrase[] {
-  const known = synonyms.phrases.get(stems[at] as string) ?? []
-  return known.filter((phrase) => phrase.stems.every((stem, offset) => stems[at + offset] === stem))
 }
 
 /** Compiles the file. A phrase may be in several groups; a specific word brings its synonyms with it. */

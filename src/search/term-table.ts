@@ -5,13 +5,14 @@
  */
 import { fold, termOf } from './words.js'
 
-/**
- * Terms with their postings in shared typed arrays: built once, posted to another thread without a copy, and searched
- * directly. A Map of strings would take 195 bytes per term (docs/decisions.md#memory-and-threads).
- */
 const encoder = new TextEncoder()
 const decoder = new TextDecoder()
 const FIRST_SIZE = 1 << 16
+const SHORTEST_CORRECTED = 4 // shorter words resemble too many others
+const LONG_WORD = 8 // from this length on, two errors are allowed
+const MOST_CORRECTIONS = 3
+const SHORTEST_BEGINNING = 2
+const MOST_LOOKED_AT = 500 // terms with this beginning to look at; with more, the first ones are good enough
 
 /** The terms sorted by their bytes; postings of one term ascend by row. */
 export type TermTable = {
@@ -150,10 +151,7 @@ export function createTermTableBuilder() {
   return { add, finish }
 }
 
-const SHORTEST_CORRECTED = 4 // shorter words resemble too many others
-const LONG_WORD = 8 // from this length on, two errors are allowed
-const MOST_CORRECTIONS = 3
-
+/** A word of the index that a misspelt word of a question may have meant. */
 type Correction = { term: number; weight: number }
 
 /** Edits (insert, drop, change, swap of neighbours) from one word to the other; `most + 1` when there are more. */
@@ -203,9 +201,6 @@ export function corrections(words: TermTable, stem: string): Correction[] {
     .slice(0, MOST_CORRECTIONS)
     .map(({ term, edits }) => ({ term, weight: edits === 1 ? 0.7 : 0.5 }))
 }
-
-const SHORTEST_BEGINNING = 2
-const MOST_LOOKED_AT = 500 // terms with this beginning to look at; with more, the first ones are good enough
 
 /** The term that begins with `start` and occurs in most rows, among those that a question with this very word finds. */
 function frequentTerm(words: TermTable, start: string): string | undefined {

@@ -11,7 +11,7 @@ import {
   type PricingOption,
   type SignalRef,
 } from '../adcp/signal.js'
-import { phrasesAt, type Synonyms } from './synonyms.js'
+import { phrasesAt, type Synonyms } from './search-index.js'
 import { editDistance } from './term-table.js'
 import { fold, isStop, KINDS, parseIntervalTerm, termOf, tokens } from './words.js'
 

@@ -6,10 +6,6 @@
  * become one term.
  */
 
-/**
- * Number phrases as spans: ages ("25-34", "A18-49", "over 50"), money ("$100k+") and times ("last 12 months"). A signal
- * about 25-34 partly answers a question for 25-54, so spans match by their overlap.
- */
 /** The first character of a span's term, by what it counts. */
 export const KINDS = { number: '#', money: '$', days: '~' } as const
 type Kind = (typeof KINDS)[keyof typeof KINDS]
@@ -89,10 +85,6 @@ export function overlap(one: Interval, other: Interval): number {
   return shared <= 0 ? 0 : shared / (Math.max(a, b) - Math.min(one.from, other.from))
 }
 
-/**
- * Reduces an English word to its stem by Porter's published rules (An algorithm for suffix stripping, 1980) and one
- * rule of ours for people named by what they do, so that "shoppers", "shopping" and "shop" become one term.
- */
 const VOWEL = '(?:[aeiou]|(?<=[^aeiou])y)'
 const CONSONANT = '(?:[^aeiouy]|(?<![^aeiou])y)'
 /** The measure of a stem: how often a consonant follows a vowel in it. */
@@ -210,8 +202,8 @@ function withoutAgent(word: string): string {
   return DOUBLE_END.test(stem) ? stem.slice(0, -1) : stem
 }
 
-/** The stem of one word. A word with other letters than a-z is returned unchanged. */
-function stem(word: string): string {
+/** The term of one token of `tokens`: its stem, or the token itself when it is a span or has other letters than a-z. */
+export function termOf(word: string): string {
   if (word.length < 3 || !/^[a-z]+$/.test(word)) return word
   const exception = EXCEPTIONS.get(word)
   if (exception !== undefined) return exception
@@ -252,7 +244,7 @@ const STOP_WORDS =
   have having her his how i if in into is it its like list ll looking me more most my of off on only or other our out over
   please s se she show so some such t than that the their them then there these they this those through to under up us use using
   want was we were what when where which who whom whose will with within would you your`.split(/\s+/)
-const STOP = new Set(STOP_WORDS.map(stem))
+const STOP = new Set(STOP_WORDS.map(termOf))
 const STOP_FORMS = new Set(STOP_WORDS)
 
 /** Lower case without accents and possessive endings; ligatures and width variants become plain letters. */
@@ -270,11 +262,6 @@ export function isStop(term: string): boolean {
 /** True for the words themselves only: "use" is skipped, but "used" means second hand. */
 export function isStopWord(token: string): boolean {
   return STOP_FORMS.has(token)
-}
-
-/** The term of one token of `tokens`: its stem, or the token itself when it is a span. */
-export function termOf(token: string): string {
-  return stem(token)
 }
 
 function withSpans(folded: string): string {

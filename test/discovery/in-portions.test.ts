@@ -1,6 +1,7 @@
 import { test } from 'tap'
 import { createBrief } from '../../src/briefs/brief.js'
-import { createLocal, readSynonyms } from '../../src/briefs/local.js'
+import { readSynonyms } from '../../src/briefs/briefs.js'
+import { createLocal } from '../../src/briefs/local.js'
 import { createRanking } from '../../src/briefs/rank.js'
 import { createFeed } from '../../src/feed/feed.js'
 import { systemClock } from '../../src/net/clock.js'

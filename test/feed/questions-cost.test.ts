@@ -1,8 +1,6 @@
 /** What a question costs, whatever upstreams call the places where their signals can be activated. */
-import { readFile } from 'node:fs/promises'
 import { test } from 'tap'
-import { parse } from 'yaml'
-import type { SynonymFile } from '../../src/search/synonym-file.js'
+import { readSynonyms } from '../../src/briefs/briefs.js'
 import { compileSynonyms } from '../../src/search/synonyms.js'
 import { readBrief } from '../../src/search/wishes.js'
 
@@ -10,7 +8,7 @@ const TURNS = 5
 const MOST = 60 // thirty usually; a question that looks at every platform for each word takes a hundred times as long
 
 test('a question takes the time of its words, not of the platforms that there are', async (t) => {
-  const synonyms = compileSynonyms(parse(await readFile('config/synonyms.yaml', 'utf8')) as SynonymFile)
+  const synonyms = compileSynonyms(await readSynonyms('config/synonyms.yaml'))
   const places = (count: number) => [
     ...Array.from({ length: count }, (_, at) => `place of ${at} x`),
     'connected square',

@@ -1,7 +1,7 @@
 import { test } from 'tap'
 import { createSearcher } from '../../src/search/search.js'
-import { createSearchIndexBuilder } from '../../src/search/search-index.js'
 import { compileSynonyms } from '../../src/search/synonyms.js'
+import { indexRows, searchAtOnce } from '../support/search-at-once.js'
 
 const ROWS = 40_000 // more than are looked at between two stops
 
@@ -14,19 +14,23 @@ test('a search in portions finds what one without a stop does, also while others
     destinations: {},
     kinds: {},
   })
-  const builder = createSearchIndexBuilder(synonyms)
-  for (let at = 0; at < ROWS; at += 1) builder.add({ name: `Owners ${at % 7} of cars`, description: '' })
-  const searcher = createSearcher(builder.finish(), synonyms)
+  const rows = Array.from({ length: ROWS }, (_, at) => ({
+    name: `Owners ${at % 7} of cars`,
+    description: '',
+  }))
+  const index = indexRows(rows, synonyms)
+  const atOnce = searchAtOnce(index, synonyms)
+  const searcher = createSearcher(index, synonyms)
   const texts = ['owners', 'cars 77', 'owners 3 cars', '']
-  const inTurns = texts.map((text) => searcher.searchInTurns(text, { limit: 50 }))
+  const inTurns = texts.map((text) => searcher.search(text, { limit: 50 }))
   for (const [at, text] of texts.entries()) {
-    const whole = searcher.search(text, { limit: 50 })
+    const whole = atOnce(text, { limit: 50 })
     t.same(await inTurns[at], whole, text)
   }
   const fails = () => {
     throw new Error('in the middle')
   }
-  await t.rejects(searcher.searchInTurns('owners', { limit: 50, accept: fails }), /in the middle/)
-  const after = await searcher.searchInTurns('owners', { limit: 50 })
-  t.same(after, searcher.search('owners', { limit: 50 }), 'a search that failed leaves nothing behind')
+  await t.rejects(searcher.search('owners', { limit: 50, accept: fails }), /in the middle/)
+  const after = await searcher.search('owners', { limit: 50 })
+  t.same(after, atOnce('owners', { limit: 50 }), 'a search that failed leaves nothing behind')
 })

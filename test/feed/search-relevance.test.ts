@@ -1,15 +1,13 @@
-import { readFile } from 'node:fs/promises'
 import Database from 'libsql'
 import { test } from 'tap'
-import { parse } from 'yaml'
 import { createMarket, type MarketSignal } from '../../sandbox/market.js'
-import { createSearcher } from '../../src/search/search.js'
-import { createSearchIndexBuilder, type SearchableRow } from '../../src/search/search-index.js'
-import type { SynonymFile } from '../../src/search/synonym-file.js'
+import { readSynonyms } from '../../src/briefs/briefs.js'
+import type { SearchableRow } from '../../src/search/search-index.js'
 import { compileSynonyms } from '../../src/search/synonyms.js'
 import { readBrief } from '../../src/search/wishes.js'
 import { grade, JUDGED_BRIEFS, ndcg, recall } from '../support/judged-briefs.js'
 import { JUDGED_READINGS, PLATFORMS } from '../support/judged-readings.js'
+import { indexRows, searchAtOnce } from '../support/search-at-once.js'
 
 const market = createMarket({ size: 2_400, seed: 1 })
 const signals = Array.from({ length: market.size }, (_, index) => market.signal(index))
@@ -21,10 +19,8 @@ const rowOf = ({ name, description, source, ref }: MarketSignal): SearchableRow 
 })
 
 async function searcher() {
-  const synonyms = compileSynonyms(parse(await readFile('config/synonyms.yaml', 'utf8')) as SynonymFile)
-  const builder = createSearchIndexBuilder(synonyms)
-  for (const signal of signals) builder.add(rowOf(signal))
-  const { search } = createSearcher(builder.finish(), synonyms)
+  const synonyms = compileSynonyms(await readSynonyms('config/synonyms.yaml'))
+  const search = searchAtOnce(indexRows(signals.map(rowOf), synonyms), synonyms)
   return {
     search(brief: string, { limit }: { limit: number }) {
       const { rest, countries, unread } = readBrief(synonyms, brief, PLATFORMS)
@@ -105,7 +101,7 @@ for (const [set, briefs] of [
 }
 
 test('places, durations, prices and platforms are read from the words, and nothing else for them', async (t) => {
-  const synonyms = compileSynonyms(parse(await readFile('config/synonyms.yaml', 'utf8')) as SynonymFile)
+  const synonyms = compileSynonyms(await readSynonyms('config/synonyms.yaml'))
   for (const { brief, read } of JUDGED_READINGS) t.match(readBrief(synonyms, brief, PLATFORMS), read, brief)
 })
 

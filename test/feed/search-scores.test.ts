@@ -1,9 +1,9 @@
 import fc from 'fast-check'
 import { test } from 'tap'
 import { type Concept, readQuestion } from '../../src/search/concepts.js'
-import { createSearcher } from '../../src/search/search.js'
-import { createSearchIndexBuilder, type SearchIndex } from '../../src/search/search-index.js'
+import type { SearchIndex } from '../../src/search/search-index.js'
 import { compileSynonyms } from '../../src/search/synonyms.js'
+import { indexRows, searchAtOnce } from '../support/search-at-once.js'
 
 const synonyms = compileSynonyms({
   filler: 'audience',
@@ -32,11 +32,8 @@ const WORDS = [
 ]
 
 function indexOf(names: readonly string[]): SearchIndex {
-  const builder = createSearchIndexBuilder(synonyms)
-  for (const [at, name] of names.entries()) {
-    builder.add({ name, description: '', coverage_percentage: (at * 37) % 100 })
-  }
-  return builder.finish()
+  const rows = names.map((name, at) => ({ name, description: '', coverage_percentage: (at * 37) % 100 }))
+  return indexRows(rows, synonyms)
 }
 
 const CUT = 0.15
@@ -88,10 +85,9 @@ test('rows that cannot come near the best are left out early, and nothing else c
       const weigh = (row: number) => (row % every === 0 ? 0.5 : 1)
       const accept = (row: number) => row % every !== 1
       const plain = worths(index, asked, (row) => (accept(row) ? weigh(row) : Number.NEGATIVE_INFINITY))
-      const { search } = createSearcher(index, synonyms)
       const limit = names.length
-      const hits = search(asked, { limit, weigh, accept })
-      if (hits.everything) return true
+      const hits = searchAtOnce(index, synonyms)(asked, { limit, weigh, accept })
+      if (hits.full === Number.POSITIVE_INFINITY) return true // it asks for everything
       const highest = Math.max(0, ...plain.map(({ value }) => value))
       const values = new Map(plain.map(({ row, value }) => [row, value]))
       const isFound = ({ row, value }: Worth) => value <= highest * LEAST || hits.rows.includes(row)
@@ -107,7 +103,7 @@ test('rows that cannot come near the best are left out early, and nothing else c
 
 test('a country of two words is not any place', async (t) => {
   const names = ['Skiing Great Britain', 'Skiing France', ...Array<string>(8).fill('Opera')]
-  const { search } = createSearcher(indexOf(names), synonyms)
+  const search = searchAtOnce(indexOf(names), synonyms)
   const { rows, matches, labels } = search('skiing great britain', { limit: 2 })
   const country = 1 << labels.indexOf('great britain')
   t.same([...rows], [0, 1])

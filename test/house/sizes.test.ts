@@ -10,6 +10,7 @@ const MOST_IN_FOLDER = 15
 const SMALL: Readonly<Record<string, string>> = {
   'authz/provider/inspect-worker.ts': 'what a thread runs',
   'operations/log.ts': 'the one place that says what no line of the log shows',
+  'search/search-worker.ts': 'what a thread runs',
   'store/checksum-worker.ts': 'what a thread runs',
   'upstreams/agent/reading-worker.ts': 'what a thread runs',
 }
