@@ -5,7 +5,7 @@
  */
 import { howMany } from '../adcp/answer.js'
 import { canonicalUrl } from '../adcp/url.js'
-import { type CompiledProvider, decide, nearMiss } from './rules/decide.js'
+import { type CompiledProvider, decide } from './rules/decide.js'
 import type { Diagnostic } from './rules/elements.js'
 import { diagnoseDefinition } from './rules/provider-definition.js'
 import type { Grant, PublishedSignal, Rules } from './rules/rules.js'
@@ -17,6 +17,15 @@ import {
   VERDICT_REASONS,
   type Verdict,
 } from './rules/verdict.js'
+
+const MAX_AGENTS = 100 // each is checked against every signal
+const MAX_DIAGNOSTICS = 500
+const MAX_NAMES = 5 // in one line of the terminal
+
+/** A moment, ms since the epoch, in ISO 8601. */
+export function iso(ms: number): string {
+  return new Date(ms).toISOString()
+}
 
 type GrantEvidence = {
   /** RFC 6901 pointer to the entry in the provider's file. */
@@ -50,10 +59,6 @@ export type Evidence = ProviderEvidence & {
   hint?: string
   countries?: readonly string[]
   grants: readonly GrantEvidence[]
-}
-
-function iso(ms: number): string {
-  return new Date(ms).toISOString()
 }
 
 function validatorOf({ catalogEtag, etag, lastModified }: HeldDocument): DocumentEvidence['validator'] {
@@ -120,9 +125,6 @@ export function evidenceOf(state: ProviderState, compiled: CompiledProvider, ver
   return { ...base, outcome, reason, explanation: VERDICT_REASONS[reason], ...(hint && { hint }), grants: [] }
 }
 
-const MAX_AGENTS = 100 // each is checked against every signal
-const MAX_DIAGNOSTICS = 500
-
 type ReportedGrant = GrantEvidence & {
   agent: string
   by: 'signal_ids' | 'signal_tags'
@@ -173,7 +175,7 @@ function reportCoverage(compiled: CompiledProvider, rules: Rules, agent: string,
     if (decide(compiled, rules.signalId(number), agent, nowMs).outcome === 'authorized') authorized += 1
   }
   const listed = rules.agentNumber(agent) >= 0
-  const hint = listed ? undefined : nearMiss(rules, agent)
+  const hint = listed ? undefined : rules.nearMiss(agent)
   return { agent, listed, authorized, published: rules.signalCount, ...(hint && { hint }) }
 }
 
@@ -257,8 +259,6 @@ export function entryFor(
     ? { ...base, authorization_type: 'signal_ids', signal_ids: names }
     : { ...base, authorization_type: 'signal_tags', signal_tags: names }
 }
-
-const MAX_NAMES = 5
 
 function plain(text: string): string {
   return text.replace(/\p{C}/gu, '\ufffd').slice(0, 120)

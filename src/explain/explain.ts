@@ -6,7 +6,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { bufferOf } from '../adcp/json.js'
 import { agentUrlOf, canonicalUrl } from '../adcp/url.js'
-import { evidenceOf, type ProviderEvidence, providerEvidence } from '../authz/report.js'
+import { evidenceOf, iso, type ProviderEvidence, providerEvidence } from '../authz/report.js'
 import type { CompiledProvider } from '../authz/rules/decide.js'
 import type { ProviderState, Verdict } from '../authz/rules/verdict.js'
 import type { CallerSettings } from '../config/callers.js'
@@ -42,7 +42,7 @@ import {
   type SignalExplanation,
   type ViewExplanation,
 } from './signal.js'
-import { explainUpstreams, iso, type UpstreamExplanation, type UpstreamSources } from './upstream.js'
+import { explainUpstreams, type UpstreamExplanation, type UpstreamSources } from './upstream.js'
 
 const MAX_REF = 4_096
 

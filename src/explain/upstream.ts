@@ -4,6 +4,7 @@
  */
 import { shownUrl } from '../adcp/redaction.js'
 import { SIGNAL_TYPES, type SignalType } from '../adcp/signal.js'
+import { iso } from '../authz/report.js'
 import { type Policy, publishable, type Verdict } from '../authz/rules/verdict.js'
 import { accountNamed } from '../config/callers.js'
 import { countriesOf } from '../merge/definition.js'
@@ -206,9 +207,6 @@ export type UpstreamSources = {
   slices(account?: string): readonly Slice[]
   contributions(): Promise<readonly Contribution[]>
 }
-
-/** A moment, ms since the epoch, in ISO 8601. */
-export const iso = (ms: number) => new Date(ms).toISOString()
 
 function describeAccount(status: ScopeStatus): AccountExplanation {
   const { scope, state, rateCard, listings, problem, confirmedAt, nextAttemptAt } = status

@@ -17,6 +17,9 @@ import type { ProviderRecord } from './record.js'
  * test fails when the tables change and this number does not.
  */
 export const TABLES_FORM = 1
+const RECORDS = 'provider/'
+const DOCUMENTS = 'provider-document/'
+const VERSION = 1
 
 const ARRAYS = {
   Uint8Array: (bytes: SharedArrayBuffer) => new Uint8Array(bytes),
@@ -35,7 +38,10 @@ function withArrays(value: unknown, parts: readonly Uint8Array[]): unknown {
   return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, withArrays(member, parts)]))
 }
 
-/** First a header in JSON, then the arrays. */
+/**
+ * A document's tables as a storage keeps them: first a header in JSON, then the arrays. A process that finds them need not
+ * read the document again before it can give verdicts.
+ */
 export function tableParts(tables: RuleTables): Uint8Array[] {
   const arrays: Uint8Array[] = []
   const header = JSON.stringify({ form: TABLES_FORM, tables }, (_name, value: unknown) => {
@@ -54,10 +60,6 @@ export function tablesFrom(parts: readonly Uint8Array[]): RuleTables | undefined
   // Another release may have arrays that are not known here, so its form is looked at first.
   return form === TABLES_FORM ? (withArrays(tables, parts) as RuleTables) : undefined
 }
-
-const RECORDS = 'provider/'
-const DOCUMENTS = 'provider-document/'
-const VERSION = 1
 
 type Stored = {
   version: number

@@ -9,6 +9,9 @@ import { parse } from 'tldts'
 const LABELS = /^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)+$/
 const NOT_IN_A_NAME = /[\s/?#\\%@:[\]]/ // the platform's conversion drops or decodes these characters and does not refuse them
 const PRIVATE = { allowPrivateDomains: true } // two tenants of one hosting platform are not one provider
+const MAX_PROVIDERS = 50_000 // in all: what one process can keep current
+const MAX_TOLD = 10_000 // rejected domains that explain can still name
+const MAX_REMEMBERED = 200_000 // spellings read before
 
 /** The domain in lower-case A-labels; undefined for addresses, single labels, public suffixes and malformed names. */
 export function providerDomain(text: string): string | undefined {
@@ -35,10 +38,6 @@ export function speaksFor(url: string, domain: string): boolean {
   const registrable = parse(url, PRIVATE).domain
   return registrable !== null && registrable === parse(domain, PRIVATE).domain
 }
-
-const MAX_PROVIDERS = 50_000 // in all: what one process can keep current
-const MAX_TOLD = 10_000 // rejected domains that explain can still name
-const MAX_REMEMBERED = 200_000 // spellings read before
 
 /** The domains that each upstream (canonical agent url) names. */
 export type NamedDomains = ReadonlyMap<string, readonly string[]>

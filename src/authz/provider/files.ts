@@ -16,6 +16,13 @@ const MEGABYTE = 1024 * 1024
 const WELL_KNOWN_BYTES = 5 * MEGABYTE
 const AUTHORITATIVE_BYTES = 20 * MEGABYTE
 const TIMEOUT_MS = 10_000
+const FAILED_FRESH_MS = 1_000 // long enough that many providers cause one request, short enough that a recovery is soon seen
+
+const SEND_FAILURES: Partial<Record<SendFailure, Unverifiable>> = {
+  too_large: 'too_large',
+  crowded_out: 'over_budget',
+  bad_redirect: 'bad_redirect',
+}
 
 /**
  * `passing`: the last good file stays valid until its stale cap. Only a provider that says there is no file ends it at
@@ -33,12 +40,6 @@ type FileOutcome =
   | ({ kind: 'failed' } & Failure)
 
 export type FileOptions = { send: Send; examine: Examine; now: () => number; signal: AbortSignal }
-
-const SEND_FAILURES: Partial<Record<SendFailure, Unverifiable>> = {
-  too_large: 'too_large',
-  crowded_out: 'over_budget',
-  bad_redirect: 'bad_redirect',
-}
 
 /** A fault says nothing about the file, so it revokes nothing (docs/protocol.md#provider-files). */
 function fault(reason: Unverifiable, message: string): FileOutcome {
@@ -129,8 +130,6 @@ async function getAuthoritative(
   return outcome
 }
 
-const FAILED_FRESH_MS = 1_000 // long enough that many providers cause one request, short enough that a recovery is soon seen
-
 type LibraryOptions = FileOptions & {
   /** How long one answer serves every provider that points there, ms. */
   freshMs: number
@@ -146,7 +145,10 @@ type SharedFile = {
 
 export type Library = ReturnType<typeof createLibrary>
 
-/** Empty; `restore` gives it the documents of an earlier run. */
+/**
+ * The files that pointers lead to, held and fetched once each: all publishers of a network may share one. Empty at first;
+ * `restore` gives it the documents of an earlier run.
+ */
 export function createLibrary(options: LibraryOptions) {
   const files = new Map<string, SharedFile>()
 
@@ -214,7 +216,7 @@ export function recordBytes({ bytes, tables }: HeldDocument): number {
   return bytes.byteLength + tableBytes(tables)
 }
 
-/** Calls `onEvicted` whenever the bound is passed. */
+/** Bounds the memory of all documents together. A document counts once, however many providers point to it. */
 export function createRoom({ bytes, ownersOf, onEvicted }: RoomOptions) {
   const budget = createFairBudget(bytes)
   const usersOf = new Map<string, Set<string>>()

@@ -16,6 +16,10 @@ import {
 import { wellKnownUrl } from './domains.js'
 import { type Failure, type FileOptions, getWellKnown, type KnownFile, type Library } from './files.js'
 
+const MIN_RETRY_MS = 1_000
+const MAX_RETRY_MS = 60_000 // docs/configuration.md: a recovered server never waits longer
+const MAX_RECHECK_MS = 600_000 // a provider that publishes or repairs its file is read again soon
+
 export type ProviderRecord = {
   readonly domain: string
   readonly document?: HeldDocument
@@ -146,20 +150,15 @@ export function stateOf(record: ProviderRecord, nextAttemptAt: number | undefine
   }
 }
 
-/**
- * When a provider is looked at next: at the refresh time while all is well, sooner after a problem, and at the end of a
- * pointer's hold (docs/protocol.md#provider-files).
- */
-const MIN_RETRY_MS = 1_000
-const MAX_RETRY_MS = 60_000 // docs/configuration.md: a recovered server never waits longer
-const MAX_RECHECK_MS = 600_000 // a provider that publishes or repairs its file is read again soon
-
 /** A number in [0, 1) computed from the domain: spreads refreshes without randomness. */
 function spread(domain: string): number {
   return Number.parseInt(hash('sha256', domain).slice(0, 8), 16) / 2 ** 32
 }
 
-/** When to look at the provider again, ms. A regular look happens a little before `refreshMs` has passed. */
+/**
+ * When to look at the provider again, ms: a little before `refreshMs` has passed while all is well, sooner after a problem,
+ * and at the end of a pointer's hold.
+ */
 export function nextAttempt(record: ProviderRecord, now: number, refreshMs: number): number {
   const { domain, problem, pending, adopted } = record
   const regular = now + refreshMs * (1 - spread(domain) / 10)

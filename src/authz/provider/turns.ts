@@ -9,6 +9,7 @@ const SHARES = 32
 const PREFIX = 'provider/'
 /** So many providers in a row that did not answer: more likely this process is cut off than all of them are down. */
 const SILENT = 3
+const NO_OWNER: readonly string[] = [''] // work without an owner shares one turn
 
 /** FNV-1a. */
 function shareOf(domain: string): string {
@@ -17,7 +18,7 @@ function shareOf(domain: string): string {
   return `providers/${(hash >>> 0) % SHARES}`
 }
 
-/** `sharing`: undefined when this process is alone, and then every turn is its own. */
+/** Divides the providers among processes. `sharing`: undefined when this process is alone, and then every turn is its own. */
 export function createShares(turns: Turns, sharing: Sharing | undefined) {
   const all = Array.from({ length: SHARES }, (_, share) => `providers/${share}`)
   const silent = new Set<string>()
@@ -50,11 +51,6 @@ export function createShares(turns: Turns, sharing: Sharing | undefined) {
   }
 }
 
-/**
- * Runs work for many owners in a limited number of places, so that no owner waits for another's share. The owner with
- * the least work under way is next, and within it the group that waited longest. An owner is who asked for the work, a
- * group is where it goes.
- */
 type Visit = {
   /** All owners who asked for it. It runs at the turn of the first of them and counts for that one. */
   owners: readonly string[]
@@ -73,9 +69,10 @@ type Group = { underWay: number; waiting: Waiting[] }
 /** The groups in the order of their turns. */
 type Owner = { underWay: number; groups: Map<string, Group> }
 
-const NO_OWNER: readonly string[] = [''] // work without an owner shares one turn
-
-/** `total`, `perOwner`, `perGroup`: how many tasks run at once, at most. */
+/**
+ * Runs work for many owners in a limited number of places. The owner with the least work under way is next, and within
+ * it the group that waited longest. An owner is who asked for the work, a group is where it goes.
+ */
 export function createFairQueue({ total, perOwner, perGroup }: FairQueueOptions) {
   /** The owners in the order of their turns. */
   const owners = new Map<string, Owner>()
@@ -157,7 +154,5 @@ export function createFairQueue({ total, perOwner, perGroup }: FairQueueOptions)
         startWaiting()
       })
     },
-    /** The number of tasks that still wait. */
-    waiting: () => waiting,
   }
 }

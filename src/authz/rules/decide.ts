@@ -1,74 +1,16 @@
 /**
  * The verdict about (provider, signal, agent), and all that a provider grants to one agent: pure in a provider's state and
  * the time, constant work per signal (docs/protocol.md#provider-files). A document past its cap never yields `authorized`.
- * Path case and a trailing slash are significant (docs/protocol.md#urls), so most real mistakes are near misses: a verdict
- * explains them, and never grants them.
  */
 import { definitionOf } from './provider-definition.js'
 import { type Grant, openRules, type Rules } from './rules.js'
-import { hostOf } from './tables.js'
 import { type HeldDocument, type ProviderState, silence, type Unverifiable, type Verdict } from './verdict.js'
 
-const ENDPOINT = /\/(mcp|a2a|sse)\/?$/ // what clients append to an agent's base url
-
-type Parts = { scheme: string; authority: string; path: string; query: string }
-
-function partsOf(url: string): Parts {
-  const match = /^(https?):\/\/([^/]*)(\/[^?]*)(.*)$/.exec(url)
-  const [, scheme = '', authority = '', path = '', query = ''] = match ?? []
-  return { scheme, authority, path, query }
-}
-
-function withoutSlash(path: string): string {
-  return path.replace(/\/$/, '')
-}
-
-/** The parts by which two paths of one host differ. */
-function pathDifference(called: string, listed: string): string {
-  if (withoutSlash(called) === withoutSlash(listed)) {
-    return listed.endsWith('/') ? 'lists it with a trailing slash' : 'lists it without the trailing slash'
-  }
-  if (called.toLowerCase() === listed.toLowerCase()) return 'lists it with another letter case in the path'
-  if (listed === '/') return 'lists the origin only, without the path'
-  if (called === '/') return 'lists it with a path'
-  if (withoutSlash(called.replace(ENDPOINT, '')) === withoutSlash(listed)) {
-    return `lists it without the ${ENDPOINT.exec(called)?.[0]} suffix`
-  }
-  if (withoutSlash(listed.replace(ENDPOINT, '')) === withoutSlash(called)) {
-    return `lists it with the ${ENDPOINT.exec(listed)?.[0]} suffix`
-  }
-  return 'lists another path of the same host'
-}
-
-/** A rank (smaller is nearer) and the words for that difference. */
-function urlDifference(called: Parts, listed: Parts): { rank: number; words: string } {
-  const samePath = called.path === listed.path
-  if (called.authority !== listed.authority) return { rank: 4, words: 'lists another port of the same host' }
-  if (called.scheme !== listed.scheme)
-    return { rank: samePath ? 0 : 3, words: `lists it with ${listed.scheme}` }
-  if (samePath) return { rank: 0, words: 'lists it with another query' }
-  const words = pathDifference(called.path, listed.path)
-  return { rank: words.startsWith('lists another') ? 2 : 1, words }
-}
-
-function findNearMiss({ urlsOnHost }: Rules, agentUrl: string): string | undefined {
-  const host = hostOf(agentUrl)
-  const listed = urlsOnHost(host)
-  if (!listed) {
-    const twin = host.startsWith('www.') ? host.slice(4) : `www.${host}`
-    return urlsOnHost(twin) ? `the provider lists ${twin}, not ${host}` : undefined
-  }
-  const called = partsOf(agentUrl)
-  const ranked = listed.map((url) => ({ url, ...urlDifference(called, partsOf(url)) }))
-  const nearest = ranked.reduce((best, next) => (next.rank < best.rank ? next : best))
-  return `the provider ${nearest.words}: ${nearest.url}`
-}
-
-/** The nearest listed url on the agent's host and how it differs; undefined when the host is not listed at all. */
-export function nearMiss(rules: Rules, agentUrl: string): string | undefined {
-  if (!rules.hints.has(agentUrl)) rules.hints.set(agentUrl, findNearMiss(rules, agentUrl))
-  return rules.hints.get(agentUrl)
-}
+/** More than one reading asks for, of all providers together. */
+export const MOST_REFERENCES = 5_000
+/** Each name costs one question. */
+export const MOST_NAMES = 50
+const NOT_FOR_SIGNALS = 'its entries are about properties, which grant nothing for signals'
 
 export type CompiledProvider = {
   readonly domain: string
@@ -80,8 +22,6 @@ export type CompiledProvider = {
   /** The verdict's reason when there are no rules. */
   readonly reason: Unverifiable
 }
-
-const NOT_FOR_SIGNALS = 'its entries are about properties, which grant nothing for signals'
 
 /** What verdicts have worked out about a document is kept as long as the document. */
 const opened = new WeakMap<HeldDocument['tables'], Rules>()
@@ -142,7 +82,7 @@ export function decide(
   if (signal < 0) return { outcome: 'unauthorized', reason: 'signal_not_published' }
   const agent = rules.agentNumber(agentUrl)
   if (agent < 0) {
-    const hint = nearMiss(rules, agentUrl)
+    const hint = rules.nearMiss(agentUrl)
     return { outcome: 'unauthorized', reason: 'agent_not_listed', ...(hint && { hint }) }
   }
   const grants = rules.grants(agent, signal)
@@ -172,11 +112,6 @@ export function nextBoundary(compiled: CompiledProvider, nowMs: number): number 
   return edge === undefined ? expiresAt : Math.min(edge, expiresAt)
 }
 
-/** More than one reading asks for, of all providers together. */
-export const MOST_REFERENCES = 5_000
-/** Each name costs one question. */
-export const MOST_NAMES = 50
-
 export type Granted = {
   /** The ids of the first signals that the agent may sell, in the order of the file. */
   readonly ids: readonly string[]
@@ -191,7 +126,10 @@ export function lists(state: ProviderState, agentUrl: string): boolean {
   return (compileProvider(state).rules?.agentNumber(agentUrl) ?? -1) >= 0
 }
 
-/** The provider's signals that `agentUrl` may sell now. The work grows with the file. */
+/**
+ * The provider's signals that `agentUrl` may sell now: an agent that only answers briefs cannot list its signals, so they
+ * are looked up one by one from this list. The work grows with the file.
+ */
 export function grantedTo(state: ProviderState, agentUrl: string, nowMs: number): Granted {
   const provider = compileProvider(state)
   const { rules } = provider

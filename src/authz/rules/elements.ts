@@ -7,6 +7,22 @@
 import { endOfString, endOfValue, isRecord, skipSpace } from '../../adcp/json.js'
 import { canonicalUrl } from '../../adcp/url.js'
 
+const MAX_KEPT = 200 // a file that is wrong in every entry is understood from fewer
+const MAX_URL = 2048
+const ID = /^[a-zA-Z0-9_-]+$/
+const TAG = /^[a-z0-9_-]+$/
+const COUNTRY = /^[A-Z]{2}$/
+/** The only accepted form of a date-time in a provider's file (RFC 3339, the schemas' `format: date-time`). */
+const DATE_TIME = /^(\d{4})-(\d\d)-(\d\d)T\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)$/i
+const QUOTE = 0x22
+const COMMA = 0x2c
+const OPEN_ARRAY = 0x5b
+const CLOSE_ARRAY = 0x5d
+const OPEN_OBJECT = 0x7b
+const BYTE_ORDER_MARK = [0xef, 0xbb, 0xbf]
+
+const decoder = new TextDecoder()
+
 /** What a provider should know about its file: parts that were skipped, and parts that look wrong but were used. */
 export type Diagnostic = {
   /** RFC 6901 pointer into the file. */
@@ -15,8 +31,6 @@ export type Diagnostic = {
   /** Our words only, without quotes from the file. */
   readonly message: string
 }
-
-const MAX_KEPT = 200 // a file that is wrong in every entry is understood from fewer
 
 /** Collects up to the bound; `dropped` counts the rest. */
 export function createDiagnostics() {
@@ -31,15 +45,6 @@ export function createDiagnostics() {
   return { add, finish: () => ({ kept: kept as readonly Diagnostic[], dropped }) }
 }
 export type Diagnostics = ReturnType<typeof createDiagnostics>
-
-const QUOTE = 0x22
-const COMMA = 0x2c
-const OPEN_ARRAY = 0x5b
-const CLOSE_ARRAY = 0x5d
-const OPEN_OBJECT = 0x7b
-const BYTE_ORDER_MARK = [0xef, 0xbb, 0xbf]
-
-const decoder = new TextDecoder()
 
 /** Skips a comma, if there is one, and the space after it. */
 function next(bytes: Uint8Array, at: number): number {
@@ -62,7 +67,10 @@ function findMember(bytes: Uint8Array, object: number, name: string): number {
   return found
 }
 
-/** Begin and end of each element of the list in member `name`; empty when there is no such list. */
+/**
+ * Begin and end of each element of the list in member `name`; empty when there is no such list. A file may define 50,000
+ * signals: the position of each takes eight bytes, a parsed object takes a kilobyte. Expects bytes that `JSON.parse` accepts.
+ */
 export function elementSpans(bytes: Uint8Array, name: string): [begin: number, end: number][] {
   const marked = BYTE_ORDER_MARK.every((byte, i) => bytes[i] === byte)
   const object = skipSpace(bytes, marked ? BYTE_ORDER_MARK.length : 0)
@@ -77,9 +85,6 @@ export function elementSpans(bytes: Uint8Array, name: string): [begin: number, e
   return spans
 }
 
-/** The only accepted form of a date-time in a provider's file (RFC 3339, the schemas' `format: date-time`). */
-const DATE_TIME = /^(\d{4})-(\d\d)-(\d\d)T\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)$/i
-
 /** Milliseconds since the epoch; undefined for anything but a full date-time with an offset on a day that exists. */
 export function instantOf(value: unknown): number | undefined {
   const match = typeof value === 'string' ? DATE_TIME.exec(value) : null
@@ -90,11 +95,6 @@ export function instantOf(value: unknown): number | undefined {
   const instant = Date.parse(text.toUpperCase())
   return Number.isNaN(instant) ? undefined : instant
 }
-
-const MAX_URL = 2048
-const ID = /^[a-zA-Z0-9_-]+$/
-const TAG = /^[a-z0-9_-]+$/
-const COUNTRY = /^[A-Z]{2}$/
 
 /** When and where a grant holds. `from` is included, `until` is not; ms since the epoch. */
 export type GrantLimits = {
@@ -131,7 +131,7 @@ function readLimits(entry: Record<string, unknown>): GrantLimits | string {
   return { from, until, countries: [...new Set(countries)].sort() }
 }
 
-/** The entry in our terms, or why it is skipped. Accepts any JSON value. */
+/** One entry as far as it concerns signals, or why it is skipped. Accepts any JSON value. */
 export function readEntry(value: unknown): Entry {
   if (!isRecord(value)) return { kind: 'bad', message: 'the entry is not an object' }
   const url =

@@ -3,9 +3,21 @@
  * and reported; the others are kept (docs/protocol.md#provider-files). Nothing is repaired or added. A restriction may be any
  * word: dropping one that is newer than this list would widen the use of a signal (docs/decisions.md#trust).
  */
-import { type Check, createChecks, type Static, Type } from '../../adcp/schema.js'
+import { type Check, createChecks, type Static, Type, wordOf } from '../../adcp/schema.js'
+import { VALUE_TYPES } from '../../adcp/signal.js'
 import type { Diagnostic } from './elements.js'
 import type { PublishedSignal, Rules } from './rules.js'
+
+const OFFLINE = new Set([
+  'offline_survey',
+  'public_record_census',
+  'public_record_voter_file',
+  'public_record_other',
+  'offline_transaction',
+])
+const CORE_RIGHTS = new Set(['access', 'erasure', 'objection'])
+// Assigning these names to a plain object would change its prototype.
+const HOSTILE = new Set(['__proto__', 'constructor', 'prototype'])
 
 const words = (...values: string[]) => Type.Unsafe<string>({ type: 'string', enum: values })
 const some = <T extends ReturnType<typeof Type.Unsafe<string>>>(item: T) =>
@@ -96,11 +108,11 @@ const Age = Type.Object({
   include_unknown: Type.Boolean(),
 })
 
-/** By the field's name in the file; `allowed_values` becomes a row's `categories`. */
+/** What each field must look like to be passed on, by its name in the file; `allowed_values` becomes a row's `categories`. */
 export const definitionSchemas = {
   name: Type.String({ minLength: 1, maxLength: 255 }),
   description: Type.String({ maxLength: 2_000 }),
-  value_type: Type.Union([Type.Literal('binary'), Type.Literal('categorical'), Type.Literal('numeric')]),
+  value_type: wordOf(VALUE_TYPES),
   allowed_values: some(Short),
   range: Type.Object({ min: Type.Number(), max: Type.Number(), unit: optional(Short) }),
   restricted_attributes: some(Short),
@@ -161,15 +173,6 @@ type SignalDefinition = Omit<Fields, 'allowed_values'> & {
   categories?: string[]
 }
 
-const OFFLINE = new Set([
-  'offline_survey',
-  'public_record_census',
-  'public_record_voter_file',
-  'public_record_other',
-  'offline_transaction',
-])
-const CORE_RIGHTS = new Set(['access', 'erasure', 'objection'])
-
 type Guard = (
   definition: SignalDefinition,
   row: Readonly<Record<string, unknown>>,
@@ -220,9 +223,6 @@ const guards: readonly Guard[] = [
 function guard(definition: SignalDefinition, row: Readonly<Record<string, unknown>>) {
   return guards.flatMap((check) => check(definition, row) ?? [])
 }
-
-// Assigning these names to a plain object would change its prototype.
-const HOSTILE = new Set(['__proto__', 'constructor', 'prototype'])
 
 const makeCheck = createChecks()
 const checks: ReadonlyMap<string, Check<unknown>> = new Map(

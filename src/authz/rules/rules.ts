@@ -1,10 +1,11 @@
 /**
  * A provider's tables as questions and answers. Opening them costs the same for any document; what verdicts need more
- * than once is cached.
+ * than once is cached. Path case and a trailing slash are significant (docs/protocol.md#urls), so most real mistakes are
+ * near misses: they are explained, and never granted.
  */
 import type { Diagnostic, GrantLimits } from './elements.js'
 import { findName, nameAt, nameCount } from './name-table.js'
-import { type Lists, unpackedCountry } from './tables.js'
+import { hostOf, type Lists, unpackedCountry } from './tables.js'
 import type { HeldDocument, Verdict } from './verdict.js'
 
 export type Grant = GrantLimits & {
@@ -34,6 +35,7 @@ export type PublishedSignal = {
 
 export type Rules = ReturnType<typeof openRules>
 
+const ENDPOINT = /\/(mcp|a2a|sse)\/?$/ // what clients append to an agent's base url
 const NONE: readonly Grant[] = []
 const BY_ID = 0
 const BY_TAG = 1
@@ -55,11 +57,52 @@ function listOf({ starts, items }: Lists, number: number): Uint32Array {
   return items.subarray(starts[number], starts[number + 1])
 }
 
+type Parts = { scheme: string; authority: string; path: string; query: string }
+
+function partsOf(url: string): Parts {
+  const match = /^(https?):\/\/([^/]*)(\/[^?]*)(.*)$/.exec(url)
+  const [, scheme = '', authority = '', path = '', query = ''] = match ?? []
+  return { scheme, authority, path, query }
+}
+
+function withoutSlash(path: string): string {
+  return path.replace(/\/$/, '')
+}
+
+/** The parts by which two paths of one host differ. */
+function pathDifference(called: string, listed: string): string {
+  if (withoutSlash(called) === withoutSlash(listed)) {
+    return listed.endsWith('/') ? 'lists it with a trailing slash' : 'lists it without the trailing slash'
+  }
+  if (called.toLowerCase() === listed.toLowerCase()) return 'lists it with another letter case in the path'
+  if (listed === '/') return 'lists the origin only, without the path'
+  if (called === '/') return 'lists it with a path'
+  if (withoutSlash(called.replace(ENDPOINT, '')) === withoutSlash(listed)) {
+    return `lists it without the ${ENDPOINT.exec(called)?.[0]} suffix`
+  }
+  if (withoutSlash(listed.replace(ENDPOINT, '')) === withoutSlash(called)) {
+    return `lists it with the ${ENDPOINT.exec(listed)?.[0]} suffix`
+  }
+  return 'lists another path of the same host'
+}
+
+/** A rank (smaller is nearer) and the words for that difference. */
+function urlDifference(called: Parts, listed: Parts): { rank: number; words: string } {
+  const samePath = called.path === listed.path
+  if (called.authority !== listed.authority) return { rank: 4, words: 'lists another port of the same host' }
+  if (called.scheme !== listed.scheme)
+    return { rank: samePath ? 0 : 3, words: `lists it with ${listed.scheme}` }
+  if (samePath) return { rank: 0, words: 'lists it with another query' }
+  const words = pathDifference(called.path, listed.path)
+  return { rank: words.startsWith('lists another') ? 2 : 1, words }
+}
+
 /** The questions that can be asked of a document. Nothing is copied: `tables` are read where they are. */
 export function openRules({ bytes, tables }: Pick<HeldDocument, 'bytes' | 'tables'>) {
   const { names, signals, agents, granted, behind, grants, hosts, neighbours, boundaries } = tables
   /** One per upstream at most. */
   const askedAgents = new Map<string, number>()
+  /** Near misses found so far, by agent url: one per upstream at most. */
   const hints = new Map<string, string | undefined>()
   /** Lists of a single grant, cached, because one entry grants nearly every signal. */
   const alone: (readonly [Grant])[] = []
@@ -95,18 +138,29 @@ export function openRules({ bytes, tables }: Pick<HeldDocument, 'bytes' | 'table
     return item < 0 ? NONE : grantsBehind(item)
   }
 
-  function tagsAt(signal: number): string[] {
-    return [...listOf(signals.tags, signal)].map((name) => nameAt(names, name))
+  /** Listed urls on one host (without scheme and port); undefined when there are none. */
+  function urlsOnHost(host: string): string[] | undefined {
+    const number = findName(hosts, host)
+    return number < 0 ? undefined : [...listOf(neighbours, number)].map((agent) => nameAt(agents, agent))
+  }
+
+  function findNearMiss(agentUrl: string): string | undefined {
+    const host = hostOf(agentUrl)
+    const listed = urlsOnHost(host)
+    if (!listed) {
+      const twin = host.startsWith('www.') ? host.slice(4) : `www.${host}`
+      return urlsOnHost(twin) ? `the provider lists ${twin}, not ${host}` : undefined
+    }
+    const called = partsOf(agentUrl)
+    const ranked = listed.map((url) => ({ url, ...urlDifference(called, partsOf(url)) }))
+    const nearest = ranked.reduce((best, next) => (next.rank < best.rank ? next : best))
+    return `the provider ${nearest.words}: ${nearest.url}`
   }
 
   return {
-    /** The number of elements in `authorized_agents[]`. */
-    entries: tables.entries,
     diagnostics: tables.diagnostics as readonly Diagnostic[],
     moreDiagnostics: tables.moreDiagnostics,
     signalCount: signals.name.length,
-    /** Near misses found so far, by agent url: one per upstream at most. */
-    hints,
 
     /** The number of the signal with this id; -1 when the provider publishes none. */
     signalNumber(id: string): number {
@@ -145,19 +199,18 @@ export function openRules({ bytes, tables }: Pick<HeldDocument, 'bytes' | 'table
       const text = decoder.decode(bytes.subarray(signals.begin[number], signals.end[number]))
       return {
         id: nameAt(names, signals.name[number] as number),
-        tags: tagsAt(number),
+        tags: [...listOf(signals.tags, number)].map((name) => nameAt(names, name)),
         row: JSON.parse(text) as PublishedSignal['row'],
         index: signals.index[number] as number,
       }
     },
     signalId: (number: number) => nameAt(names, signals.name[number] as number),
-    signalTags: tagsAt,
     /** The canonical urls of all agents that are listed. */
     agentUrls: () => Array.from({ length: nameCount(agents) }, (_, number) => nameAt(agents, number)),
-    /** Listed urls on one host (without scheme and port); undefined when there are none. */
-    urlsOnHost(host: string): string[] | undefined {
-      const number = findName(hosts, host)
-      return number < 0 ? undefined : [...listOf(neighbours, number)].map((agent) => nameAt(agents, agent))
+    /** The nearest listed url on the agent's host and how it differs; undefined when the host is not listed at all. */
+    nearMiss(agentUrl: string): string | undefined {
+      if (!hints.has(agentUrl)) hints.set(agentUrl, findNearMiss(agentUrl))
+      return hints.get(agentUrl)
     },
     /** Every name that is granted to some agent. */
     *namedGrants(): Generator<NamedGrants> {

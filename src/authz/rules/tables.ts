@@ -25,6 +25,14 @@ const MAX_TAGS = 64
 const MAX_GRANTS = 32
 const MAX_NEIGHBOURS = 16
 
+/** Deeper than any honest file, and shallow enough that a recursive reader cannot overflow its stack. */
+const MAX_DEPTH = 64
+/**
+ * Ten times as many as 50,000 full definitions have. Parsing 20 MB of brackets would take seconds and half a gigabyte.
+ */
+const MAX_CONTAINERS = 2_000_000
+const MAX_VALIDATOR = 255 // schema adagents.json, catalog_etag
+
 /** A list of lists: list `n` is in `items` from `starts[n]` up to (excluding) `starts[n + 1]`. */
 export type Lists = { readonly starts: Uint32Array; readonly items: Uint32Array }
 
@@ -67,6 +75,12 @@ export type RuleTables = {
   readonly diagnostics: readonly Diagnostic[]
   readonly moreDiagnostics: number
 }
+
+export type Inspection =
+  | { kind: 'document'; digest: string; lastUpdated?: number; catalogEtag?: string; tables: RuleTables }
+  | { kind: 'pointer'; target: string }
+  | { kind: 'bad_pointer'; message: string }
+  | { kind: 'invalid'; message: string }
 
 /** The host part of a canonical url, without scheme and port. */
 export function hostOf(url: string): string {
@@ -270,20 +284,6 @@ export function makeTables(
     moreDiagnostics: dropped,
   }
 }
-
-/** Deeper than any honest file, and shallow enough that a recursive reader cannot overflow its stack. */
-const MAX_DEPTH = 64
-/**
- * Ten times as many as 50,000 full definitions have. Parsing 20 MB of brackets would take seconds and half a gigabyte.
- */
-const MAX_CONTAINERS = 2_000_000
-const MAX_VALIDATOR = 255 // schema adagents.json, catalog_etag
-
-export type Inspection =
-  | { kind: 'document'; digest: string; lastUpdated?: number; catalogEtag?: string; tables: RuleTables }
-  | { kind: 'pointer'; target: string }
-  | { kind: 'bad_pointer'; message: string }
-  | { kind: 'invalid'; message: string }
 
 /** What is wrong with the structure of the text, found before a parser allocates anything for it. */
 function buildProblem(bytes: Uint8Array): string | undefined {

@@ -1,15 +1,16 @@
 /**
  * What a provider's adagents.json says about (provider, signal, agent), and what is held of the provider that it rests on:
- * the closed vocabulary of docs/house.md and docs/protocol.md#provider-files. The state is plain and immutable, its bytes in
+ * the closed vocabulary of docs/authorization.md and docs/protocol.md#provider-files. The state is plain and immutable, its bytes in
  * shared memory, so that it can be sent to the thread where merging runs. The caps are in it as one instant, so that a
  * verdict is a pure function of state and time.
  */
 import type { RuleTables } from './tables.js'
 
-/**
- * What a provider's adagents.json says about (provider, signal, agent), in the closed vocabulary of docs/house.md and
- * docs/protocol.md#provider-files.
- */
+const HOUR = 3_600_000
+const STALE_CAP_MS = 24 * HOUR // from the first failure after the last good fetch
+export const HARD_CAP_MS = 7 * 24 * HOUR // from the last good fetch, whatever happened since
+export const POINTER_HOLD_MS = 24 * HOUR // how long a changed pointer must stay the same
+
 export type Unverifiable =
   | 'no_file'
   | 'unreachable'
@@ -95,11 +96,6 @@ export const VERDICT_REASONS: Readonly<Record<Unauthorized | Unverifiable, strin
     'files of this registrable domain, or of all domains that its agents name, take more than their share of limits.provider_bytes',
   pending: 'the file has not been fetched yet',
 }
-
-const HOUR = 3_600_000
-const STALE_CAP_MS = 24 * HOUR // from the first failure after the last good fetch
-export const HARD_CAP_MS = 7 * 24 * HOUR // from the last good fetch, whatever happened since
-export const POINTER_HOLD_MS = 24 * HOUR // how long a changed pointer must stay the same
 
 export type HeldDocument = {
   /** The url that answered, after redirects or a pointer. */
