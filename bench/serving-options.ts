@@ -4,6 +4,7 @@ import { pino } from 'pino'
 import type { Feed } from '../src/feed/feed.js'
 import type { ServerOptions } from '../src/server/app.js'
 import { type AdmissionOptions, createAdmission } from '../src/server/door/admission.js'
+import { noWayOut } from '../test/support/no-way-out.js'
 import { onlyLookups } from '../test/support/only-lookups.js'
 
 /** Of the callers: one with an account that has one price in a hundred of its own, and one who may see keys. */
@@ -31,7 +32,12 @@ export function servingOptions(feed: Feed, rateLimit: AdmissionOptions['rateLimi
         ],
       },
       ...(rateLimit && { rateLimit }),
+      send: noWayOut,
+      now: Date.now,
     }),
+    ...{ trustedProxies: [], tasks: [], previews: [], replayTtlSeconds: 86_400, now: Date.now },
+    declaredAccounts: async () => false,
+    isStopping: () => false,
     log: pino({ level: 'silent' }),
   }
 }

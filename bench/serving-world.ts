@@ -124,7 +124,7 @@ function lean(given: ServerOptions): FastifyInstance {
   const limiter = createRateLimiter(undefined)
   const tasks = [getSignals(given)]
   const dispatcher = createDispatcher({
-    ...{ tasks, limiter, now: Date.now, observe: () => {}, onBug: console.error },
+    ...{ tasks, previews: [], limiter, now: Date.now, observe: () => {}, onBug: console.error },
   })
   const card = agentCard({ publicUrl: given.publicUrl, version: '0', tasks })
   const kept = createA2aTasks(Date.now)

@@ -6,7 +6,6 @@ import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import Fastify, { type FastifyError, type FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
-import type { Registry } from 'prom-client'
 import { discoveryMode, isPlainPage } from '../adcp/signal-requests.js'
 import type { Preview, Release } from '../adcp/version.js'
 import type { SigningKey } from '../signing/sign.js'
@@ -23,7 +22,7 @@ import {
   addOperations,
   createCallLog,
   createServingMetrics,
-  type RunningConfiguration,
+  type RunningState,
   reasonOfStatus,
 } from './monitoring.js'
 import { addRegistryListing, type ListingRouteOptions } from './registry-listing.js'
@@ -45,52 +44,45 @@ const REQUEST_MS = 30_000 // for headers and body together: slower clients are c
 const IDLE_MS = 150_000 // longer than the longest answer takes to begin
 const KEEP_ALIVE_MS = 65_000 // longer than common load balancers keep it, so that the balancer closes first
 
-export type ServerOptions = GetSignalsOptions & {
-  /** The url by which callers know us (docs/configuration.md `listen.public_url`). */
-  publicUrl: string
-  /** Networks whose X-Forwarded-For is believed. */
-  trustedProxies?: readonly string[]
-  /** Of the product, for humans and agent cards. */
-  version: string
-  admission: Admission
-  /** Signs what we send; absent: nothing is. */
-  signingKey?: SigningKey
-  facts: () => AgentFacts
-  /** Tasks beside get_signals and get_adcp_capabilities. */
-  tasks?: readonly Task[]
-  /** Releases that are not final and are served all the same, over MCP. */
-  previews?: readonly Preview[]
-  /** The A2A tasks of all processes on one storage; absent: this one is alone. */
-  sharedTasks?: SharedTasks
-  /** What tests may force (comply_test_controller). */
-  testScenarios?: (release: Release) => readonly string[]
-  /** How long an idempotency key replays; given when `tasks` change state. */
-  replayTtlSeconds?: number
-  log: Logger
-  /** Whether hooks of the app are to see every request, as traces do: then none takes the fast lane before them. */
-  hooked?: boolean
-  operatorRegistry?: Registry
-  /** Whether no more requests should be sent here: another process, or the next one, answers them. */
-  isStopping?: () => boolean
-  /** Which configuration runs, and why the file as it stands is not it. */
-  configuration?: () => RunningConfiguration
-  /** What a question waits for that needs more than the rows of a saved feed; undefined once it is there. */
-  rest?: () => Promise<boolean> | undefined
-  /** How far the published feed is behind what it is made from. */
-  revisions?: () => { built: number; wanted: number; behindMs: number }
-  storageProblem?: () => string | undefined
-  /** What GET /api/registry/agents lists. */
-  registryListing?: ListingRouteOptions['list']
-  /** What GET /explain says, to operators. */
-  explain?: ExplainOptions['explain']
-  /** What POST /events/... takes from upstreams. */
-  feedEvents?: FeedEventsOptions['receive']
-  /** What POST /refresh starts, for operators. */
-  refresh?: RefreshOptions['refresh']
-  /** More routes behind the same door: the console's. */
-  routes?: (app: FastifyInstance, inside: { door: Door; publicUrl: string }) => void
-  now?: () => number
-}
+export type ServerOptions = GetSignalsOptions &
+  RunningState & {
+    /** The url by which callers know us (docs/configuration.md `listen.public_url`). */
+    publicUrl: string
+    /** Networks whose X-Forwarded-For is believed. */
+    trustedProxies: readonly string[]
+    /** Of the product, for humans and agent cards. */
+    version: string
+    admission: Admission
+    /** Signs what we send; absent: nothing is. */
+    signingKey?: SigningKey
+    facts: () => AgentFacts
+    /** Tasks beside get_signals and get_adcp_capabilities. */
+    tasks: readonly Task[]
+    /** Releases that are not final and are served all the same, over MCP. */
+    previews: readonly Preview[]
+    /** The A2A tasks of all processes on one storage; absent: this one is alone. */
+    sharedTasks?: SharedTasks
+    /** What tests may force (comply_test_controller). */
+    testScenarios?: (release: Release) => readonly string[]
+    /** How long an idempotency key replays. */
+    replayTtlSeconds: number
+    log: Logger
+    /** Whether hooks of the app are to see every request, as traces do: then none takes the fast lane before them. */
+    hooked?: boolean
+    /** What a question waits for that needs more than the rows of a saved feed; undefined once it is there. */
+    rest?: () => Promise<boolean> | undefined
+    /** What GET /api/registry/agents lists. */
+    registryListing?: ListingRouteOptions['list']
+    /** What GET /explain says, to operators. */
+    explain?: ExplainOptions['explain']
+    /** What POST /events/... takes from upstreams. */
+    feedEvents?: FeedEventsOptions['receive']
+    /** What POST /refresh starts, for operators. */
+    refresh?: RefreshOptions['refresh']
+    /** More routes behind the same door: the console's. */
+    routes?: (app: FastifyInstance, inside: { door: Door; publicUrl: string }) => void
+    now: () => number
+  }
 
 /** JSON between systems is UTF-8 (RFC 8259, section 8.1); what declares anything else is not read as if it were. */
 function isUtf8(contentType: string): boolean {
@@ -163,10 +155,9 @@ const noCompiler = () => {
 
 /** Throws when tasks contradict each other. */
 export function createApp(options: ServerOptions): FastifyInstance {
-  const { feed, facts, log, replayTtlSeconds, now = Date.now } = options
+  const { feed, facts, log, previews, replayTtlSeconds, admission, publicUrl, version, now } = options
   const overload = createOverload()
   const metrics = createServingMetrics(overload)
-  const { admission } = options
   const callLog = createCallLog(log, now)
   const told = new WeakSet<IncomingMessage>()
   const addressOf = createAddressOf(options.trustedProxies)
@@ -190,32 +181,25 @@ export function createApp(options: ServerOptions): FastifyInstance {
 
   const tasks: Task[] = [
     getAdcpCapabilities({
-      facts,
+      ...{ facts, previews, replayTtlSeconds },
       ...(options.testScenarios && { testScenarios: options.testScenarios }),
-      ...(options.previews && { previews: options.previews }),
-      ...(replayTtlSeconds !== undefined && { replayTtlSeconds }),
-      changing: (options.tasks ?? []).flatMap(({ name, mutating }) => (mutating ? [name] : [])),
+      changing: options.tasks.flatMap(({ name, mutating }) => (mutating ? [name] : [])),
     }),
     { ...getSignals(options), modeOf: discoveryMode, isPlain: isPlainPage },
-    ...(options.tasks ?? []),
+    ...options.tasks,
   ]
   const changing = new Set(
     tasks.flatMap(({ name, aliases = [], mutating }) => (mutating ? [name, ...aliases] : [])),
   )
   const door = createDoor({
-    ...{ callers: admission, overload, publicUrl: options.publicUrl },
-    addressOf,
+    ...{ callers: admission, overload, publicUrl, addressOf },
     isMutating: (task) => changing.has(task),
     onRefused({ raw, id }, { status, reason = reasonOfStatus(status) }) {
       refused(raw, raw.url?.split('?')[0] ?? '', status, reason, id)
     },
   })
   const dispatcher = createDispatcher({
-    tasks,
-    ...(options.previews && { previews: options.previews }),
-    limiter: admission,
-    now,
-    observe,
+    ...{ tasks, previews, limiter: admission, now, observe },
     ...(options.rest && { rest: options.rest }),
     onBug: (err, { task, requestId }) => log.error({ err, task, requestId }, 'a task failed'),
   })
@@ -262,7 +246,6 @@ export function createApp(options: ServerOptions): FastifyInstance {
     gzip: createGzipPages(),
     now,
   }
-  const { publicUrl, version } = options
   const mcpCold = whenAsked(async () =>
     (await import('./transports/mcp-cold.js')).createMcpCold({ tasks, version }),
   )
@@ -274,14 +257,8 @@ export function createApp(options: ServerOptions): FastifyInstance {
   )
   addA2a(app, { cold: a2aCold, tasks: a2aTasks, card, ...shared })
   addOperations(app, {
-    isReady: feed.isServing,
-    ...(options.isStopping && { isStopping: options.isStopping }),
-    ...(options.revisions && { revisions: options.revisions }),
-    ...(options.storageProblem && { storageProblem: options.storageProblem }),
-    ...(options.configuration && { configuration: options.configuration }),
-    door,
-    registry: metrics.registry,
-    ...(options.operatorRegistry && { operatorRegistry: options.operatorRegistry }),
+    ...options,
+    ...{ isReady: feed.isServing, door, registry: metrics.registry },
   })
   if (options.signingKey) addIdentity(app, { publicUrl, key: options.signingKey })
   const { registryListing: list, explain, refresh, routes } = options

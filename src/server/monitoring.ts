@@ -16,19 +16,8 @@ import type { Observed } from './door/dispatcher.js'
 import { type Door, type Overload, refusePlainly } from './door/door.js'
 
 const LOG_EVERY = 1_000
-const BOUND = { perSecond: 10, burst: 100 }
-
-/** A request, or one message of a batch, that came to no task. */
-type RefusedRequest = {
-  method: string
-  /** The pattern of the route: paths and queries can hold secrets. */
-  path: string
-  status: number
-  /** A closed word of ours. */
-  reason: string
-  address: string
-  requestId: string
-}
+const BOUND = { perSecond: 10, burst: 100 } // lines
+const BUCKETS_SECONDS = [0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5, 30, 120]
 
 /** The reason of an answer that nobody has given one for. */
 const BY_STATUS: Readonly<Record<number, string>> = {
@@ -43,6 +32,62 @@ const BY_STATUS: Readonly<Record<number, string>> = {
   415: 'unsupported_media_type',
   429: 'rate_limited',
   503: 'unavailable',
+}
+
+/** A request, or one message of a batch, that came to no task. */
+type RefusedRequest = {
+  method: string
+  /** The pattern of the route: paths and queries can hold secrets. */
+  path: string
+  status: number
+  /** A closed word of ours. */
+  reason: string
+  address: string
+  requestId: string
+}
+
+/** Calls of one kind: their outcomes, and how many took up to each bound and more than the one before. */
+type Counted = { outcomes: Map<string, number>; counts: number[]; seconds: number }
+type Kind = Pick<Observed, 'task' | 'transport' | 'mode'>
+
+/** How far the published feed is behind what it is made from. */
+export type Revisions = {
+  /** Of the published generation; 0 before the first. */
+  built: number
+  wanted: number
+  /** Age of the oldest change that is not published, ms; 0 when there is none. */
+  behindMs: number
+}
+
+/** Which configuration runs. */
+export type RunningConfiguration = {
+  revision: string
+  /** Of the file as it stands; absent when it cannot be read. */
+  file_revision?: string
+  /** Why the file as it stands is not the running configuration. */
+  problem?: string
+  /** How many live processes on one storage run each revision; absent: it is alone. */
+  replicas?: Readonly<Record<string, number>>
+}
+
+/** What a running server can tell of itself. */
+export type RunningState = {
+  /** Whether no more requests should be sent here: it still answers, and another process, or the next one, will. */
+  isStopping: () => boolean
+  configuration?: () => RunningConfiguration
+  revisions?: () => Revisions
+  /** Why what must be stored cannot be just now; undefined when it can. */
+  storageProblem?: () => string | undefined
+  /** Metrics shown to operators only: these may name upstreams. */
+  operatorRegistry?: Registry
+}
+
+type OperationsOptions = RunningState & {
+  /** Whether the first snapshot is there, and can be searched. */
+  isReady: () => boolean
+  door: Door
+  /** Metrics shown to everybody who may call at all. */
+  registry: Registry
 }
 
 export function reasonOfStatus(status: number): string {
@@ -82,12 +127,6 @@ export function createCallLog(log: Logger, now: () => number) {
     },
   }
 }
-
-const BUCKETS_SECONDS = [0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5, 30, 120]
-
-/** Calls of one kind: their outcomes, and how many took up to each bound and more than the one before. */
-type Counted = { outcomes: Map<string, number>; counts: number[]; seconds: number }
-type Kind = Pick<Observed, 'task' | 'transport' | 'mode'>
 
 /**
  * Counts calls and their durations. They are given to the metrics library only when somebody reads the metrics: its own
@@ -186,42 +225,6 @@ export function createServingMetrics(overload: Overload) {
   return { registry, observe, refused: (reason: string) => refused.inc({ reason }) }
 }
 
-/** How far the published feed is behind what it is made from. */
-export type Revisions = {
-  /** Of the published generation; 0 before the first. */
-  built: number
-  wanted: number
-  /** Age of the oldest change that is not published, ms; 0 when there is none. */
-  behindMs: number
-}
-
-/** Which configuration runs. */
-export type RunningConfiguration = {
-  revision: string
-  /** Of the file as it stands; absent when it cannot be read. */
-  file_revision?: string
-  /** Why the file as it stands is not the running configuration. */
-  problem?: string
-  /** How many live processes on one storage run each revision; absent: it is alone. */
-  replicas?: Readonly<Record<string, number>>
-}
-
-type OperationsOptions = {
-  /** Whether the first snapshot is there, and can be searched. */
-  isReady: () => boolean
-  /** Whether it has been told to stop; it still answers. */
-  isStopping?: () => boolean
-  configuration?: () => RunningConfiguration
-  revisions?: () => Revisions
-  /** Why what must be stored cannot be just now; undefined when it can. */
-  storageProblem?: () => string | undefined
-  door: Door
-  /** Shown to everybody who may call at all. */
-  registry: Registry
-  /** Shown to operators only: these may name upstreams. */
-  operatorRegistry?: Registry
-}
-
 function shownRevisions({ built, wanted, behindMs }: Revisions) {
   return { built, wanted, behind_ms: behindMs }
 }
@@ -236,16 +239,8 @@ function mayCount(status: number, headers: IncomingHttpHeaders): boolean {
 }
 
 export function addOperations(app: FastifyInstance, options: OperationsOptions): void {
-  const {
-    isReady,
-    isStopping = () => false,
-    configuration,
-    revisions,
-    storageProblem,
-    door,
-    registry,
-    operatorRegistry,
-  } = options
+  const { isReady, isStopping, configuration, revisions, storageProblem } = options
+  const { door, registry, operatorRegistry } = options
 
   app.get('/healthz', () => ({ status: 'ok' }))
 

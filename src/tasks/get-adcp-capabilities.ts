@@ -36,14 +36,14 @@ export type SigningFacts = {
 
 type CapabilitiesOptions = {
   facts: () => AgentFacts
-  /** How long a key replays its answer; absent when no task of this agent changes state. */
-  replayTtlSeconds?: number
+  /** How long a key replays its answer. */
+  replayTtlSeconds: number
   /** Names of the tasks that change something. */
-  changing?: readonly string[]
+  changing: readonly string[]
   /** What tests may force; absent when there is no comply_test_controller. */
   testScenarios?: (release: Release) => readonly string[]
   /** Releases that are not final and are served all the same, over MCP. */
-  previews?: readonly Preview[]
+  previews: readonly Preview[]
 }
 
 /** The blocks about signatures, as far as they are true. */
@@ -77,7 +77,7 @@ function signingFields(
 }
 
 export function getAdcpCapabilities(options: CapabilitiesOptions): Task<typeof CapabilitiesRequest> {
-  const { facts, replayTtlSeconds, changing = [], testScenarios, previews = [] } = options
+  const { facts, replayTtlSeconds, changing, testScenarios, previews } = options
   return {
     name: 'get_adcp_capabilities',
     aliases: ['get_protocol_capabilities'],
@@ -98,10 +98,7 @@ export function getAdcpCapabilities(options: CapabilitiesOptions): Task<typeof C
           adcp: {
             major_versions: [MAJOR],
             supported_versions: [...RELEASES, ...previews],
-            idempotency:
-              replayTtlSeconds === undefined
-                ? { supported: false }
-                : { supported: true, replay_ttl_seconds: replayTtlSeconds },
+            idempotency: { supported: true, replay_ttl_seconds: replayTtlSeconds },
           },
           supported_protocols: ['signals'],
           specialisms: ['signal-marketplace', ...(servesOwned ? ['signal-owned'] : [])],

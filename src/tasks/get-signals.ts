@@ -76,7 +76,7 @@ export type GetSignalsOptions = {
   recall?(query: WholesaleQuery, reader: Reader, now: number): Promise<boolean> | undefined
   upstreams: Health
   discovery: SignalsDiscovery
-  declaredAccounts?: DeclaredAccounts
+  declaredAccounts: DeclaredAccounts
 }
 
 /** In 3.0 every signal has a price, and prices need credentials. */

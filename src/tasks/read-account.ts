@@ -38,13 +38,12 @@ const NOT_FOUND: AccountFound = {
 export function findAccount(
   caller: Caller,
   reference: AccountReference,
-  declared: DeclaredAccounts | undefined,
+  declared: DeclaredAccounts,
 ): AccountFound | Promise<AccountFound> {
   if (caller.role === 'anonymous') return NEEDS_CREDENTIALS
   if (!('account_id' in reference)) return { kind: 'account' }
   const { account_id: id } = reference
   if (caller.accounts.has(id)) return { kind: 'account', overlay: overlayName(caller.id, id) }
-  if (!declared) return NOT_FOUND
   return declared(caller.id, id).then((isOwn) => (isOwn ? { kind: 'account' } : NOT_FOUND))
 }
 

@@ -3,12 +3,16 @@ import { type Test, test } from 'tap'
 import { addActionRoutes, addLive } from '../../src/console/console.js'
 import { addSignIn, createEntrance, createSessions } from '../../src/console/entrance.js'
 import { type AdmissionOptions, createAdmission } from '../../src/server/door/admission.js'
+import { noWayOut } from '../support/no-way-out.js'
 import { OPERATOR_TOKEN, sha256, startServer } from '../support/server-fixture.js'
 
 type Key = AdmissionOptions['callers']['keys'][number]
 
 const operator: Key = { id: 'op', role: 'operator', tokenSha256: sha256(OPERATOR_TOKEN) }
-const settings = (...keys: Key[]) => ({ callers: { anonymous: 'deny' as const, keys } })
+const settings = (...keys: Key[]) => ({
+  callers: { anonymous: 'deny' as const, keys },
+  ...{ send: noWayOut, now: Date.now },
+})
 
 /** What stands at the console's entrance, with a clock that the test moves and parts that the test names. */
 async function start(t: Test, options: AdmissionOptions) {
@@ -63,7 +67,7 @@ const ACTION = { action: 'refresh-upstream', subject: 'one' }
 test('a token that ends in minutes opens no session of hours, though its caller has a key too', async (t) => {
   const jwt = { verify: async () => ({ kind: 'valid' as const, subject: 'op' }) }
   const callers = { anonymous: 'deny' as const, keys: [operator], jwt }
-  const { ask, signIn } = await start(t, { callers })
+  const { ask, signIn } = await start(t, { ...settings(), callers })
   const token = 'header.claims.signature'
   const own = await ask('/console/api/session', { authorization: `Bearer ${token}` })
   t.match(await own.json(), { caller: { id: 'op' } }, 'it is the caller')

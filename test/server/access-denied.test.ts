@@ -8,9 +8,15 @@ import { plainFeed } from '../support/server-feed.js'
 
 test('a principal without access is told so in the envelope of failures, before anything is read', async (t) => {
   const feed = plainFeed(3)
-  const tasks = [getSignals({ feed, upstreams: healthOf(() => []), discovery: onlyLookups(feed) })]
+  const tasks = [
+    getSignals({
+      ...{ feed, upstreams: healthOf(() => []), discovery: onlyLookups(feed) },
+      declaredAccounts: async () => false,
+    }),
+  ]
   const dispatcher = createDispatcher({
     tasks,
+    previews: [],
     limiter: createRateLimiter(undefined),
     now: () => 0,
     observe: () => {},

@@ -3,11 +3,15 @@ import { test } from 'tap'
 import { exchangeOf } from '../../src/server/answer/exchange.js'
 import { createAdmission } from '../../src/server/door/admission.js'
 import { createDoor, createOverload } from '../../src/server/door/door.js'
+import { noWayOut } from '../support/no-way-out.js'
 
 test('too many slow calls are 503 with Retry-After, until one of them ends', async (t) => {
   const overload = createOverload({ maxPending: 2 })
   t.teardown(overload.close)
-  const callers = createAdmission({ callers: { anonymous: 'metadata', keys: [] } })
+  const callers = createAdmission({
+    callers: { anonymous: 'metadata', keys: [] },
+    ...{ send: noWayOut, now: Date.now },
+  })
   const door = createDoor({
     callers,
     overload,

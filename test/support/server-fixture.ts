@@ -9,6 +9,7 @@ import { type AdmissionOptions, createAdmission } from '../../src/server/door/ad
 import type { SignalsFeed } from '../../src/tasks/get-signals.js'
 import { fetchServed } from './fetch-served.js'
 import { healthOf } from './health.js'
+import { noWayOut } from './no-way-out.js'
 import { onlyLookups } from './only-lookups.js'
 import { plainFeed } from './server-feed.js'
 
@@ -34,7 +35,15 @@ export type FixtureFeed = SignalsFeed & Pick<Feed, 'moment' | 'see'>
 export type FixtureOptions = Partial<Omit<ServerOptions, 'feed'> & AdmissionOptions & { feed: FixtureFeed }>
 
 export async function startServer(t: Test, options: FixtureOptions = {}) {
-  const { callers = CALLERS, jwt, rateLimit, send: sendOut, feed = plainFeed(120), ...rest } = options
+  const {
+    callers = CALLERS,
+    jwt,
+    rateLimit,
+    send: sendOut = noWayOut,
+    feed = plainFeed(120),
+    ...rest
+  } = options
+  const { now = Date.now } = rest
   const lines: string[] = []
   const log = pino({ level: 'info' }, { write: (line: string) => void lines.push(line) })
   const app = createApp({
@@ -48,10 +57,12 @@ export async function startServer(t: Test, options: FixtureOptions = {}) {
       callers,
       ...(jwt && { jwt }),
       ...(rateLimit && { rateLimit }),
-      ...(sendOut && { send: sendOut }),
-      ...(rest.now && { now: rest.now }),
+      ...{ send: sendOut, now },
     }),
-    log,
+    ...{ trustedProxies: [], tasks: [], previews: [], replayTtlSeconds: 86_400 },
+    declaredAccounts: async () => false,
+    isStopping: () => false,
+    ...{ log, now },
     ...rest,
   })
   const url = await app.listen({ host: '127.0.0.1', port: 0 })

@@ -47,9 +47,9 @@ export type AdmissionOptions = {
   rateLimit?: RateLimit
   /** Nonces that other processes behind the same address have seen. */
   sharedNonces?: SharedNonces
-  /** For signatures: how key sets are read, and the clock. */
-  send?: Send
-  now?: () => number
+  /** How key sets are read, of callers that sign. */
+  send: Send
+  now: () => number
 }
 
 /** Present when any caller signs its requests. */
@@ -105,14 +105,9 @@ export function createRateLimiter(limit: RateLimit | undefined): RateLimiter {
   }
 }
 
-/** Throws when a caller's keys are to be fetched and nothing can fetch them. */
-function signaturesOf(
-  { callers, send, now = Date.now }: AdmissionOptions,
-  replay: ReplayGuard,
-): Signatures | undefined {
+function signaturesOf({ callers, send, now }: AdmissionOptions, replay: ReplayGuard): Signatures | undefined {
   const signers = callers.keys.flatMap(({ id, signing }) => (signing ? [{ id, ...signing }] : []))
   if (signers.length === 0) return undefined
-  if (!send) throw new Error('signatures: keys of callers cannot be read without a way out')
   const required = new Set(signers.flatMap(({ id, required: must }) => (must ? [id] : [])))
   const everybody = callers.anonymous === 'deny' && required.size === callers.keys.length
   const revoked = new Set(signers.flatMap((one) => (one.revoked ?? []).map((keyid) => `${one.id} ${keyid}`)))
@@ -137,7 +132,7 @@ function made(options: AdmissionOptions, replay: ReplayGuard, guesses: Guesses) 
 
 /** Throws, here and in `reconfigure`, when callers or limits contradict themselves; then nothing changes. */
 export function createAdmission(options: AdmissionOptions): Admission {
-  const { now = Date.now, sharedNonces: shared } = options
+  const { now, sharedNonces: shared } = options
   const replay = createReplayGuard({ now, ...(shared && { shared }) }) // a used nonce stays used when the configuration changes
   const limited = createRecent<number>(MOST_COUNTED)
   const guesses = createGuesses(now) // neither does who guesses begin anew

@@ -121,7 +121,7 @@ type DispatcherOptions = {
   tasks: readonly Task[]
   limiter: RateLimiter
   /** Releases that are not final and are served all the same. */
-  previews?: readonly Preview[]
+  previews: readonly Preview[]
   now: () => number
   observe: (observed: Observed) => void
   /**
