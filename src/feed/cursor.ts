@@ -2,9 +2,12 @@
  * Positions in a page walk (docs/decisions.md#snapshots-and-versions): the snapshot, and the signal after which the
  * next page begins. The signature binds a cursor to its query, scope and caller.
  */
-import { createHmac, timingSafeEqual } from 'node:crypto'
+import { createHmac, createSecretKey, timingSafeEqual } from 'node:crypto'
 import { KEY_BYTES } from '../merge/identity.js'
 import { createRecent } from '../process/memory.js'
+import { keyAt } from '../snapshot/keys.js'
+import type { Snapshot } from '../snapshot/snapshot.js'
+import type { CacheScope, Criteria, Reader } from './query.js'
 
 /**
  * Opaque cursors (specification, "Pagination"). A signed one is bound to the query and the caller it was given to. They
@@ -21,8 +24,9 @@ function bytesOf(text: string): Buffer | undefined {
 
 /** Cursors are valid for every process with the secret: replicas that share it accept one another's. */
 export function createSignedCursors(secret: string | Uint8Array) {
+  const key = typeof secret === 'string' ? createSecretKey(secret, 'utf8') : createSecretKey(secret)
   const mac = (body: Uint8Array, binding: string) =>
-    createHmac('sha256', secret).update(body).update(binding).digest().subarray(0, MAC_BYTES)
+    createHmac('sha256', key).update(body).update(binding).digest().subarray(0, MAC_BYTES)
 
   return {
     write: (body: Uint8Array, binding: string): string =>
@@ -49,36 +53,53 @@ export function plainCursors(name: string) {
   }
 }
 
-export type Place = {
+/** Where a page of a walk begins. */
+type Place = {
   readonly snapshot: string
-  /** The key of the last signal on the page. */
+  /** The key of the last signal on the page before. */
   readonly after: Uint32Array
 }
 
+/** A walk under way: where it is, and the scope in which it began. */
+export type Begun = { readonly place: Place; readonly scope: CacheScope }
+
 const PLACE_BYTES = KEY_BYTES + 22 // the text of a digest (snapshot/keys.ts)
 const REMEMBERED = 2_000
+const SCOPES: readonly CacheScope[] = ['public', 'account']
+
+/** What a cursor is bound to: the query, the caller, and the scope of the walk. */
+function bindingOf(
+  { tuple }: Criteria,
+  { caller, visibility, account = '' }: Reader,
+  scope: CacheScope,
+): string {
+  return JSON.stringify([tuple, caller, visibility, account, ...(scope === 'public' ? [] : [scope])])
+}
+
+function placeBytes({ snapshot, after }: Place): Buffer {
+  const body = Buffer.allocUnsafe(PLACE_BYTES)
+  after.forEach((word, at) => {
+    body.writeUInt32BE(word, at * 4)
+  })
+  body.write(snapshot, KEY_BYTES, 'latin1')
+  return body
+}
+
+function placeFrom(body: Buffer): Place {
+  const after = Uint32Array.from({ length: KEY_BYTES / 4 }, (_, word) => body.readUInt32BE(word * 4))
+  return { snapshot: body.toString('latin1', KEY_BYTES), after }
+}
 
 /**
  * Signs with a secret that all replicas share, so that a cursor survives a restart and works on every one. What a genuine one
- * says is remembered: whoever walks sends the cursor that was just written, and one request asks for it several times.
+ * says is remembered: whoever walks sends the cursor that was just written. So is what was written: pages are polled all day.
  */
 export function createCursors(secret: string | Uint8Array) {
   const signed = createSignedCursors(secret)
   const known = createRecent<Place>(REMEMBERED)
+  const written = createRecent<string>(REMEMBERED)
   // The length keeps apart what a caller sends and what it is bound to.
   const nameOf = (cursor: string, binding: string) => `${cursor.length} ${cursor} ${binding}`
-
-  function write(place: Place, binding: string): string {
-    const { snapshot, after } = place
-    const body = Buffer.alloc(PLACE_BYTES)
-    after.forEach((word, at) => {
-      body.writeUInt32BE(word, at * 4)
-    })
-    body.write(snapshot, KEY_BYTES, 'latin1')
-    const cursor = signed.write(body, binding)
-    known.set(nameOf(cursor, binding), place)
-    return cursor
-  }
 
   /** Undefined unless it was written for the same binding. */
   function read(cursor: string, binding: string): Place | undefined {
@@ -87,11 +108,37 @@ export function createCursors(secret: string | Uint8Array) {
     if (found) return found
     const body = signed.read(cursor, binding)
     if (body?.byteLength !== PLACE_BYTES) return undefined
-    const after = Uint32Array.from({ length: KEY_BYTES / 4 }, (_, word) => body.readUInt32BE(word * 4))
-    const place = { snapshot: body.toString('latin1', KEY_BYTES), after }
+    const place = placeFrom(body)
     known.set(name, place)
     return place
   }
 
-  return { write, read }
+  return {
+    /** The position after the entry `last` in a walk. */
+    after(
+      { id, keys }: Snapshot,
+      last: number,
+      criteria: Criteria,
+      reader: Reader,
+      scope: CacheScope,
+    ): string {
+      const binding = bindingOf(criteria, reader, scope)
+      const name = `${id} ${last} ${binding}`
+      const before = written.get(name)
+      if (before !== undefined) return before
+      const place = { snapshot: id, after: keyAt(keys, last) }
+      const cursor = signed.write(placeBytes(place), binding)
+      known.set(nameOf(cursor, binding), place)
+      written.set(name, cursor)
+      return cursor
+    },
+    /** Where a walk is and in which scope it began; undefined when this query and caller were given no such cursor. */
+    begun(cursor: string, criteria: Criteria, reader: Reader): Begun | undefined {
+      for (const scope of reader.account === undefined ? SCOPES.slice(0, 1) : SCOPES) {
+        const place = read(cursor, bindingOf(criteria, reader, scope))
+        if (place) return { place, scope }
+      }
+      return undefined
+    },
+  }
 }

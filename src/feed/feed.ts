@@ -5,11 +5,9 @@
  */
 import { type AdcpWarning, adcpError, type Refused } from '../adcp/answer.js'
 import { BAD_CURSOR } from '../adcp/signal-requests.js'
-import { createRecent } from '../process/memory.js'
 import { type InPortions, inTurns } from '../process/portions.js'
-import { keyAt } from '../snapshot/keys.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
-import { createCursors, type Place } from './cursor.js'
+import { type Begun, createCursors } from './cursor.js'
 import { filterWarnings, nearMisses } from './filter-warnings.js'
 import { entryOfRef, type Resolved, resolveHandle } from './find-signal.js'
 import type { Grants } from './grants.js'
@@ -17,7 +15,6 @@ import {
   type Answering,
   answeringAt,
   createLayers,
-  createReplaced,
   EVERYBODY,
   type Layer,
   type Moment,
@@ -28,7 +25,6 @@ import {
 } from './layers.js'
 import { createKeptAnswers, createKeptPages, createPages, isSmallPage, type PageUse } from './page.js'
 import {
-  type CacheScope,
   type Criteria,
   criteriaOf,
   type Gap,
@@ -75,11 +71,10 @@ type SeeOptions = {
   at?: Moment | undefined
 }
 
-/** A walk under way. */
-type Begun = { place: Place; scope: CacheScope }
+type Question = Selection & Pick<WholesaleQuery, 'cursor'>
 
-const SCOPES: readonly CacheScope[] = ['public', 'account']
-const REMEMBERED_CURSORS = 2_000 // for pages that are requested again and again
+/** A question as it is answered. `walk`: undefined without a cursor, and for one that this query and caller were not given. */
+type Asked = { criteria: Criteria; walk: Begun | undefined }
 
 const NOT_READY: Refused = {
   kind: 'refused',
@@ -89,26 +84,16 @@ const NOT_READY: Refused = {
   }),
 }
 
-/** What a cursor is bound to: the query, the caller, and the scope of the walk. */
-function bindingOf(
-  { tuple }: Criteria,
-  { caller, visibility, account = '' }: Reader,
-  scope: CacheScope,
-): string {
-  return JSON.stringify([tuple, caller, visibility, account, ...(scope === 'public' ? [] : [scope])])
-}
-
 export function createFeed({ cursorSecret, retain, rates = () => undefined }: FeedOptions) {
   const warnings = (query: Selection, criteria: Criteria, reader: Reader) =>
     filterWarnings(query, criteria, reader, rates())
   const cursors = createCursors(cursorSecret)
   const walkListeners: ((snapshot: string) => void)[] = []
-  const written = createRecent<string>(REMEMBERED_CURSORS)
   const answers = createKeptAnswers()
   const pageBodies = createKeptPages()
-  const replaced = createReplaced<Layer>(retain)
-  const layers = createLayers(replaced)
+  const layers = createLayers(retain)
   const resumed = new WeakSet<Layer>() // what an earlier process published last
+  let latest: { query: Question; reader: Reader; rates: Rates | undefined; asked: Asked } | undefined
   const isResumed = (layer: Layer | undefined) => layer !== undefined && resumed.has(layer)
 
   /** Makes a generation the current one in one step: the public snapshot and those of all accounts. `now` in ms. */
@@ -128,15 +113,6 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
     if (layer) resumed.add(layer)
   }
 
-  /** Where a walk is and in which scope it began; undefined when this query and caller were given no such cursor. */
-  function begun(cursor: string, criteria: Criteria, reader: Reader): Begun | undefined {
-    for (const scope of reader.account === undefined ? SCOPES.slice(0, 1) : SCOPES) {
-      const place = cursors.read(cursor, bindingOf(criteria, reader, scope))
-      if (place) return { place, scope }
-    }
-    return undefined
-  }
-
   /**
    * The snapshot of a walk, in the scope in which it began: the content does not change during the walk. A walk that needs
    * listings cannot go on in a resumed snapshot, which has none, also after that was replaced.
@@ -154,11 +130,22 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
     return layers.findOwn(account, id, now) ?? (open && { ...open, gaps: [...open.gaps, OTHER_ACCOUNT] })
   }
 
-  /** The snapshot of a walk that this process has to load first, and the layers it may be in; undefined when there is none. */
-  function lacking(query: Selection & Pick<WholesaleQuery, 'cursor'>, reader: Reader, now: number) {
+  /** Asked several times for one request (what is lacking, what is to be prepared, the answer), so the last one is kept. */
+  function askedBy(query: Question, reader: Reader): Asked {
+    if (latest?.query === query && latest.reader === reader && latest.rates === rates()) return latest.asked
     const { cursor } = query
     const criteria = criteriaOf(query, rates())
-    const walk = cursor === undefined ? undefined : begun(cursor, criteria, reader)
+    const asked = {
+      criteria,
+      walk: cursor === undefined ? undefined : cursors.begun(cursor, criteria, reader),
+    }
+    latest = { query, reader, rates: rates(), asked }
+    return asked
+  }
+
+  /** The snapshot of a walk that this process has to load first, and the layers it may be in; undefined when there is none. */
+  function lacking(query: Question, reader: Reader, now: number) {
+    const { criteria, walk } = askedBy(query, reader)
     if (!walk || pinned(walk, criteria, reader, now)) return undefined
     const isOpen = walk.scope === 'public' || reader.account === undefined
     return { layers: isOpen ? [EVERYBODY] : [reader.account as string, EVERYBODY], id: walk.place.snapshot }
@@ -202,16 +189,16 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
     }
   }
 
-  /** The position after `last` in the walk that `binding` names; cached, because pages are polled all day. */
-  function cursorAfter(snapshot: Snapshot, last: number, binding: string): string {
+  /** The position after `last` in the walk that the reader is in or begins. */
+  function cursorAfter(
+    { shown: { snapshot }, scope }: Answering,
+    last: number,
+    criteria: Criteria,
+    reader: Reader,
+  ) {
     for (const listener of walkListeners) listener(snapshot.id)
-    replaced.walk(snapshot)
-    const name = `${snapshot.id} ${last} ${binding}`
-    const known = written.get(name)
-    if (known !== undefined) return known
-    const cursor = cursors.write({ snapshot: snapshot.id, after: keyAt(snapshot.keys, last) }, binding)
-    written.set(name, cursor)
-    return cursor
+    layers.walk(snapshot)
+    return cursors.after(snapshot, last, criteria, reader, scope)
   }
 
   /** Lists the feed. `now` in ms. `use`: a page that is sent is in lent memory (process/lent.ts) if nobody asked for it before. */
@@ -222,22 +209,21 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
     at = layers.moment(reader),
     use: PageUse = 'given',
   ): WholesaleAnswer {
-    const criteria = criteriaOf(query, rates())
     if (!at) return NOT_READY
-    const latest = answeringAt(at, criteria, reader)
-    const walk = query.cursor === undefined ? undefined : begun(query.cursor, criteria, reader)
+    const { criteria, walk } = askedBy(query, reader)
+    const newest = answeringAt(at, criteria, reader)
     if (query.cursor !== undefined && !walk) return { kind: 'refused', error: BAD_CURSOR }
 
-    const latestVersions = versions('wholesale', latest, criteria, reader)
-    if (isUnchanged(query, latestVersions))
-      return { kind: 'unchanged', gaps: latest.shown.gaps, ...latestVersions }
+    const newestVersions = versions('wholesale', newest, criteria, reader)
+    if (isUnchanged(query, newestVersions))
+      return { kind: 'unchanged', gaps: newest.shown.gaps, ...newestVersions }
 
     // A walk stays on its snapshot while that is retained; then it continues in the current one, whose version tells
     // the client.
     const kept = walk && pinned(walk, criteria, reader, now)
     const from = kept
       ? { shown: { ...kept.see(criteria, reader), gaps: kept.gaps }, scope: walk.scope }
-      : latest
+      : newest
     const { snapshot, view } = from.shown
     const first = walk ? firstBeyond(snapshot, view.entries, walk.place.after) : 0
     const asked = view.entries.subarray(first, first + query.maxResults)
@@ -250,8 +236,8 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
     // Spreads are last: properties after them would give each answer its own hidden class.
     return {
       total: view.entries.length,
-      ...(more && { cursor: cursorAfter(snapshot, last, bindingOf(criteria, reader, from.scope)) }),
-      ...(kept ? versions('wholesale', from, criteria, reader) : latestVersions),
+      ...(more && { cursor: cursorAfter(from, last, criteria, reader) }),
+      ...(kept ? versions('wholesale', from, criteria, reader) : newestVersions),
       ...body(from, entries, query, criteria, reader, use),
     }
   }
@@ -261,8 +247,7 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
     const { account } = reader
     const isOwn = () => account !== undefined && layers.isCurrent(account)
     const wasOwn = isOwn()
-    const criteria = criteriaOf(query, rates())
-    const walk = query.cursor === undefined ? undefined : begun(query.cursor, criteria, reader)
+    const { criteria, walk } = askedBy(query, reader)
     if (!walk) return () => isOwn() === wasOwn
     const held = pinned(walk, criteria, reader, now)
     return (at) => isOwn() === wasOwn && pinned(walk, criteria, reader, at) === held
@@ -320,19 +305,18 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
    * than any other, whatever has been published meanwhile. Undefined when there is nothing to do.
    */
   function preparing(
-    query: Selection & Pick<WholesaleQuery, 'cursor'>,
+    query: Question,
     reader: Reader,
     now: number,
   ): { at: Moment; work: InPortions<void> } | undefined {
-    const { filters, destinations, countries, cursor } = query
+    const { filters, destinations, countries } = query
     if (!filters && !destinations && !countries && !reader.wholeOnly && reader.grants.length === 0) {
       return undefined
     }
     const at = layers.moment(reader)
     if (!at) return undefined
-    const criteria = criteriaOf(query, rates())
+    const { criteria, walk } = askedBy(query, reader)
     const needed = new Set([at.open, at.own])
-    const walk = cursor === undefined ? undefined : begun(cursor, criteria, reader)
     if (walk) needed.add(pinned(walk, criteria, reader, now))
     const due = [...needed].filter((one) => one !== undefined && !one.knows(criteria, reader))
     if (due.length === 0) return undefined
@@ -389,6 +373,6 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
     current: (account?: string) =>
       isResumed(layers.current()) ? undefined : (layers.current(account) ?? layers.current())?.snapshot,
     /** Replaced snapshots that walks still use, and the memory that only they hold. */
-    retained: replaced.state,
+    retained: layers.retained,
   }
 }

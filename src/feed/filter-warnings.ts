@@ -114,10 +114,9 @@ function missesOf(
   return found
 }
 
-/**
- * Requests repeat, and a search for similar names takes milliseconds. The keys are digests, because a request may have
- * a megabyte.
- */
+const LONGEST_KEY = 512 // a request may have a megabyte: longer keys are digests
+
+/** Requests repeat, and a search for similar names takes milliseconds. */
 const known = new WeakMap<Snapshot, Recent<readonly AdcpWarning[]>>()
 
 /** For any answer to a selection. Without providers, platforms and countries in it nothing is searched. */
@@ -127,7 +126,8 @@ export function nearMisses(snapshot: Snapshot, selection: Selection): readonly A
   const told = known.get(snapshot) ?? createRecent<readonly AdcpWarning[]>(1_000)
   known.set(snapshot, told)
   const looked = [providersAsked(filters).slice(0, MOST_ASKED), destinations?.slice(0, MOST_ASKED), countries]
-  const key = digestText(JSON.stringify(looked))
+  const text = JSON.stringify(looked)
+  const key = text.length > LONGEST_KEY ? digestText(text) : text
   const before = told.get(key)
   if (before) return before
   const made = missesOf(snapshot, selection)

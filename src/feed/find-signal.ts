@@ -8,7 +8,6 @@ import { canonicalUrl } from '../adcp/url.js'
 import { destinationKey, mergeDeployments } from '../merge/deployments.js'
 import {
   HANDLE_LENGTH,
-  handleKey,
   type Identity,
   identityKey,
   offerHandle,
@@ -18,8 +17,7 @@ import {
 import { listsNone } from '../merge/offer.js'
 import { mergePricing } from '../merge/row.js'
 import { createRecent, type Recent } from '../process/memory.js'
-import { findKey, putKey, WORDS } from '../snapshot/keys.js'
-import { handleAt, rowAt, type Snapshot, standingListings } from '../snapshot/snapshot.js'
+import { entryOf, handleAt, rowAt, type Snapshot, standingListings } from '../snapshot/snapshot.js'
 
 /** One way to activate a signal: the upstream, and the names that it uses. */
 export type ResolvedOffer = {
@@ -44,15 +42,11 @@ export type Resolved = { handle: string; ref: SignalRef; name: string; offers: R
 
 /** The entry of a signal's handle; -1 when the feed does not show the signal. */
 function entryOfHandle(snapshot: Snapshot, handle: string): number {
-  const bytes = handleKey(handle)
-  if (!bytes) return -1
-  const key = new Uint32Array(WORDS)
-  putKey(key, 0, bytes)
-  const entry = findKey(snapshot.keys, snapshot.count, key)
+  const entry = entryOf(snapshot, handle)
   return entry >= 0 && snapshot.rows.length[entry] !== 0 && handleAt(snapshot, entry) === handle ? entry : -1
 }
 
-function entryOf(snapshot: Snapshot, identity: Identity): number {
+function entryOfIdentity(snapshot: Snapshot, identity: Identity): number {
   return entryOfHandle(snapshot, signalHandle(identityKey(identity)))
 }
 
@@ -62,11 +56,15 @@ function entryOf(snapshot: Snapshot, identity: Identity): number {
 export function entryOfRef(snapshot: Snapshot, ref: SignalRef): number {
   if (ref.scope === 'product') return -1
   if (ref.scope === 'data_provider') {
-    return entryOf(snapshot, { kind: 'provider', domain: ref.data_provider_domain, id: ref.signal_id })
+    return entryOfIdentity(snapshot, {
+      kind: 'provider',
+      domain: ref.data_provider_domain,
+      id: ref.signal_id,
+    })
   }
   const agentUrl = canonicalUrl(ref.signal_source_url)
   if (agentUrl === undefined) return -1
-  const entry = entryOf(snapshot, { kind: 'source', agentUrl, id: ref.signal_id })
+  const entry = entryOfIdentity(snapshot, { kind: 'source', agentUrl, id: ref.signal_id })
   if (entry >= 0) return entry
   const native = entryOfHandle(snapshot, ref.signal_id) // a row without an id of its own is referred to by our handle
   if (native < 0) return -1

@@ -49,11 +49,18 @@ export function grantsName(reader: Reader): string {
   return grantedKeys(reader).join(' ')
 }
 
-function grantedKeys({ grants }: Reader): string[] {
-  return grants
+/** Of a reader, who is the same object for all requests of a caller (tasks/read-account.ts). */
+const keysOfReaders = new WeakMap<Reader, readonly string[]>()
+
+function grantedKeys(reader: Reader): readonly string[] {
+  const found = keysOfReaders.get(reader)
+  if (found) return found
+  const made = reader.grants
     .map(destinationKey)
     .filter((key) => key !== undefined)
     .sort()
+  keysOfReaders.set(reader, made)
+  return made
 }
 
 /** `criteria` choose which deployments and offers of a signal are shown. */

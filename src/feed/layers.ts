@@ -32,12 +32,10 @@ export type SnapshotRetention = {
   bytes: number
 }
 
-/** What is kept of a layer: a snapshot. Its views have a budget of their own. */
-type Kept = { readonly snapshot: Snapshot }
+/** A replaced snapshot of a layer. Its views have a budget of their own. */
+type Entry = { layer: string; held: Layer; at: number; bytes: number }
 
-type Entry<T> = { layer: string; held: T; at: number; bytes: number }
-
-type ReplacedSnapshots<T extends Kept> = ReturnType<typeof createReplaced<T>>
+type ReplacedSnapshots = ReturnType<typeof createReplaced>
 
 /** Bytes of rows that only `before` holds: its slices that `after` no longer has. */
 function slicesBeyond(before: Snapshot, after: Snapshot | undefined): number {
@@ -49,9 +47,9 @@ function slicesBeyond(before: Snapshot, after: Snapshot | undefined): number {
 }
 
 /** Shared by all layers: `ms` is how long a replaced snapshot is kept, and `bytes` what all of them may take together. */
-export function createReplaced<T extends Kept>({ ms, bytes: most }: SnapshotRetention) {
+function createReplaced({ ms, bytes: most }: SnapshotRetention) {
   /** Oldest first. */
-  let entries: Entry<T>[] = []
+  let entries: Entry[] = []
   /** Only snapshots with a walk in them are worth keeping. */
   const walked = new WeakSet<Snapshot>()
 
@@ -66,7 +64,13 @@ export function createReplaced<T extends Kept>({ ms, bytes: most }: SnapshotRete
    * Keeps the snapshot that `after` has replaced in a layer; `after` is undefined when the layer ends. `held` costs the
    * memory that it alone holds: in a layer built on its own past, what `after` dropped; in another, what it added.
    */
-  function put(layer: string, held: T, after: Snapshot | undefined, isBuiltOn: boolean, now: number): void {
+  function put(
+    layer: string,
+    held: Layer,
+    after: Snapshot | undefined,
+    isBuiltOn: boolean,
+    now: number,
+  ): void {
     const { snapshot } = held
     // An account without rows of its own uses the public snapshot, which is kept once.
     const isKept = entries.some((one) => one.held.snapshot === snapshot)
@@ -75,20 +79,20 @@ export function createReplaced<T extends Kept>({ ms, bytes: most }: SnapshotRete
       entries.push({ layer, held, at: now, bytes: columns + slicesBeyond(snapshot, after) })
     }
     // A feed may return to an earlier state: walks in that snapshot then continue.
-    const isBack = (one: Entry<T>) => one.layer === layer && one.held.snapshot.id === after?.id
+    const isBack = (one: Entry) => one.layer === layer && one.held.snapshot.id === after?.id
     if (after && entries.some(isBack)) walked.add(after)
     entries = entries.filter((one) => !isBack(one))
     evict(now)
   }
 
   /** The snapshot with that id in a layer; undefined when it is gone. */
-  function find(layer: string, id: string, now: number): T | undefined {
+  function find(layer: string, id: string, now: number): Layer | undefined {
     return entries.find((one) => one.layer === layer && one.held.snapshot.id === id && now - one.at < ms)
       ?.held
   }
 
   /** Adds a snapshot that a walk needs and that this process never had or has dropped. `current` is the layer's. */
-  function restore(layer: string, held: T, current: Snapshot | undefined, now: number): void {
+  function restore(layer: string, held: Layer, current: Snapshot | undefined, now: number): void {
     const { snapshot } = held
     const bytes = snapshot.rows.chunks.reduce((sum, { byteLength }) => sum + byteLength, 0)
     entries.push({ layer, held, at: now, bytes: bytes + slicesBeyond(snapshot, current) })
@@ -138,7 +142,9 @@ function hold(snapshot: Snapshot, gaps: readonly Gap[], filtered: ViewCache): La
 
   const viewKey = ({ tuple }: Criteria, { visibility, wholeOnly }: Reader) =>
     `${wholeOnly ? 'whole' : visibility} ${tuple}`
-  const secretKey = (view: string, name: string) => JSON.stringify([name, view])
+  const secretKey = (view: string, name: string) => `${name.length} ${name} ${view}`
+  /** Of who was answered last: a request asks several times, and a walk with each page. */
+  let last: { criteria: Criteria; reader: Reader; grants: Grants } | undefined
 
   const viewAt = (key: string) => whole.get(key) ?? filtered.get(snapshot.id, key)
 
@@ -147,12 +153,19 @@ function hold(snapshot: Snapshot, gaps: readonly Gap[], filtered: ViewCache): La
     else filtered.set(snapshot.id, key, view)
   }
 
+  function grantsOf(criteria: Criteria, reader: Reader): Grants {
+    if (last?.criteria !== criteria || last.reader !== reader) {
+      last = { criteria, reader, grants: createGrants(snapshot, reader, criteria) }
+    }
+    return last.grants
+  }
+
   /** The view that was made earlier. */
   function seen(criteria: Criteria, reader: Reader): TupleView | undefined {
     const key = viewKey(criteria, reader)
     const view = viewAt(key)
     if (!view) return undefined
-    const grants = createGrants(snapshot, reader, criteria)
+    const grants = grantsOf(criteria, reader)
     const secret = grants.digest ? secrets.get(secretKey(key, grants.name)) : ''
     return secret === undefined ? undefined : { snapshot, gaps, view, grants, secret }
   }
@@ -186,7 +199,7 @@ function hold(snapshot: Snapshot, gaps: readonly Gap[], filtered: ViewCache): La
 
 type LayerOptions = {
   name: string
-  replaced: ReplacedSnapshots<Layer>
+  replaced: ReplacedSnapshots
   filtered: ViewCache
   /** Public snapshots are built on one another; those of an account are built on the public ones. */
   isBuiltOn: boolean
@@ -291,8 +304,9 @@ export function versions(
   return made
 }
 
-/** Without snapshots at first. */
-export function createLayers(replaced: ReplacedSnapshots<Layer>) {
+/** Without snapshots at first. `retain`: how long those that walks still use are kept after their replacement. */
+export function createLayers(retain: SnapshotRetention) {
+  const replaced = createReplaced(retain)
   const filtered = createViewCache()
   const publicLayer = createLayer({ name: EVERYBODY, replaced, filtered, isBuiltOn: true })
   const overlays = new Map<string, ReturnType<typeof createLayer>>()
@@ -355,6 +369,10 @@ export function createLayers(replaced: ReplacedSnapshots<Layer>) {
       if ((layer?.find(snapshot.id, now) ?? replaced.find(name, snapshot.id, now)) !== undefined) return
       replaced.restore(name, hold(snapshot, gaps, filtered), layer?.current()?.snapshot, now)
     },
+    /** A cursor into the snapshot was given. */
+    walk: replaced.walk,
+    /** Replaced snapshots that walks still use, and the memory that only they hold. */
+    retained: replaced.state,
     /** Retains the snapshots of an answer in progress, so that its walk can continue in them after a replacement. */
     use(moment: Moment): () => void {
       inUse.add(moment)

@@ -39,6 +39,16 @@ function createTest(words: readonly string[], passes: (word: string) => boolean)
 }
 
 const tests = new WeakMap<readonly string[], LRUCache<string, { test: WordTest; bytes: number }>>()
+/** The digests of questions, which are the same objects for all pages of a walk (`criteriaOf`). */
+const digests = new WeakMap<readonly string[], string>()
+
+function digestOf(asked: readonly string[]): string {
+  const found = digests.get(asked)
+  if (found !== undefined) return found
+  const made = digestText(JSON.stringify(asked))
+  digests.set(asked, made)
+  return made
+}
 
 /**
  * The cached test of a list: `asked` identifies it, and `make` gives the condition. Each page of a walk asks the same.
@@ -52,12 +62,12 @@ export function wordTest(
     tests.get(words) ??
     new LRUCache({ max: MOST_KNOWN, maxSize: KNOWN_BYTES, sizeCalculation: ({ bytes }) => bytes })
   tests.set(words, ofList)
-  const text = JSON.stringify(asked)
-  const key = digestText(text)
+  const key = digestOf(asked)
   const known = ofList.get(key)
   if (known) return known.test
   const test = createTest(words, make())
-  ofList.set(key, { test, bytes: words.length + text.length }) // the condition holds on to what was asked
+  const held = asked.reduce((sum, { length }) => sum + length, 0) // the condition holds on to what was asked
+  ofList.set(key, { test, bytes: words.length + held + 1 })
   return test
 }
 

@@ -11,6 +11,7 @@ import { type Destination, SIGNAL_TYPES, type SignalRef } from '../adcp/signal.j
 import type { Undecided } from '../authz/rules/verdict.js'
 import { destinationKey } from '../merge/deployments.js'
 import { currencyNumber } from '../merge/row.js'
+import { createRecent } from '../process/memory.js'
 import { digestText } from '../snapshot/keys.js'
 import type { Part } from '../upstreams/rows/slice.js'
 
@@ -235,11 +236,22 @@ function spell({ filters = {}, destinations, countries }: Selection, rates?: Rat
 }
 
 const WHOLE_FEED = spell({})
+const MOST_KNOWN = 1_000
+const known = createRecent<{ criteria: Criteria; rates: Rates | undefined }>(MOST_KNOWN)
 
-/** The canonical spelling of a selection. `rates`: how prices in other currencies are compared, if at all. */
+/**
+ * The canonical spelling of a selection. `rates`: how prices in other currencies are compared, if at all. A selection that
+ * comes again, as with each page of a walk, gets the same object, so that what is derived from it may be cached by it.
+ */
 export function criteriaOf(selection: Selection, rates?: Rates): Criteria {
   const { filters, destinations, countries } = selection
-  return filters || destinations || countries ? spell(selection, rates) : WHOLE_FEED
+  if (!filters && !destinations && !countries) return WHOLE_FEED
+  const text = JSON.stringify([filters, destinations, countries])
+  const found = known.get(text)
+  if (found && found.rates === rates) return found.criteria
+  const criteria = spell(selection, rates)
+  if (text.length <= LONGEST_TUPLE) known.set(text, { criteria, rates })
+  return criteria
 }
 
 /** Activation keys, and what is merged again for countries, come from the listings behind the rows. */
