@@ -67,11 +67,10 @@ const DIALECTS: Record<A2aVersion, Dialect> = {
   },
 }
 
-/** Where to post, best version first; never empty. */
-type CardEndpoints = readonly { url: string; version: A2aVersion }[]
+type Endpoint = { url: string; version: A2aVersion }
 
-/** `skills`: as they came. */
-type Card = { kind: 'card'; endpoints: CardEndpoints; skills: unknown }
+/** `endpoints`: where to post, best version first; never empty. `skills`: as they came. */
+type Card = { kind: 'card'; endpoints: readonly Endpoint[]; skills: unknown }
 
 type CardOutcome = Card | { kind: 'none' } | CallFailure
 
@@ -98,7 +97,7 @@ function postUrl(named: unknown, agentUrl: string): string {
 }
 
 /** Undefined when the object is no card: any JSON may stand at a well-known path. */
-function readCard(card: unknown, agentUrl: string): CardEndpoints | undefined {
+function readCard(card: unknown, agentUrl: string): Endpoint[] | undefined {
   if (!isRecord(card) || typeof card.name !== 'string') return undefined
   const interfaces = Array.isArray(card.supportedInterfaces) ? card.supportedInterfaces.filter(isRecord) : []
   const listed = interfaces.flatMap((each) => {
@@ -121,7 +120,7 @@ export async function findCard(send: Send, agentUrl: string, budget: Budget): Pr
     const reply = await send({
       url,
       headers: { accept: 'application/json' },
-      timeoutMs: remaining(budget, startedAt, Date.now()).timeoutMs,
+      timeoutMs: remaining(budget, startedAt).timeoutMs,
       maxBytes: MAX_CARD_BYTES,
       redirects: 'same-site',
       ...(budget.signal && { signal: budget.signal }),
@@ -171,14 +170,28 @@ export function createA2aAgent({ send, url, auth, bounds, card }: AgentOptions &
     return found
   }
 
+  /** In the words of the endpoint's version. */
+  function post(
+    { url, version }: Endpoint,
+    method: 'send' | 'get',
+    params: Record<string, unknown>,
+    budget: Budget,
+  ): Promise<RpcOutcome> {
+    const dialect = DIALECTS[version]
+    return rpc({
+      ...{ url, method: dialect[method], params, as: 'a2a', budget },
+      headers: { ...credentials, ...dialect.headers },
+      ...(bounds && { bounds: bounds() }),
+    })
+  }
+
+  /** Asks for a task until it is finished. */
   async function finished(
     first: RpcOutcome,
-    endpoint: CardEndpoints[number],
+    endpoint: Endpoint,
     budget: Budget,
     startedAt: number,
   ): Promise<RpcOutcome> {
-    const dialect = DIALECTS[endpoint.version]
-    const asked = { url: endpoint.url, headers: { ...credentials, ...dialect.headers }, method: dialect.get }
     let outcome = first
     let misses = 0
     for (let id = pendingTask(outcome); id; id = pendingTask(outcome)) {
@@ -186,13 +199,7 @@ export function createA2aAgent({ send, url, auth, bounds, card }: AgentOptions &
         return callFailed('timeout', 'the agent was still working when the time was up')
       }
       await pause(systemClock, POLL_MS, budget.signal) // an abort ends the question below
-      const polled = await rpc({
-        ...asked,
-        params: { id },
-        as: 'a2a',
-        ...(bounds && { bounds: bounds() }),
-        budget: remaining(budget, startedAt, Date.now()),
-      })
+      const polled = await post(endpoint, 'get', { id }, remaining(budget, startedAt))
       // The agent accepted the message: one that does not report on the task has not refused it.
       if (isWrongVersion(polled))
         return callFailed('protocol_error', 'the agent tells nothing about its task')
@@ -210,21 +217,12 @@ export function createA2aAgent({ send, url, auth, bounds, card }: AgentOptions &
     // A reading of the capabilities comes before any change, so the first endpoint is one that has answered.
     const tried = isRead(task) ? discovered.endpoints : discovered.endpoints.slice(0, 1)
     for (const endpoint of tried) {
-      const dialect = DIALECTS[endpoint.version]
-      const first = await rpc({
-        url: endpoint.url,
-        headers: { ...credentials, ...dialect.headers },
-        method: dialect.send,
-        params: dialect.message(task, args),
-        as: 'a2a',
-        ...(bounds && { bounds: bounds() }),
-        budget: remaining(budget, startedAt, Date.now()),
-      })
-      outcome = first
-      if (isWrongVersion(first)) continue
+      const message = DIALECTS[endpoint.version].message(task, args)
+      outcome = await post(endpoint, 'send', message, remaining(budget, startedAt))
+      if (isWrongVersion(outcome)) continue
       const others = discovered.endpoints.filter((each) => each !== endpoint)
       known = { ...discovered, endpoints: [endpoint, ...others] }
-      outcome = await finished(first, endpoint, budget, startedAt)
+      outcome = await finished(outcome, endpoint, budget, startedAt)
       break
     }
     return answerOf(outcome)

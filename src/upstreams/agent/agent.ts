@@ -19,7 +19,7 @@ const READS: ReadonlySet<string> = new Set([
 
 export type Protocol = 'mcp' | 'a2a'
 
-/** Why an upstream's last refresh failed; the same words in logs, metrics, explain and docs/upstreams.md. */
+/** Why a call or a reading failed; the same words in logs, metrics, explain and docs/upstreams.md. */
 export type UpstreamFailure =
   | 'refused' // our egress policy forbids the address
   | 'unresolvable'
@@ -121,8 +121,8 @@ export function callFailed(reason: UpstreamFailure, message: string, retryAfterM
 }
 
 /** The rest of a budget that began at `startedAt`, at least one millisecond. */
-export function remaining(budget: Budget, startedAt: number, now: number): Budget {
-  return { ...budget, timeoutMs: Math.max(1, budget.timeoutMs - (now - startedAt)) }
+export function remaining(budget: Budget, startedAt: number): Budget {
+  return { ...budget, timeoutMs: Math.max(1, budget.timeoutMs - (Date.now() - startedAt)) }
 }
 
 /** The secrets that are sent to `url`: in headers with these values, and in the url itself. */
@@ -147,15 +147,5 @@ export function withoutSecrets(outcome: AgentOutcome, secrets: readonly string[]
     if (errors === undefined) return outcome
     return { ...outcome, payload: { ...outcome.payload, errors: redactedValue(errors, secrets) } }
   }
-  const { message, code, field, details } = outcome.error
-  return {
-    kind: 'error',
-    error: {
-      ...outcome.error,
-      code: redacted(code, secrets),
-      message: redacted(message, secrets),
-      ...(field !== undefined && { field: redacted(field, secrets) }),
-      ...(details && { details: redactedValue(details, secrets) as Record<string, unknown> }),
-    },
-  }
+  return { kind: 'error', error: redactedValue(outcome.error, secrets) as AgentError }
 }

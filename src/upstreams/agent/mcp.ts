@@ -19,7 +19,7 @@ import {
 } from './agent.js'
 import { answerOf, createRpc, RPC_HEADERS, type RpcOutcome } from './rpc.js'
 
-const VERSIONS = ['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05']
+const VERSION = '2025-11-25' // the agent answers with the one that it speaks
 const STATELESS_VERSION = '2026-07-28'
 const META = 'io.modelcontextprotocol'
 const CLIENT = { name: 'tributary', version: '1' }
@@ -39,7 +39,7 @@ type Opened = { kind: 'open'; session: Session } | { kind: 'refused'; message: s
 
 type McpAgent = Agent & {
   /** Only shakes hands: `refused` when what answers does not speak MCP. */
-  open(budget: Budget): Promise<{ kind: 'open' } | { kind: 'refused'; message: string } | CallFailure>
+  open(budget: Budget): Promise<Opened>
 }
 
 /** The handshake was understood as a request and turned down, so a different revision may be spoken. */
@@ -79,6 +79,7 @@ function notOpen(end: End): CallFailure {
 export function createMcpAgent({ send, url, auth, bounds }: AgentOptions): McpAgent {
   const rpc = createRpc(send)
   const credentials = authHeaders(auth)
+  const plain: Session = { headers: credentials, losable: false }
   let session: Session | undefined
   let opening: Promise<Opened> | undefined
 
@@ -94,15 +95,8 @@ export function createMcpAgent({ send, url, auth, bounds }: AgentOptions): McpAg
   }
 
   async function initialize(budget: Budget): Promise<Opened> {
-    const outcome = await rpc({
-      url,
-      headers: credentials,
-      method: 'initialize',
-      params: { protocolVersion: VERSIONS[0], capabilities: {}, clientInfo: CLIENT },
-      as: 'value',
-      budget,
-      resumable: true,
-    })
+    const offer = { protocolVersion: VERSION, capabilities: {}, clientInfo: CLIENT }
+    const outcome = await rpc({ ...posted('initialize', offer, plain), as: 'value', budget })
     if (outcome.kind !== 'value') return unopened(outcome)
     const { value: result } = outcome
     if (!isRecord(result) || typeof result.protocolVersion !== 'string') {
@@ -151,14 +145,14 @@ export function createMcpAgent({ send, url, auth, bounds }: AgentOptions): McpAg
 
   /** Agents without any handshake exist: they answer tools/list to anybody. */
   function bare(budget: Budget): Promise<Opened> {
-    return supposed({ headers: credentials, losable: false }, 'tools/list', budget)
+    return supposed(plain, 'tools/list', budget)
   }
 
   async function shakeHands(budget: Budget): Promise<Opened> {
     const startedAt = Date.now()
     let opened: Opened = { kind: 'refused', message: 'nothing was tried' }
     for (const step of [initialize, discover, bare]) {
-      opened = await step(remaining(budget, startedAt, Date.now()))
+      opened = await step(remaining(budget, startedAt))
       if (opened.kind !== 'refused') break
     }
     if (opened.kind === 'open') session = opened.session
@@ -170,7 +164,7 @@ export function createMcpAgent({ send, url, auth, bounds }: AgentOptions): McpAg
     const startedAt = Date.now()
     for (;;) {
       if (session) return { kind: 'open', session }
-      const left = remaining(budget, startedAt, Date.now())
+      const left = remaining(budget, startedAt)
       const isShared = opening !== undefined
       opening ??= shakeHands({ timeoutMs: Math.min(left.timeoutMs, OPENING_MS) }).finally(() => {
         opening = undefined
@@ -195,7 +189,7 @@ export function createMcpAgent({ send, url, auth, bounds }: AgentOptions): McpAg
       ...posted('tools/call', { name: task, arguments: args }, opened.session, task),
       as: 'mcp',
       ...(bounds && { bounds: bounds() }),
-      budget: remaining(budget, startedAt, Date.now()),
+      budget: remaining(budget, startedAt),
     })
     const fate = fateOf(opened.session, outcome)
     if (fate !== 'kept' && session === opened.session) session = undefined
@@ -208,7 +202,7 @@ export function createMcpAgent({ send, url, auth, bounds }: AgentOptions): McpAg
     if (first.kind !== 'lost') return first
     // A change is repeated only by the code that stored it, under its key.
     if (!isRead(task)) return callFailed('unreachable', 'the session was lost', 0)
-    const second = await callOnce(task, args, remaining(budget, startedAt, Date.now()))
+    const second = await callOnce(task, args, remaining(budget, startedAt))
     return second.kind === 'lost' ? second.outcome : second
   }
 
@@ -224,9 +218,6 @@ export function createMcpAgent({ send, url, auth, bounds }: AgentOptions): McpAg
     protocol: 'mcp',
     call,
     tools,
-    async open(budget) {
-      const opened = await ready(budget)
-      return opened.kind === 'open' ? { kind: 'open' } : opened
-    },
+    open: ready,
   }
 }

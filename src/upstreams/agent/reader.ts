@@ -10,6 +10,12 @@ import { createPool } from '../../process/threads.js'
 import { readListingBytes } from '../rows/registry-records.js'
 import { holdsResponse, type ReadAnswer, type ReadingJob, readMessages } from './answer.js'
 
+const SMALL_BYTES = 16 * 1024 // takes well under a millisecond, whatever it holds
+const FIELD_BYTES = 16 // `data: ` before a message of an event stream, and its mark
+const MOST_THREADS = 4
+const HEAP_MB = 512
+const JOB_MS = 20_000
+const WAITING_BYTES = 256 * 1024 ** 2
 const USABLE_ID = /^[\x21-\x7e]{1,1024}$/ // it is copied into a header
 const MAX_EVENTS = 10_000
 const MAX_LINES = 100_000 // per event; each line costs more memory than its bytes
@@ -20,6 +26,9 @@ const SPACE = 0x20
 const MARK = Buffer.from('\ufeff')
 const EMPTY = Buffer.alloc(0)
 const LINE_BREAK = Buffer.from('\n')
+
+type RegistryListing = ReturnType<typeof readListingBytes>
+export type ReaderJob = ReadingJob | { registry: Uint8Array; secrets: readonly string[] }
 
 /** `last`: nothing after it matters. */
 type MessageKind = 'other' | 'candidate' | 'last'
@@ -166,24 +175,6 @@ export function createEventStream(kindOf: (message: Buffer) => MessageKind): Eve
   }
 }
 
-const SMALL_BYTES = 16 * 1024 // takes well under a millisecond, whatever it holds
-const FIELD_BYTES = 16 // `data: ` before a message of an event stream, and its mark
-const MOST_THREADS = 4
-const HEAP_MB = 512
-const JOB_MS = 20_000
-const WAITING_BYTES = 256 * 1024 ** 2
-
-type RegistryListing = ReturnType<typeof readListingBytes>
-export type ReaderJob = ReadingJob | { registry: Uint8Array; secrets: readonly string[] }
-
-const pool = createPool<ReaderJob, ReadAnswer | RegistryListing>({
-  code: new URL('./reading-worker.js', import.meta.url),
-  size: Math.max(1, Math.min(MOST_THREADS, availableParallelism() - 1)),
-  heapMb: HEAP_MB,
-  jobMs: JOB_MS,
-  waitingBytes: WAITING_BYTES,
-})
-
 /**
  * Whether a message of a stream may be the response to request `id`. A message without a result and an error cannot be,
  * and is not parsed, because a stream may bring thousands of messages. A large message is not parsed here either: it is
@@ -205,6 +196,14 @@ function owned(message: Uint8Array): Uint8Array<ArrayBuffer> {
   const isWhole = buffer instanceof ArrayBuffer && buffer.byteLength - byteLength <= FIELD_BYTES
   return isWhole ? new Uint8Array(buffer, byteOffset, byteLength) : new Uint8Array(message)
 }
+
+const pool = createPool<ReaderJob, ReadAnswer | RegistryListing>({
+  code: new URL('./reading-worker.js', import.meta.url),
+  size: Math.max(1, Math.min(MOST_THREADS, availableParallelism() - 1)),
+  heapMb: HEAP_MB,
+  jobMs: JOB_MS,
+  waitingBytes: WAITING_BYTES,
+})
 
 /** `key`: whose answer it is; answers with one key are read one after another. The messages are transferred. */
 export async function readReply(key: string, job: ReadingJob): Promise<ReadAnswer> {

@@ -150,7 +150,7 @@ async function resume(
   broken: Broken,
 ): Promise<{ kind: 'response'; messages: readonly Uint8Array[] } | SendFailed | undefined> {
   const { send, url, headers, events, budget, startedAt, maxBytes } = broken
-  const timeLeft = () => remaining(budget, startedAt, Date.now()).timeoutMs
+  const timeLeft = () => remaining(budget, startedAt).timeoutMs
   let misses = 0
   for (let streams = 0; streams < MAX_STREAMS && misses < MAX_MISSES; streams++) {
     const id = events.lastEventId()

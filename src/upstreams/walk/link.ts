@@ -85,7 +85,7 @@ export async function probe(
   const attempts = looksLikeA2a(options.url) ? [tryA2a, tryMcp] : [tryMcp, tryA2a]
   const refusals: string[] = []
   for (const attempt of attempts) {
-    const outcome = await attempt(options, remaining(budget, startedAt, Date.now()))
+    const outcome = await attempt(options, remaining(budget, startedAt))
     if (outcome.kind !== 'refused') return outcome
     refusals.push(outcome.message)
   }
@@ -179,7 +179,7 @@ export function createLink(options: LinkOptions) {
       const startedAt = Date.now()
       const found = await agentFor(auth, left)
       if (found.kind === 'failed') return found
-      return found.agent.call(task, args, remaining(left, startedAt, Date.now()))
+      return found.agent.call(task, args, remaining(left, startedAt))
     })
     // What answers there may speak something else now: the next call probes again.
     if (outcome.kind === 'failed' && outcome.reason === 'not_an_agent') forget(auth)
