@@ -107,7 +107,7 @@ function enumerated(
     ...questions,
     dialect: { release: 'older', declaresWholesale: false, tools },
     sleep: async () => {},
-    ...{ walkMs: 60_000, now },
+    ...{ walkMs: 60_000, now, gathers: () => true },
     ask: async (_task, { signal_spec: spec, pagination }: Arguments) => {
       const { max_results: size, cursor } = pagination as { max_results: number; cursor?: string }
       return answer(String(spec), size, cursor)

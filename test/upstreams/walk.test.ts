@@ -16,7 +16,10 @@ function answer({ from = 0, to = 0, ...payload }: Page): AgentOutcome {
 const more = (cursor: string) => ({ pagination: { has_more: true, cursor } })
 const end = { pagination: { has_more: false } }
 
-const patient = { conditional: false, overlay: false, walkMs: 60_000, now: () => 0 }
+const patient = {
+  ...{ conditional: false, overlay: false, walkMs: 60_000, now: () => 0 },
+  ...{ maxRows: Number.POSITIVE_INFINITY, gathers: () => true },
+}
 
 /** Walks an agent whose nth answer is a function of the cursor asked for and of n. */
 function walk(page: (cursor: string | undefined, nth: number) => Page, limits: Partial<WalkOptions> = {}) {

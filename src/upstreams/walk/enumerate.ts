@@ -44,7 +44,7 @@ type EnumerateOptions = {
   walkMs: number
   now(): number
   /** Told how much has been gathered; false when it may not go on (upstreams/walk/governor.ts). */
-  gathers?(rows: number, bytes: number): boolean
+  gathers(rows: number, bytes: number): boolean
 }
 
 type EnumerateOutcome =
@@ -211,7 +211,7 @@ async function take(
 ): Promise<CallFailure | undefined> {
   for (const part of partsOut(payload)) out.add(part)
   await collector.take(rows)
-  return gathers?.(collector.rows(), collector.bytes()) === false ? OVER_MEMORY : undefined
+  return gathers(collector.rows(), collector.bytes()) ? undefined : OVER_MEMORY
 }
 
 /** Asks one question to its last page; undefined when all went well. */

@@ -21,7 +21,6 @@ import { PARTS, type Part } from '../rows/slice.js'
 
 const MOST_NAMED = 5
 const MAX_PAGES = 20_000 // 100 rows a page: two million rows; beyond that an upstream is looping
-const MAX_ROWS = 2_000_000
 const MAX_BYTES = 4 * 1024 ** 3
 const MAX_RESTARTS = 3
 const MAX_NEEDLESS_PAGES = 3 // empty pages in a row after all rows that the agent counts have come
@@ -62,9 +61,9 @@ type WalkOptions = {
   /** For all pages and restarts together, ms: however slowly an upstream gives them. */
   walkMs: number
   now(): number
-  maxRows?: number
+  maxRows: number
   /** Told how much has been gathered; false when it may not go on (upstreams/walk/governor.ts). */
-  gathers?(rows: number, bytes: number): boolean
+  gathers(rows: number, bytes: number): boolean
 }
 
 type Pagination = { kind: 'more'; cursor: string } | { kind: 'end' } | CallFailure
@@ -241,7 +240,7 @@ async function passOnce(
   first: Extract<AgentOutcome, { kind: 'answer' }>,
   until: number,
 ): Promise<WalkOutcome | { kind: 'restart' }> {
-  const { page, now, walkMs, maxRows = MAX_ROWS } = options
+  const { page, now, walkMs, maxRows, gathers } = options
   const collector: Collector = createCollector()
   const tokens = tokensOf(first.payload)
   const guard = createLoopGuard()
@@ -266,7 +265,7 @@ async function passOnce(
     const taken = await collector.take(answer.rows)
     if (collector.rows() > maxRows) return callFailed('endless_feed', `more than ${maxRows} rows`)
     if (collector.bytes() > MAX_BYTES) return callFailed('too_large', `more than ${MAX_BYTES} bytes of rows`)
-    if (options.gathers?.(collector.rows(), collector.bytes()) === false) return OVER_MEMORY
+    if (!gathers(collector.rows(), collector.bytes())) return OVER_MEMORY
     if (!coming) return { kind: 'complete', out: [...out], ...collector.finish(), ...tokens }
     const looping = guard.take(answer.payload, taken)
     const outcome = await coming
