@@ -6,12 +6,12 @@
  */
 import { isDeepStrictEqual } from 'node:util'
 import { LRUCache } from 'lru-cache'
-import { agentUrlOf, canonicalUrl } from '../../adcp/url.js'
+import { canonicalUrl } from '../../adcp/url.js'
 import type { Clock } from '../../net/clock.js'
 import type { Send } from '../../net/send.js'
 import type { Signer } from '../../signing/sign.js'
 import type { AgentOutcome, Arguments } from '../agent/agent.js'
-import type { RosterEntry, StaticUpstream } from '../roster/roster.js'
+import { type RosterEntry, type StaticUpstream, unlistedEntry } from '../roster/roster.js'
 import type { Slice } from '../rows/slice.js'
 import { type Contact, createContact, type LearntStore, type UpstreamCall } from '../walk/contact.js'
 import { createAsked } from '../walk/enumerate.js'
@@ -227,20 +227,7 @@ export function createRunner(options: RunnerOptions) {
 
 export type Runner = ReturnType<typeof createRunner>
 
-/** The agent's entry in the configuration, which may describe an agent and exclude it. */
-function entryOf(agentUrl: string, statics: readonly StaticUpstream[]): RosterEntry {
-  const { url, protocol, auth, accountPrices } = statics.find((one) => agentUrlOf(one.url) === agentUrl) ?? {
-    url: agentUrl,
-  }
-  return {
-    ...{ id: agentUrl, agentUrl, name: agentUrl, url },
-    ...{ auth: auth ?? { type: 'none' }, seeds: [], source: 'static', verified: false },
-    ...(protocol && { protocol }),
-    ...(accountPrices && { accountPrices }),
-  }
-}
-
-/** `make` creates a runner that is never started. */
+/** Runners of agents that are in no roster. `make` creates one, which is never started. */
 export function createUnlisted(make: (entry: RosterEntry) => Runner) {
   const runners = new LRUCache<string, Runner>({
     max: MOST_UNLISTED,
@@ -251,7 +238,7 @@ export function createUnlisted(make: (entry: RosterEntry) => Runner) {
     /** Undefined when it is not a canonical url. */
     at(agentUrl: string, statics: readonly StaticUpstream[]): Runner | undefined {
       if (canonicalUrl(agentUrl) !== agentUrl) return undefined
-      const runner = runners.get(agentUrl) ?? make(entryOf(agentUrl, statics))
+      const runner = runners.get(agentUrl) ?? make(unlistedEntry(agentUrl, statics))
       runners.set(agentUrl, runner)
       return runner
     },

@@ -114,6 +114,12 @@ function fromStatic(entry: StaticUpstream, agentUrl: string, listed: Candidate |
   }
 }
 
+/** An agent that is not in the roster, as the configuration describes it, which may exclude it. */
+export function unlistedEntry(agentUrl: string, statics: readonly StaticUpstream[]): RosterEntry {
+  const described = statics.find(({ url }) => agentUrlOf(url) === agentUrl) ?? { url: agentUrl }
+  return { ...fromStatic(described, agentUrl, undefined), id: agentUrl }
+}
+
 /** The name with as many digits of the url's hash as make it unlike every given id. */
 function freeId(name: string, agentUrl: string, given: ReadonlySet<string>): string {
   const digits = hash('sha256', agentUrl)
