@@ -14,12 +14,12 @@ import { createSenderKeys } from '../events/receiver.js'
 import { createStandings, type Eyes } from '../events/standings.js'
 import { createChallenge, createSubscriptions, type Subscribing } from '../events/subscriptions.js'
 import { createWebhook, webhookPolicy } from '../events/webhook.js'
-import { inventoryOf } from '../explain/upstream.js'
 import type { Feed } from '../feed/feed.js'
 import type { Reader } from '../feed/query.js'
 import { createSigner } from '../signing/sign.js'
 import { WEBHOOKS } from '../signing/signature.js'
 import { createReplayGuard } from '../signing/verify.js'
+import { inventoryOf } from '../tasks/get-adcp-capabilities.js'
 import type { DeclaredAccounts } from '../tasks/read-account.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
 import type { Foundation, Stack } from './foundation.js'
@@ -144,10 +144,8 @@ export type FeedEvents = ReturnType<typeof createFeedEvents>
 export function factsOf(config: Config, events: Config['events'], feed: Feed) {
   const { callers } = config
   const snapshot = feed.current()
-  const { providerDomains = [], types } = snapshot ? inventoryOf(snapshot) : {}
   return {
-    providerDomains,
-    servesOwned: types?.has('owned') ?? false,
+    ...(snapshot ? inventoryOf(snapshot) : { providerDomains: [], servesOwned: false }),
     accountOverlays: callers.keys.some(({ accounts }) => Object.keys(accounts).length > 0),
     signing: signingFacts(config, events),
     feedWebhooks: tellsFeedEvents(config, events),

@@ -2,10 +2,11 @@
  * Why a signal that no slice lists is missing. The evidence is checked from the strongest to the weakest: a row that was
  * refused, a signal that was there before, a provider that publishes it, and finally that nothing is known. Which signals
  * left the feed, when, and who had offered them is remembered: otherwise a signal that was withdrawn yesterday looks like one
- * that never existed. Kept since this process started, bounded, and compared in portions between other work.
+ * that never existed. So are the upstreams that left the roster. Kept since this process started, bounded; snapshots are
+ * compared in portions between other work.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { agentUrlOf } from '../adcp/url.js'
+import { agentUrlOf, canonicalUrl } from '../adcp/url.js'
 import { type CompiledProvider, decide } from '../authz/rules/decide.js'
 import type { Identity } from '../merge/identity.js'
 import { createRecent } from '../process/memory.js'
@@ -16,8 +17,34 @@ import type { Roster, RosterEntry } from '../upstreams/roster/roster.js'
 import { type Slice, sliceListing } from '../upstreams/rows/slice.js'
 
 const MAX_DEPARTED = 100_000
+const MAX_FORMER = 10_000
 const PORTION = 20_000 // entries between two turns of the loop: under a millisecond
 const PARSED = 100 // rows that are parsed between two turns
+
+/** Every answer to "why": one word for machines and metrics, one sentence for people (docs/explain.md lists them). */
+export const WHY = {
+  present: 'it is in the feed',
+  hidden_from_caller: 'it is in the feed, but this caller may read nothing here',
+  filtered_out: 'it is in the feed, but the filters, destinations or countries of this request leave it out',
+  not_authorized: 'no offer of it may be published under the policy in force: each offer says why',
+  no_country_left: 'provider, grant and row together allow no country',
+  no_room:
+    "that upstream's offer gives way: its signal's offers list more than one row may, and it most of it",
+  outranked: "that upstream's offer gives way: an authorized offer of the same signal is there",
+  offer_unknown: 'the signal is in the feed, but no upstream of this handle offers it',
+  refused_row: 'the upstream sends a row for it that cannot be kept',
+  withdrawn: 'the upstream that offered it does not list it any more',
+  not_offered: 'its provider publishes it, but no upstream that is read offers it',
+  upstream_excluded: 'the upstream that may offer it is kept out of the roster',
+  upstream_left: 'the upstream that offered it has left the roster',
+  upstream_absent: 'the upstream that may offer it gives no rows now',
+  upstream_starting: 'the upstream that may offer it has not been read yet',
+  nothing_published: 'the upstream is read, but none of its rows may be published',
+  starting: 'the first snapshot is still being built',
+  unknown: 'nothing that is read now, and nothing seen since the start, goes by this name',
+} as const
+
+export type Why = keyof typeof WHY
 
 type Departure = {
   /** Agent urls (canonical) of the offers that stood last. */
@@ -98,8 +125,6 @@ export function createDepartures() {
 
 export type Departures = ReturnType<typeof createDepartures>
 
-const MAX_FORMER = 10_000
-
 export type FormerUpstream = Pick<RosterEntry, 'id' | 'agentUrl' | 'name' | 'source'> & {
   /** When it was seen to be gone, ms. */
   leftAt: number
@@ -136,31 +161,6 @@ export function createFormerUpstreams() {
 
 export type FormerUpstreams = ReturnType<typeof createFormerUpstreams>
 
-/** Every answer to "why": one word for machines and metrics, one sentence for people (docs/explain.md lists them). */
-export const WHY = {
-  present: 'it is in the feed',
-  hidden_from_caller: 'it is in the feed, but this caller may read nothing here',
-  filtered_out: 'it is in the feed, but the filters, destinations or countries of this request leave it out',
-  not_authorized: 'no offer of it may be published under the policy in force: each offer says why',
-  no_country_left: 'provider, grant and row together allow no country',
-  no_room:
-    "that upstream's offer gives way: its signal's offers list more than one row may, and it most of it",
-  outranked: "that upstream's offer gives way: an authorized offer of the same signal is there",
-  offer_unknown: 'the signal is in the feed, but no upstream of this handle offers it',
-  refused_row: 'the upstream sends a row for it that cannot be kept',
-  withdrawn: 'the upstream that offered it does not list it any more',
-  not_offered: 'its provider publishes it, but no upstream that is read offers it',
-  upstream_excluded: 'the upstream that may offer it is kept out of the roster',
-  upstream_left: 'the upstream that offered it has left the roster',
-  upstream_absent: 'the upstream that may offer it gives no rows now',
-  upstream_starting: 'the upstream that may offer it has not been read yet',
-  nothing_published: 'the upstream is read, but none of its rows may be published',
-  starting: 'the first snapshot is still being built',
-  unknown: 'nothing that is read now, and nothing seen since the start, goes by this name',
-} as const
-
-export type Why = keyof typeof WHY
-
 /** `detail` is a closed word; `agentUrls` are the upstreams it is about. */
 export type Absence = { why: Why; detail?: string; agentUrls: readonly string[] }
 
@@ -174,7 +174,6 @@ export type AbsenceInput = {
   slices: readonly Slice[]
   roster: Roster
   statuses: readonly UpstreamStatus[]
-  canonical(url: string): string | undefined
   now: number
 }
 
@@ -190,11 +189,11 @@ function refusedRow({ ref, identity, slices }: AbsenceInput): Absence | undefine
 }
 
 /** The reason why an upstream's rows are missing now; undefined when it is read. */
-function away(agentUrl: string, { roster, statuses, canonical }: AbsenceInput): Absence | undefined {
+function away(agentUrl: string, { roster, statuses }: AbsenceInput): Absence | undefined {
   const agentUrls = [agentUrl]
   const entry = roster.entries.find((each) => each.agentUrl === agentUrl)
   if (!entry) {
-    const out = roster.excluded.find(({ url }) => canonical(url) === agentUrl)
+    const out = roster.excluded.find(({ url }) => canonicalUrl(url) === agentUrl)
     return out
       ? { why: 'upstream_excluded', detail: out.reason, agentUrls }
       : { why: 'upstream_left', agentUrls }
@@ -219,12 +218,12 @@ function whyDeparted(input: AbsenceInput): Absence | undefined {
 
 /** The provider publishes the signal, so an agent that it authorizes should offer it. */
 function whyNotOffered(input: AbsenceInput): Absence | undefined {
-  const { provider, identity, roster, canonical, now } = input
+  const { provider, identity, roster, now } = input
   if (identity?.kind !== 'provider' || !provider?.rules) return undefined
   if (provider.rules.signalNumber(identity.id) < 0) return undefined
   const agents = [
     ...roster.entries.map(({ agentUrl }) => agentUrl),
-    ...roster.excluded.flatMap(({ url }) => canonical(url) ?? []),
+    ...roster.excluded.flatMap(({ url }) => canonicalUrl(url) ?? []),
   ]
   const entitled = agents.filter((url) => decide(provider, identity.id, url, now).outcome === 'authorized')
   const causes = entitled.flatMap((agentUrl) => away(agentUrl, input) ?? [])

@@ -45,6 +45,11 @@ import {
 import { explainUpstreams, type UpstreamExplanation, type UpstreamSources } from './upstream.js'
 
 const MAX_REF = 4_096
+/** Before the id stands the member's name; a word that stands anywhere else in a row costs a comparison, no more. */
+const NAMED = /"signal_agent_segment_id"\s*:\s*$/
+const LONGEST_NAME = 40
+const PORTION_BYTES = 1024 * 1024 // searched between two turns of the loop: under a millisecond
+const PORTION_HITS = 512
 
 type Meaning =
   /** `identity` is known when it was spelled out; `pins` is the text of an offer handle or option id. */
@@ -83,12 +88,6 @@ function meaningOf(ref: string, { entries, excluded }: Roster): Meaning {
 function isPinnedTo(pins: string, own: string): boolean {
   return pins === own || pins.startsWith(`${own}.`)
 }
-
-/** Before the id stands the member's name; a word that stands anywhere else in a row costs a comparison, no more. */
-const NAMED = /"signal_agent_segment_id"\s*:\s*$/
-const LONGEST_NAME = 40
-const PORTION_BYTES = 1024 * 1024 // searched between two turns of the loop: under a millisecond
-const PORTION_HITS = 512
 
 /** The row that the byte at `at` of a chunk lies in; -1 when it lies in none. Rows follow each other in a slab. */
 function rowAt({ count, chunkOf, start, length }: Slab, chunk: number, at: number): number {
@@ -288,7 +287,6 @@ export function createExplainer(sources: ExplainSources) {
       slices: sources.slices(account),
       roster: sources.roster(),
       statuses: sources.statuses(),
-      canonical: canonicalUrl,
       now: now(),
     })
     const state = identity?.kind === 'provider' ? sources.providerState(identity.domain) : undefined

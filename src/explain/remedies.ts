@@ -1,14 +1,16 @@
 /**
- * Every reason in words for people: what it means, and the setting or the person that can change it. The same in the start table, the
- * console, explain, check and the log (docs/upstreams.md and docs/authorization.md have them in full).
+ * Every reason in words for people: what it means, and the setting or the person that can change it. The same in the start
+ * table, the console, explain, check and the log (docs/upstreams.md and docs/authorization.md have them in full).
  */
 import type { Unauthorized, Unverifiable } from '../authz/rules/verdict.js'
 import type { UpstreamFailure } from '../upstreams/agent/agent.js'
 
+type Words = readonly [means: string, who: string]
 const ITS_OPERATOR = 'whoever runs it'
+const PROVIDER = 'the provider'
 
 /** Of a failure of an upstream, or of a registry: what it means, and what or who can change it. */
-export const FAILURES: Readonly<Record<UpstreamFailure, readonly [means: string, who: string]>> = {
+export const FAILURES: Readonly<Record<UpstreamFailure, Words>> = {
   refused: [
     'it is at an address that may not be called',
     'egress.allow_networks, egress.hosts, or https at a public address',
@@ -73,14 +75,9 @@ const LEFT_OUT: Readonly<Record<string, string>> = {
   too_many: 'registries list more agents than are read; an entry under upstreams lets it in',
 }
 
-const PROVIDER = 'the provider'
-
 /** Of a provider's file, or of one offer: what it means, and who can change it. */
 const VERDICTS: Readonly<
-  Record<
-    Unverifiable | Unauthorized | 'outranked' | 'no_room' | 'no_country_left',
-    readonly [means: string, who: string]
-  >
+  Record<Unverifiable | Unauthorized | 'outranked' | 'no_room' | 'no_country_left', Words>
 > = {
   no_file: ['the provider publishes no adagents.json', PROVIDER],
   unreachable: ["the provider's file could not be had", `${PROVIDER}, or egress`],
@@ -107,16 +104,19 @@ const VERDICTS: Readonly<
   no_country_left: ['provider, grant and row together allow no country', `${PROVIDER}, or the agent`],
 }
 
+type Problem = { readonly reason: string; readonly message: string }
+
+function wordsIn(table: Readonly<Record<string, Words>>, reason: string): Words | undefined {
+  return Object.hasOwn(table, reason) ? table[reason] : undefined
+}
+
+function inOneLine({ reason, message }: Problem, words: Words | undefined): string {
+  return `${reason}: ${message}${words ? ` [${words[1]}]` : ''}`
+}
+
 /** A failure of an upstream or a registry in one line: the word, what came back, and what can change it. */
-export function problemText({
-  reason,
-  message,
-}: {
-  readonly reason: string
-  readonly message: string
-}): string {
-  const remedy = Object.hasOwn(FAILURES, reason) ? ` [${FAILURES[reason as UpstreamFailure][1]}]` : ''
-  return `${reason}: ${message}${remedy}`
+export function problemText(problem: Problem): string {
+  return inOneLine(problem, wordsIn(FAILURES, problem.reason))
 }
 
 /** The same for a page: `means` is the word in words, `message` what came back, `remedy` what or who can change it. */
@@ -126,10 +126,7 @@ export type ToldProblem = { reason: string; means: string; message: string; reme
 export function toldProblem({
   reason,
   message,
-}: {
-  readonly reason: UpstreamFailure
-  readonly message: string
-}): ToldProblem {
+}: Problem & { readonly reason: UpstreamFailure }): ToldProblem {
   const [means, remedy] = FAILURES[reason]
   return { reason, means, message, remedy }
 }
@@ -138,20 +135,13 @@ export function toldProblem({
 export const leftOutText = (reason: string): string => LEFT_OUT[reason] ?? reason
 
 /** What a reason of a provider's file, or of a withheld offer, means, and who can change it. */
-export function verdictWords(reason: string): readonly [means: string, who: string] | undefined {
-  return Object.hasOwn(VERDICTS, reason) ? VERDICTS[reason as keyof typeof VERDICTS] : undefined
+export function verdictWords(reason: string): Words | undefined {
+  return wordsIn(VERDICTS, reason)
 }
 
-/** The same of a provider's file. */
-export function fileProblemText({
-  reason,
-  message,
-}: {
-  readonly reason: string
-  readonly message: string
-}): string {
-  const who = verdictWords(reason)?.[1]
-  return `${reason}: ${message}${who ? ` [${who}]` : ''}`
+/** What is wrong with a provider's file, in one line. */
+export function fileProblemText(problem: Problem): string {
+  return inOneLine(problem, verdictWords(problem.reason))
 }
 
 /** Offers that are not published, counted by their reason. */
@@ -162,7 +152,7 @@ export function withheldText(reason: string, count: number): string {
 
 /** Why an upstream gives no more than it gives, in one line: for the start table, the console, explain and `check`. */
 type Shortfall = {
-  problem?: { readonly reason: string; readonly message: string } | undefined
+  problem?: Problem | undefined
   /** How many withheld rows for which reason. */
   withheld: Iterable<readonly [reason: string, count: number]>
   hint?: string | undefined
@@ -179,6 +169,6 @@ export function whyNotMore({ problem, withheld, hint, notes, dropped }: Shortfal
     ...[...withheld].map(([reason, count]) => withheldText(reason, count)),
     ...(hint ? [hint] : []),
     ...notes,
-    ...Object.entries(dropped).map(([reason, count]) => `${count} dropped: ${reason} [whoever runs it]`),
+    ...Object.entries(dropped).map(([reason, count]) => `${count} dropped: ${reason} [${ITS_OPERATOR}]`),
   ].join('; ')
 }

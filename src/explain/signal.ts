@@ -21,6 +21,11 @@ import { findKey } from '../snapshot/keys.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import { sliceListing } from '../upstreams/rows/slice.js'
 
+const NOT_APPLICABLE: Verdict = { outcome: 'not_applicable' }
+const NOBODY = 'nobody: left out'
+const PROVIDER = 'the provider'
+const ANONYMOUS = 'anonymous'
+
 /** What became of an offer. */
 type Fate =
   | 'stands'
@@ -60,6 +65,17 @@ export type SignalExplanation = {
   conflicts: Resolution[]
 }
 
+export type ViewExplanation = {
+  caller: string
+  account?: string
+  access: 'none' | 'without_prices' | 'full'
+  /** Criteria of the request that, each alone, leave the signal out. */
+  filtered_by: readonly string[]
+  prices: 'shown' | 'hidden' | 'none'
+  /** Live deployments, and whether this caller gets their activation keys. */
+  activation_keys: readonly { destination: string; shown: boolean }[]
+}
+
 type ExplainInput = {
   snapshot: Snapshot
   /** The signal's place in the order of the feed (snapshot/keys.ts). */
@@ -69,10 +85,6 @@ type ExplainInput = {
 }
 
 type Found = { identity: Identity; offers: Offer[]; shown: boolean }
-
-const NOT_APPLICABLE: Verdict = { outcome: 'not_applicable' }
-const NOBODY = 'nobody: left out'
-const PROVIDER = 'the provider'
 
 /** The listings of one identity, withheld ones included; undefined when no slice has any. */
 function findOffers({ snapshot, key, judge }: ExplainInput): Found | undefined {
@@ -180,19 +192,6 @@ export function explainSignal(input: ExplainInput): SignalExplanation | undefine
     ...(coverage >= 0 && { coverage_taken_from: upstreamAt(coverage) }),
     conflicts: resolutions(standing, definition),
   }
-}
-
-const ANONYMOUS = 'anonymous'
-
-export type ViewExplanation = {
-  caller: string
-  account?: string
-  access: 'none' | 'without_prices' | 'full'
-  /** Criteria of the request that, each alone, leave the signal out. */
-  filtered_by: readonly string[]
-  prices: 'shown' | 'hidden' | 'none'
-  /** Live deployments, and whether this caller gets their activation keys. */
-  activation_keys: readonly { destination: string; shown: boolean }[]
 }
 
 /** The caller as a reader of the feed; undefined when there is no such caller. */

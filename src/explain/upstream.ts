@@ -3,7 +3,6 @@
  * snapshot, and what of that is not shown, with the reason. For explain, the start table, the console and metrics.
  */
 import { shownUrl } from '../adcp/redaction.js'
-import { SIGNAL_TYPES, type SignalType } from '../adcp/signal.js'
 import { iso } from '../authz/report.js'
 import { type Policy, publishable, type Verdict } from '../authz/rules/verdict.js'
 import { accountNamed } from '../config/callers.js'
@@ -12,14 +11,14 @@ import { identityOf } from '../merge/identity.js'
 import type { Judge } from '../merge/judge.js'
 import { createMeter, type InPortions } from '../process/portions.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
-import type { ScopeStatus } from '../upstreams/mirror/scope-status.js'
-import { notesOf, rowsRead, type UpstreamStatus } from '../upstreams/mirror/scope-status.js'
+import { notesOf, rowsRead, type ScopeStatus, type UpstreamStatus } from '../upstreams/mirror/scope-status.js'
 import type { Roster, RosterEntry } from '../upstreams/roster/roster.js'
 import { type Part, type RefusedRow, type Slice, sliceListing } from '../upstreams/rows/slice.js'
 import { type ToldProblem, toldProblem } from './remedies.js'
 
 const UNITS_A_ROW = 100 // a row that is parsed and judged costs as much as looking at so many signals
 const LOOKED_AT = 1_000 // withheld listings per upstream whose reason is determined; the others are only counted
+const MAX_REFUSED = 20
 
 export type Contribution = {
   upstream: string
@@ -36,7 +35,12 @@ export type Contribution = {
  * An admitted offer that is not published is displaced by an authorized offer, may be used in no country, or is too large
  * next to the others: merging drops offers for no other reason (merge/merged-signal.ts).
  */
-function wordOf(verdict: Verdict, policy: Policy, isBesideOther: boolean, hasCountry: () => boolean): string {
+function whyWithheld(
+  verdict: Verdict,
+  policy: Policy,
+  isBesideOther: boolean,
+  hasCountry: () => boolean,
+): string {
   const isEntitled = publishable(verdict, 'strict')
   if ('reason' in verdict && !publishable(verdict, policy)) return verdict.reason
   if (!isBesideOther) return 'no_country_left'
@@ -88,7 +92,7 @@ export function* contributionsOf(snapshot: Snapshot, judge: Judge): InPortions<C
       if (verdict.outcome === 'unauthorized') hint ??= verdict.hint
       const hasCountry = () =>
         countriesOf({ ...from, listing, verdict }, definition(identity.id))?.length !== 0
-      const word = wordOf(verdict, policy, isBesideOther, hasCountry)
+      const word = whyWithheld(verdict, policy, isBesideOther, hasCountry)
       reasons.set(word, (reasons.get(word) ?? 0) + 1)
     }
     told.push({
@@ -100,36 +104,6 @@ export function* contributionsOf(snapshot: Snapshot, judge: Judge): InPortions<C
     })
   }
   return told
-}
-
-/** What kinds of signals a snapshot shows: for get_adcp_capabilities. Withheld signals do not count. */
-type Inventory = {
-  /** Sorted, as far as they are few. */
-  providerDomains: readonly string[]
-  types: ReadonlySet<SignalType>
-}
-
-const MOST_SORTED = 10_000 // more domains than an answer could name: sorting them would take longer than telling
-
-const counted = new WeakMap<Snapshot, Inventory>()
-
-/** Counted once for each snapshot. */
-export function inventoryOf(snapshot: Snapshot): Inventory {
-  const known = counted.get(snapshot)
-  if (known) return known
-  const { domain, domains, type } = snapshot.facts
-  const seen = { domains: new Uint8Array(domains.length), types: new Uint8Array(SIGNAL_TYPES.length) }
-  for (const entry of snapshot.shown) {
-    seen.domains[domain[entry] as number] = 1
-    seen.types[type[entry] as number] = 1
-  }
-  const shown = domains.filter((name, at) => name !== '' && seen.domains[at])
-  const inventory = {
-    providerDomains: shown.length > MOST_SORTED ? shown : shown.sort(),
-    types: new Set(SIGNAL_TYPES.filter((_, at) => seen.types[at])),
-  }
-  counted.set(snapshot, inventory)
-  return inventory
 }
 
 /** Offers that stand in a published signal, by upstream. */
@@ -146,8 +120,6 @@ export function* publishedByUpstream({ offers, shown, slices }: Snapshot): InPor
   }
   return new Map(slices.map(({ slice }, at) => [slice.upstream, counts[at] as number]))
 }
-
-const MAX_REFUSED = 20
 
 export type UpstreamExplanation = {
   id: string

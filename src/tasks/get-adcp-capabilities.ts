@@ -3,13 +3,15 @@
  * for every caller (docs/protocol.md#versions). It claims only what works now.
  */
 import { howMany } from '../adcp/answer.js'
+import { SIGNAL_TYPES } from '../adcp/signal.js'
 import { CapabilitiesRequest, CapabilitiesResponse } from '../adcp/task-schemas.js'
 import { isSince32, MAJOR, type Preview, RELEASES, type Release } from '../adcp/version.js'
 import { FEED_EVENTS } from '../events/feed-event.js'
 import { type Algorithm, WEBHOOKS } from '../signing/signature.js'
+import type { Snapshot } from '../snapshot/snapshot.js'
 import type { Task } from './task.js'
 
-const MAX_DOMAINS = 10_000
+const MAX_DOMAINS = 10_000 // named in an answer; of more, sorting them would take longer than the rest
 const RETRY_HORIZON_SECONDS = 86_400 // a notice is given up after a day
 
 export type AgentFacts = {
@@ -22,6 +24,29 @@ export type AgentFacts = {
   signing?: SigningFacts
   /** Whether changes of the feed are told to those who subscribe to them. */
   feedWebhooks?: boolean
+}
+
+/** What kinds of signals a snapshot shows. Withheld signals do not count. */
+type Inventory = Pick<AgentFacts, 'providerDomains' | 'servesOwned'>
+
+const counted = new WeakMap<Snapshot, Inventory>()
+
+/** Counted once for each snapshot. The domains are sorted unless they are more than an answer names. */
+export function inventoryOf(snapshot: Snapshot): Inventory {
+  const known = counted.get(snapshot)
+  if (known) return known
+  const { domain, domains, type } = snapshot.facts
+  const owned = SIGNAL_TYPES.indexOf('owned')
+  const seen = new Uint8Array(domains.length)
+  let servesOwned = false
+  for (const entry of snapshot.shown) {
+    seen[domain[entry] as number] = 1
+    if (type[entry] === owned) servesOwned = true
+  }
+  const shown = domains.filter((name, at) => name !== '' && seen[at])
+  const inventory = { providerDomains: shown.length > MAX_DOMAINS ? shown : shown.sort(), servesOwned }
+  counted.set(snapshot, inventory)
+  return inventory
 }
 
 /** What is signed and verified. A claim needs the place where our keys are found (schema, `required_when`). */

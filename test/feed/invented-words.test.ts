@@ -1,6 +1,6 @@
 import { test } from 'tap'
-import { inventoryOf } from '../../src/explain/upstream.js'
 import type { Selection } from '../../src/feed/query.js'
+import { inventoryOf } from '../../src/tasks/get-adcp-capabilities.js'
 import { ask, emptyFeed, publish } from './feed-of.js'
 import { rowsOf, walk } from './reader.js'
 import { anonymous, buyer, judgeThat, listing, sliceOf } from './world.js'
