@@ -54,12 +54,17 @@ export function stillRunning(): Refused {
   })
 }
 
-/** The storage cannot be written now; nothing was done without being stored. */
-export function storageDown(): Refused {
-  return refuse('SERVICE_UNAVAILABLE', 'This agent cannot store what it does just now.', {
-    retry_after: STORAGE_RETRY_SECONDS,
-    suggestion: 'Repeat the same request with the same idempotency_key.',
-  })
+/** A storage that cannot serve now is told as SERVICE_UNAVAILABLE; nothing was done without being stored. */
+export async function unlessStorageDown<T>(work: () => Promise<T>): Promise<T | Refused> {
+  try {
+    return await work()
+  } catch (error) {
+    if (!(error instanceof StorageUnavailable)) throw error
+    return refuse('SERVICE_UNAVAILABLE', 'This agent cannot store what it does just now.', {
+      retry_after: STORAGE_RETRY_SECONDS,
+      suggestion: 'Repeat the same request with the same idempotency_key.',
+    })
+  }
 }
 
 const WATCH_MS = 100 // how often to look for the outcome of another process's call
@@ -182,16 +187,6 @@ export function createOnce({ store, clock, delivery, reached }: OnceOptions) {
     return await resume(request, since, work, deadline, false) // another call for the same segment is under way
   }
 
-  async function answer(request: KeyedRequest, work: Work, deadline: number): Promise<Answer> {
-    try {
-      return await start(request, work, deadline)
-    } catch (error) {
-      // Stored outcomes are kept; the rest is repeated under the same derived keys.
-      if (error instanceof StorageUnavailable) return storageDown()
-      throw error
-    }
-  }
-
   /** The one answer of a request, however often and wherever it is sent. `deadline` in ms since the epoch. */
   async function once(request: KeyedRequest, work: Work, deadline: number): Promise<Answer> {
     const name = JSON.stringify([request.caller, request.key])
@@ -201,9 +196,9 @@ export function createOnce({ store, clock, delivery, reached }: OnceOptions) {
       const said = await flight.said
       return said.kind === 'answer' ? { ...said, replayed: true } : said
     }
-    const said = answer(request, work, upstreamsUntil(deadline, clock.now())).finally(() =>
-      flights.delete(name),
-    )
+    // Stored outcomes are kept; the rest is repeated under the same derived keys.
+    const until = upstreamsUntil(deadline, clock.now())
+    const said = unlessStorageDown(() => start(request, work, until)).finally(() => flights.delete(name))
     flights.set(name, { request, said })
     return await said
   }

@@ -24,6 +24,34 @@ import type { Store } from '../store/store.js'
 import type { SignalsDiscovery } from './get-signals.js'
 import type { Task } from './task.js'
 
+const HELD = 'held_question' // no worker handles this kind
+const FINISHING_MS = 30_000
+const MOST_ARMED = 1_000
+const RESULT_BYTES = 256 * 1024
+
+/** Statuses that are final. */
+const ENDS: ReadonlySet<AccountStatus> = new Set(['closed', 'rejected'])
+
+/** As get_adcp_capabilities declares them (`compliance_testing.scenarios`). 3.0 knows the first. */
+const SCENARIOS = [
+  'force_account_status',
+  'force_get_signals_arm',
+  'force_task_completion',
+  'seed_account',
+] as const
+
+const Request = Type.Object({
+  ...requestEnvelope,
+  scenario: Type.String({
+    minLength: 1,
+    maxLength: 64,
+    description: 'list_scenarios, or one that it lists.',
+  }),
+  account: Type.Optional(Type.Object({}, { description: 'A sandbox account of yours.' })),
+  params: Type.Optional(Type.Object({})),
+})
+type Request = Static<typeof Request>
+
 /**
  * What comply_test_controller says (schema compliance/comply-test-controller-response): success or error, in words of
  * its own.
@@ -35,6 +63,21 @@ type ControllerError =
   | 'UNKNOWN_SCENARIO'
   | 'INVALID_PARAMS'
   | 'FORBIDDEN'
+
+type Params = Readonly<Record<string, unknown>>
+type Armed = { id: string; message: string }
+
+type TestControllerOptions = {
+  store: Pick<Store, 'accounts' | 'jobs' | 'tasks' | 'write'>
+  pushRules: PushRules
+  /** Unguessable. */
+  newId(): string
+}
+
+/** What this release has a word for. */
+export function scenariosOf(release: Release): readonly string[] {
+  return release === '3.0' ? SCENARIOS.slice(0, 1) : SCENARIOS
+}
 
 /** The controller's answer that it did what was asked. */
 function succeeded(message: string, fields: Readonly<Record<string, unknown>> = {}): Answer {
@@ -51,9 +94,6 @@ function refusedTest(error: ControllerError, detail: string, current?: string): 
   }
 }
 
-/** Statuses that are final. */
-const ENDS: ReadonlySet<AccountStatus> = new Set(['closed', 'rejected'])
-
 const check = compileCheck(AccountReference)
 const isSandbox = ({ settings }: StoredAccount) => settings.sandbox === true
 
@@ -67,7 +107,8 @@ function keyOf({ brand, operator }: Readonly<Record<string, unknown>>): string |
   return checked.ok && 'operator' in checked.value ? naturalKey(checked.value) : undefined
 }
 
-function createTestAccounts({ store }: { store: Pick<Store, 'accounts' | 'write'> }) {
+/** Accounts of test callers: which are sandbox accounts, what their status is forced to, and fixtures that make new ones. */
+function createTestAccounts(store: Pick<Store, 'accounts' | 'write'>) {
   /**
    * The natural key of the sandbox account that a request names; undefined when it names none, or one that is real. Of an
    * account with an id our own record decides; `sandbox` is a part of a natural key, so it names another account than
@@ -135,16 +176,6 @@ function createTestAccounts({ store }: { store: Pick<Store, 'accounts' | 'write'
   return { sandboxKey, forceStatus, seed }
 }
 
-const HELD = 'held_question' // no worker handles this kind
-const FINISHING_MS = 30_000
-
-type TestControllerOptions = {
-  store: Pick<Store, 'accounts' | 'jobs' | 'tasks' | 'write'>
-  pushRules: PushRules
-  /** Unguessable. */
-  newId(): string
-}
-
 /**
  * Questions whose answer a test supplies, held in the storage, so that every process can finish them. Their tasks and notices are
  * ordinary ones.
@@ -197,37 +228,6 @@ function createHeldQuestions({ store, pushRules, newId }: TestControllerOptions)
   return { hold, finish }
 }
 
-const MOST_ARMED = 1_000
-const RESULT_BYTES = 256 * 1024
-
-/** As get_adcp_capabilities declares them (`compliance_testing.scenarios`). 3.0 knows the first. */
-const SCENARIOS = [
-  'force_account_status',
-  'force_get_signals_arm',
-  'force_task_completion',
-  'seed_account',
-] as const
-
-/** What this release has a word for. */
-export function scenariosOf(release: Release): readonly string[] {
-  return release === '3.0' ? SCENARIOS.slice(0, 1) : SCENARIOS
-}
-
-const Request = Type.Object({
-  ...requestEnvelope,
-  scenario: Type.String({
-    minLength: 1,
-    maxLength: 64,
-    description: 'list_scenarios, or one that it lists.',
-  }),
-  account: Type.Optional(Type.Object({}, { description: 'A sandbox account of yours.' })),
-  params: Type.Optional(Type.Object({})),
-})
-type Request = Static<typeof Request>
-
-type Params = Readonly<Record<string, unknown>>
-type Armed = { id: string; message: string }
-
 const isText = (value: unknown, most: number): value is string =>
   typeof value === 'string' && value.length > 0 && value.length <= most
 
@@ -245,7 +245,7 @@ function isResult(result: unknown): result is object {
 
 export function createTestController(options: TestControllerOptions) {
   const { store } = options
-  const accounts = createTestAccounts({ store })
+  const accounts = createTestAccounts(store)
   const questions = createHeldQuestions(options)
   /** What the next brief of a caller for an account is answered with. */
   const armed = createRecent<Armed>(MOST_ARMED)

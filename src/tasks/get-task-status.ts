@@ -5,8 +5,8 @@
 import type { Activation } from '../activation/activation.js'
 import { shownSignals, visibleDeployments } from '../activation/holders.js'
 import { findOwnAccount } from '../activation/identity.js'
-import { notFound, storageDown } from '../activation/once.js'
-import type { Answer, AnswerStatus, Refused } from '../adcp/answer.js'
+import { notFound, unlessStorageDown } from '../activation/once.js'
+import type { Answer, AnswerStatus } from '../adcp/answer.js'
 import type { Caller } from '../adcp/caller.js'
 import type { Deployment } from '../adcp/signal.js'
 import { GetTaskStatusRequest, GetTaskStatusResponse } from '../adcp/task-schemas.js'
@@ -14,6 +14,8 @@ import { isSince32, type Release } from '../adcp/version.js'
 import { StorageUnavailable } from '../store/database/storage-work.js'
 import type { StoredTask } from '../store/records/tasks.js'
 import type { Task } from './task.js'
+
+type Asking = Pick<Activation, 'store' | 'progress'>
 
 const iso = (ms: number) => new Date(ms).toISOString()
 
@@ -49,18 +51,6 @@ export function historyOf(task: StoredTask, principal: Caller) {
   }
   return [asked, said, { timestamp: iso(completedAt), type: 'response', data }]
 }
-
-/** A storage that cannot even be read is told as SERVICE_UNAVAILABLE. */
-export async function readable<T>(work: () => Promise<T>): Promise<T | Refused> {
-  try {
-    return await work()
-  } catch (error) {
-    if (error instanceof StorageUnavailable) return storageDown()
-    throw error
-  }
-}
-
-type Asking = Pick<Activation, 'store' | 'progress'>
 
 /** The result of the task; since 3.2 a failed task has its error as the result, too. */
 function resultOf(task: StoredTask, principal: Caller, release: Release): object {
@@ -124,6 +114,6 @@ export function getTaskStatus({ store, progress }: Asking): Task<typeof GetTaskS
     response: GetTaskStatusResponse,
     mutating: false,
     handle: (input, { caller, deadline, release }) =>
-      readable(() => status(input, caller, deadline, release)),
+      unlessStorageDown(() => status(input, caller, deadline, release)),
   }
 }

@@ -3,16 +3,25 @@
  * account/list-accounts). An account is named and shown here as sync_accounts answers with it, too (schema core/account).
  */
 import { naturalKey } from '../activation/identity.js'
-import { storageDown } from '../activation/once.js'
-import { type Answer, howMany, refuse } from '../adcp/answer.js'
+import { unlessStorageDown } from '../activation/once.js'
+import { type Answer, howMany } from '../adcp/answer.js'
 import type { AccountReference, Caller } from '../adcp/caller.js'
 import { ListAccountsRequest, ListAccountsResponse } from '../adcp/task-schemas.js'
 import { shownConfig } from '../events/notification-config.js'
 import { plainCursors } from '../feed/cursor.js'
-import { StorageUnavailable } from '../store/database/storage-work.js'
 import type { StoredAccount, StoredSubscription, Suspension } from '../store/records/accounts.js'
 import type { Store } from '../store/store.js'
+import { foreignCursor, rowsOfPage } from './list-tasks.js'
 import type { Task } from './task.js'
+
+/**
+ * RFC 2606: a domain that nobody owns. sync_accounts answers must name a brand, and for a configured account none is
+ * known.
+ */
+export const NO_DOMAIN = 'unknown.invalid'
+
+/** A cursor names the account that its page begins after. */
+const CURSORS = plainCursors('accounts')
 
 /** An account of the caller's; `stored` is what the caller told about it. */
 export type HeldAccount = {
@@ -23,12 +32,6 @@ export type HeldAccount = {
 }
 
 type Brand = { domain: string; brand_id?: string }
-
-/**
- * RFC 2606: a domain that nobody owns. sync_accounts answers must name a brand, and for a configured account none is
- * known.
- */
-export const NO_DOMAIN = 'unknown.invalid'
 
 /** A name for people: the brand, and who operates it where that is another. */
 export function accountName({ id, stored }: HeldAccount): string {
@@ -84,28 +87,16 @@ export function heldAccounts(
   return [...configured, ...declared.map((account) => heldAs(account.accountId, account))]
 }
 
-const PAGE = 50
-const LARGEST_PAGE = 100
-
 function names(reference: AccountReference, { id, stored }: HeldAccount): boolean {
   if ('account_id' in reference) return reference.account_id === id
   return stored?.naturalKey === naturalKey(reference)
 }
 
-/** A cursor names the account that its page begins after. */
-const CURSORS = plainCursors('accounts')
-
 export function listAccounts({ store }: { store: Store }): Task<typeof ListAccountsRequest> {
   async function list(request: ListAccountsRequest, principal: Caller): Promise<Answer> {
     const { account, status, sandbox, pagination = {} } = request
-    let held: HeldAccount[]
-    try {
-      const subscriptions = await store.subscriptions.ofCaller(principal.id)
-      held = heldAccounts(principal, await store.accounts.list(principal.id), subscriptions)
-    } catch (error) {
-      if (error instanceof StorageUnavailable) return storageDown()
-      throw error
-    }
+    const subscriptions = await store.subscriptions.ofCaller(principal.id)
+    const held = heldAccounts(principal, await store.accounts.list(principal.id), subscriptions)
     const matching = held.filter((one) => {
       if (account && !names(account, one)) return false
       if (status !== undefined && status !== (one.stored?.status ?? 'active')) return false
@@ -113,13 +104,8 @@ export function listAccounts({ store }: { store: Store }): Task<typeof ListAccou
     })
     const after = pagination.cursor === undefined ? undefined : CURSORS.read(pagination.cursor)
     const start = after === undefined ? 0 : matching.findIndex(({ id }) => id === after) + 1
-    if (pagination.cursor !== undefined && start === 0) {
-      return refuse('INVALID_REQUEST', 'This cursor is not one of list_accounts.', {
-        field: 'pagination.cursor',
-        suggestion: 'Restart from the first page, without a cursor.',
-      })
-    }
-    const page = matching.slice(start, start + Math.min(pagination.max_results ?? PAGE, LARGEST_PAGE))
+    if (pagination.cursor !== undefined && start === 0) return foreignCursor('list_accounts')
+    const page = matching.slice(start, start + rowsOfPage(pagination))
     const more = start + page.length < matching.length
     const cursor = more && CURSORS.write(page.at(-1)?.id ?? '')
     return {
@@ -141,6 +127,6 @@ export function listAccounts({ store }: { store: Store }): Task<typeof ListAccou
     request: ListAccountsRequest,
     response: ListAccountsResponse,
     mutating: false,
-    handle: (input, { caller }) => list(input, caller),
+    handle: (input, { caller }) => unlessStorageDown(() => list(input, caller)),
   }
 }

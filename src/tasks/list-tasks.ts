@@ -1,16 +1,32 @@
 /** list_tasks: a caller's own tasks, for reconciliation (schema protocol/list-tasks-request). */
 import { findOwnAccount } from '../activation/identity.js'
-import { type Answer, howMany, refuse } from '../adcp/answer.js'
+import { unlessStorageDown } from '../activation/once.js'
+import { type Answer, howMany, type Refused, refuse } from '../adcp/answer.js'
 import type { Caller } from '../adcp/caller.js'
 import { ListTasksRequest, ListTasksResponse } from '../adcp/task-schemas.js'
 import { plainCursors } from '../feed/cursor.js'
 import type { TaskFilter, TaskOrder } from '../store/records/tasks.js'
 import type { Store } from '../store/store.js'
-import { historyOf, readable, shownTask } from './get-task-status.js'
+import { historyOf, shownTask } from './get-task-status.js'
 import type { Task } from './task.js'
 
 const PAGE = 50
 const LARGEST_PAGE = 100
+
+/** A cursor says how many tasks are before its page. */
+const CURSORS = plainCursors('tasks')
+
+/** How many rows a page of a list has, of tasks and of accounts alike. */
+export function rowsOfPage({ max_results: asked = PAGE }: { max_results?: number | undefined } = {}): number {
+  return Math.min(asked, LARGEST_PAGE)
+}
+
+export function foreignCursor(task: string): Refused {
+  return refuse('INVALID_REQUEST', `This cursor is not one of ${task}.`, {
+    field: 'pagination.cursor',
+    suggestion: 'Restart from the first page, without a cursor.',
+  })
+}
 
 const either = (one: string | undefined, several: readonly string[] | undefined) =>
   one === undefined ? several : several ? several.filter((each) => each === one) : [one]
@@ -44,9 +60,6 @@ function orderOf({ sort = {} }: ListTasksRequest): TaskOrder {
   return { field: field === 'task_type' ? 'type' : field, direction }
 }
 
-/** A cursor says how many tasks are before its page. */
-const CURSORS = plainCursors('tasks')
-
 /** Undefined for a cursor that is not one of list_tasks. */
 function offsetOf(cursor: string | undefined): number | undefined {
   if (cursor === undefined) return 0
@@ -57,18 +70,13 @@ function offsetOf(cursor: string | undefined): number | undefined {
 export function listTasks({ store }: { store: Store }): Task<typeof ListTasksRequest> {
   async function list(request: ListTasksRequest, principal: Caller): Promise<Answer> {
     const offset = offsetOf(request.pagination?.cursor)
-    if (offset === undefined) {
-      return refuse('INVALID_REQUEST', 'This cursor is not one of list_tasks.', {
-        field: 'pagination.cursor',
-        suggestion: 'Restart from the first page, without a cursor.',
-      })
-    }
+    if (offset === undefined) return foreignCursor('list_tasks')
     const found =
       request.account && (await findOwnAccount(principal, request.account, store.accounts, 'account'))
     if (found?.kind === 'refused') return found
     const filter = filterOf(request, found?.account.key)
     const order = orderOf(request)
-    const limit = Math.min(request.pagination?.max_results ?? PAGE, LARGEST_PAGE)
+    const limit = rowsOfPage(request.pagination)
     const page = filter
       ? await store.tasks.list(principal.id, filter, order, limit, offset)
       : { tasks: [], total: 0, statuses: {} }
@@ -108,6 +116,6 @@ export function listTasks({ store }: { store: Store }): Task<typeof ListTasksReq
     request: ListTasksRequest,
     response: ListTasksResponse,
     mutating: false,
-    handle: (input, { caller }) => readable(() => list(input, caller)),
+    handle: (input, { caller }) => unlessStorageDown(() => list(input, caller)),
   }
 }

@@ -17,6 +17,8 @@ import type { NewCall } from '../store/promised-work.js'
 import type { Entry } from '../store/records/ledger.js'
 import type { Task } from './task.js'
 
+const HISTORY = 1_000 // the caller's newest entries for one signal
+
 /** Rows may carry more than the schema lists: it is passed on. */
 type UsageRow = ReportUsageRequest['usage'][number]
 
@@ -26,6 +28,10 @@ type SoldOption = {
   segmentId: string
   upstreamOptionId?: string
 }
+
+type Reporting = Pick<Activation, 'store' | 'once' | 'newId' | 'resolve' | 'upstreamAt' | 'hasOwnCredential'>
+
+type Row = { row: number; to: SoldOption; args: Record<string, unknown> }
 
 /** The one upstream that sold what the row reports, from the ledger first: a signal may have left the feed. */
 function soldBy(
@@ -71,12 +77,6 @@ function upstreamRow(
     ...(to.upstreamOptionId !== undefined && { pricing_option_id: to.upstreamOptionId }),
   }
 }
-
-const HISTORY = 1_000
-
-type Reporting = Pick<Activation, 'store' | 'once' | 'newId' | 'resolve' | 'upstreamAt' | 'hasOwnCredential'>
-
-type Row = { row: number; to: SoldOption; args: Record<string, unknown> }
 
 export function reportUsage(activation: Reporting): Task<typeof ReportUsageRequest> {
   const { store, once, newId, resolve, upstreamAt, hasOwnCredential } = activation

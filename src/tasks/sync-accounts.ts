@@ -3,7 +3,7 @@
  * account/sync-accounts). This agent invoices nobody: it keeps what was declared and passes natural keys to upstreams.
  */
 import { accountIdOf, canonical, fingerprint, naturalKey } from '../activation/identity.js'
-import { keyConflict, stillRunning, storageDown } from '../activation/once.js'
+import { keyConflict, stillRunning, unlessStorageDown } from '../activation/once.js'
 import { type AdcpError, type Answer, adcpError, howMany } from '../adcp/answer.js'
 import type { Caller } from '../adcp/caller.js'
 import { nearest } from '../adcp/issue-words.js'
@@ -22,7 +22,6 @@ import {
   type Subscribing,
   type WantedSubscriptions,
 } from '../events/subscriptions.js'
-import { StorageUnavailable } from '../store/database/storage-work.js'
 import type { StoredAccount } from '../store/records/accounts.js'
 import type { Repositories, Store } from '../store/store.js'
 import { accountName, accountSettings, type HeldAccount, heldAccounts, NO_DOMAIN } from './list-accounts.js'
@@ -287,43 +286,37 @@ export function syncAccounts({ store, subscribing }: SyncAccountsOptions): Task<
       task: 'sync_accounts',
       fingerprint: fingerprint(request),
     }
-    try {
-      const bound = await store.idempotency.find(keyed)
-      const proofs = bound || request.dry_run ? NOTHING_ASKED : await proved(request, principal)
-      // Key, accounts and answer are one unit of work: a request is applied once, whole or not at all.
-      const answer = await store.write(async (repositories) => {
-        const { idempotency, accounts } = repositories
-        const binding = await idempotency.bind(keyed)
-        if (binding.kind === 'conflict') return keyConflict()
-        if (binding.kind === 'open') return stillRunning()
-        if (binding.kind === 'answered') {
-          return { ...render(request, binding.answer as Result[]), replayed: true }
-        }
-        // One request of a caller at a time counts what is there: two at once would each find room for all they want.
-        if (proofs !== NOTHING_ASKED) await repositories.jobs.inTurn([`subscriptions of ${principal.id}`])
-        const isWithin = boundedSubscriptions(await repositories.subscriptions.ofCaller(principal.id))
-        const results = await apply({
-          ...{ request, principal, rules: subscribing.rules(), held: await heldBy(principal, repositories) },
-          objection: (wanted) =>
-            request.dry_run ? undefined : (proofs.problemOf(wanted) ?? isWithin(wanted)),
-          async keep({ account, before, configs }) {
-            if (request.dry_run) return
-            await accounts.put(account)
-            if (!configs) return
-            const { accountId } = account
-            const wanted = { accountId, configs, before: before?.notificationConfigs ?? [] }
-            await subscribing.keep(repositories, principal.id, wanted, proofs)
-          },
-        })
-        await idempotency.answer(keyed.caller, keyed.key, results)
-        return render(request, results)
+    const bound = await store.idempotency.find(keyed)
+    const proofs = bound || request.dry_run ? NOTHING_ASKED : await proved(request, principal)
+    // Key, accounts and answer are one unit of work: a request is applied once, whole or not at all.
+    const answer = await store.write(async (repositories) => {
+      const { idempotency, accounts } = repositories
+      const binding = await idempotency.bind(keyed)
+      if (binding.kind === 'conflict') return keyConflict()
+      if (binding.kind === 'open') return stillRunning()
+      if (binding.kind === 'answered') {
+        return { ...render(request, binding.answer as Result[]), replayed: true }
+      }
+      // One request of a caller at a time counts what is there: two at once would each find room for all they want.
+      if (proofs !== NOTHING_ASKED) await repositories.jobs.inTurn([`subscriptions of ${principal.id}`])
+      const isWithin = boundedSubscriptions(await repositories.subscriptions.ofCaller(principal.id))
+      const results = await apply({
+        ...{ request, principal, rules: subscribing.rules(), held: await heldBy(principal, repositories) },
+        objection: (wanted) => (request.dry_run ? undefined : (proofs.problemOf(wanted) ?? isWithin(wanted))),
+        async keep({ account, before, configs }) {
+          if (request.dry_run) return
+          await accounts.put(account)
+          if (!configs) return
+          const { accountId } = account
+          const wanted = { accountId, configs, before: before?.notificationConfigs ?? [] }
+          await subscribing.keep(repositories, principal.id, wanted, proofs)
+        },
       })
-      if (proofs !== NOTHING_ASKED) subscribing.onSubscribed()
-      return answer
-    } catch (error) {
-      if (error instanceof StorageUnavailable) return storageDown()
-      throw error
-    }
+      await idempotency.answer(keyed.caller, keyed.key, results)
+      return render(request, results)
+    })
+    if (proofs !== NOTHING_ASKED) subscribing.onSubscribed()
+    return answer
   }
 
   return {
@@ -336,6 +329,6 @@ export function syncAccounts({ store, subscribing }: SyncAccountsOptions): Task<
     request: SyncAccountsRequest,
     response: SyncAccountsResponse,
     mutating: true,
-    handle: (input, { caller }) => sync(input, caller),
+    handle: (input, { caller }) => unlessStorageDown(() => sync(input, caller)),
   }
 }
