@@ -7,6 +7,12 @@ import { isRecord } from '../../adcp/json.js'
 import { legacyFromRef, type SignalRef } from '../../adcp/signal.js'
 import type { Arguments } from './agent.js'
 
+const MAX_TOOLS = 200
+const MAX_ARGUMENTS = 200
+const MAX_NAME = 100
+const MAX_TEXT = 100_000 // characters of all names together: they are stored
+const MAX_WORDS = 10_000 // of a description and examples
+
 /** `older`: no capabilities operation, which came with 3.0. `plural`: so old that segments have the plural id in its rows. */
 export type AgentRelease = 'current' | '3.0' | 'older' | 'plural'
 
@@ -25,12 +31,6 @@ export type ToolInput = {
 
 /** By the tool's name. */
 export type ToolInputs = ReadonlyMap<string, ToolInput>
-
-const MAX_TOOLS = 200
-const MAX_ARGUMENTS = 200
-const MAX_NAME = 100
-const MAX_TEXT = 100_000 // characters of all names together: they are stored
-const MAX_WORDS = 10_000 // of a description and examples
 
 /**
  * Known signatures, for agents without a tool list and for tools whose schema names nothing. `current` takes what the
@@ -75,9 +75,6 @@ const KNOWN: Readonly<Record<AgentRelease, Readonly<Record<string, readonly stri
 /** Of the known arguments those that are plain texts: there an account is a seat at the platform. */
 const KNOWN_TEXTS: Readonly<Partial<Record<AgentRelease, readonly string[]>>> = { plural: ['account'] }
 
-/** Before 3.0. */
-export const isOld = (release: AgentRelease) => release === 'older' || release === 'plural'
-
 /** Platforms that the oldest agents must be told to deliver to; one they do not know they leave out. */
 const PLATFORMS = ['the-trade-desk', 'dv360', 'index-exchange', 'openx', 'pubmatic', 'amazon-dsp', 'xandr']
 
@@ -86,6 +83,15 @@ export const DELIVER_TO: readonly Arguments[] = [
   { platforms: 'all' },
   { deployments: PLATFORMS.map((platform) => ({ type: 'platform', platform })), countries: ['US'] },
 ]
+
+/** Other names of a task, in the specification and in older releases. */
+const NAMES: Readonly<Record<string, readonly string[]>> = {
+  get_task_status: ['tasks/get', 'tasks_get'],
+  get_adcp_capabilities: ['get_protocol_capabilities'],
+}
+
+/** Before 3.0. */
+export const isOld = (release: AgentRelease) => release === 'older' || release === 'plural'
 
 /** The one platform that is asked for; undefined when it is none or several. */
 function onlyPlatform({ destinations }: Arguments): Record<string, unknown> | undefined {
@@ -229,12 +235,6 @@ export function spelled(task: string, input: ToolInput, args: Arguments): Argume
 export function asksForTooMany({ names }: ToolInput, args: Arguments): boolean {
   const takesLists = names.has('destinations') || names.has('deployments')
   return !takesLists && names.has('platform') && !onlyPlatform(args)
-}
-
-/** Other names of a task, in the specification and in older releases. */
-const NAMES: Readonly<Record<string, readonly string[]>> = {
-  get_task_status: ['tasks/get', 'tasks_get'],
-  get_adcp_capabilities: ['get_protocol_capabilities'],
 }
 
 /** What a task is called at an agent: its list has the one name or the other. */

@@ -93,6 +93,10 @@ export type MirrorOptions = {
   share: Pick<Share, 'gathers' | 'maxRows'>
 }
 
+/** What a walk or an enumeration brought. */
+type Found = Collected & Tokens & { out: readonly Part[]; limitedAt?: number }
+
+/** What makes a request conditional, where the token that is held proves something. */
 function conditions(held: HeldSlice | undefined, now: number): Arguments {
   const { feedVersion, pricingVersion, walkedAt } = held?.slice ?? {}
   if (!feedVersion || walkedAt === undefined || now - walkedAt >= FULL_WALK_MS) return {}
@@ -103,9 +107,7 @@ function conditions(held: HeldSlice | undefined, now: number): Arguments {
   }
 }
 
-/** What a walk or an enumeration brought. */
-type Found = Collected & Tokens & { out: readonly Part[]; limitedAt?: number }
-
+/** Of one scope: reads it when it is told to. */
 export function createMirror(options: MirrorOptions) {
   const { upstream, agentUrl, scope, account, seeds, asked, referencesFor, namesFor, ask, sleep, now } =
     options
@@ -119,10 +121,8 @@ export function createMirror(options: MirrorOptions) {
   /** The parts that are missing now, each with when it was last given; 0 when that is too long ago to use. */
   function outagesOf(held: HeldSlice | undefined, out: readonly Part[]): Outages | undefined {
     if (out.length === 0) return undefined
-    const given = out.map((part) => held?.slice.outages?.[part] ?? held?.confirmedAt ?? 0)
-    return Object.fromEntries(
-      out.map((part, at) => [part, now() - (given[at] ?? 0) <= dropAfterMs ? (given[at] ?? 0) : 0]),
-    )
+    const given = (part: Part) => held?.slice.outages?.[part] ?? held?.confirmedAt ?? 0
+    return Object.fromEntries(out.map((part) => [part, now() - given(part) <= dropAfterMs ? given(part) : 0]))
   }
 
   /**
@@ -158,15 +158,14 @@ export function createMirror(options: MirrorOptions) {
       ...(outages ? { outages } : tokens),
     }
     const state = { domains, confirmedAt: walkedAt, ...(cacheScope && { cacheScope }) }
-    if (!same) {
-      const base = alike?.() ?? held?.slice
-      const { rows } = base ? await shareRows(found, base) : found
-      return { kind: 'replaced', held: { slice: { ...about, rows, digests }, ...state } }
+    if (same) {
+      const { rows, digests } = held.slice // the old bytes: others hold them as well
+      const unchanged = { slice: { ...about, rows, digests }, ...state }
+      return { kind: 'unchanged', held: await sharing(unchanged) }
     }
-    // The old bytes are kept, because others hold them as well.
-    const { rows: oldRows, digests: oldDigests } = held.slice
-    const unchanged = { slice: { ...about, rows: oldRows, digests: oldDigests }, ...state }
-    return { kind: 'unchanged', held: await sharing(unchanged) }
+    const base = alike?.() ?? held?.slice
+    const { rows } = base ? await shareRows(found, base) : found
+    return { kind: 'replaced', held: { slice: { ...about, rows, digests }, ...state } }
   }
 
   /** An account may be read before the public scope: its rows are shared once there is a public slice. */
@@ -267,8 +266,8 @@ export function createMirror(options: MirrorOptions) {
     // An agent that restarts loads its agreements last: an account's rows are not replaced by the rate card at its
     // first answer.
     if (outcome.kind === 'public') return doubt.about(held?.slice.rows.count ?? 0, 0) ?? outcome
-    if (outcome.kind === 'unchanged') doubt.clear()
     if (outcome.kind === 'unchanged') {
+      doubt.clear()
       if (!held) return callFailed('protocol_error', '"unchanged" where no token was sent')
       return { kind: 'unchanged', held: await sharing({ ...held, confirmedAt: now() }) }
     }
