@@ -7,15 +7,15 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Clock } from '../net/clock.js'
 import { createSpareTime, type SpareTime, type ThreadTime } from '../process/portions.js'
 import { createLots } from '../store/database/storage-work.js'
-import type { Held, JobChange, NewJob } from '../store/jobs.js'
+import type { Held, JobChange } from '../store/jobs.js'
 import type { StoredSubscription } from '../store/records/accounts.js'
 import type { Store } from '../store/store.js'
 import { createTurn, createWorker, type Worker } from '../store/worker.js'
 import { BULK_EVENT, type FeedEvent, type Told, told } from './feed-event.js'
 import { type Eyes, eyesName, type Standings, sameVersions, type ToldVersions } from './standings.js'
+import { FEED_EVENTS_JOB, type Pending, type Stream } from './subscriptions.js'
 import { hasLostSecret, type PushConfig, type Webhook, type WebhookOutcome } from './webhook.js'
 
-const KIND = 'feed_events'
 const IDLE_MS = 3_600_000 // a subscriber is woken when something changes; this is in case that fails
 const LOOK_AGAIN_MS = 5_000 // while subscribers cannot be looked for
 const FIRST_PAUSE_MS = 1_000
@@ -37,26 +37,6 @@ const BYTES_OF_ONE = 4 * 1_024
 /** Subscribers that are looked at before others have the thread. */
 const LOOKED_AT = 500
 
-type Pending = { key: string; type: string; body?: string; sealed?: string }
-
-/** What the job of a subscription knows. */
-type Stream = {
-  /** What the subscriber holds once it has taken all that is pending; absent before the first feed. */
-  versions?: ToldVersions
-  /** What it held before. */
-  base?: ToldVersions
-  pending: readonly Pending[]
-  /** Names the reader for whom `pending` was compared: it is not sent to another. */
-  eyes?: string
-  failures: number
-  /** ms since the epoch. */
-  failingSince?: number
-  /** The pending event replaces all that were missed. */
-  isCoalesced?: boolean
-  /** It was not sent what changed before `versions`. */
-  hasMissed?: boolean
-}
-
 type StreamChange = JobChange & { data: Stream }
 type Failure = Exclude<WebhookOutcome, { kind: 'delivered' }>
 
@@ -77,26 +57,6 @@ type AnnouncerOptions = {
   threadTime?: ThreadTime
   /** Told of each delivery: `delivered`, `failed`, `refused` or `suspended`. */
   onOutcome?(outcome: 'delivered' | 'failed' | 'refused' | 'suspended'): void
-}
-
-/** The job of a new subscription: the feed stands at `versions`, and the subscriber has read it, or `hasMissed` something. */
-export function subscriptionJob(
-  id: string,
-  caller: string,
-  { versions, hasMissed }: { versions: ToldVersions | undefined; hasMissed: boolean },
-): NewJob {
-  const stream: Stream = {
-    ...{ pending: [], failures: 0 },
-    ...(versions && { versions }),
-    ...(hasMissed && { hasMissed }),
-  }
-  return { id, kind: KIND, lane: caller, caller, data: stream }
-}
-
-/** How far a subscriber is behind, from its job: how many events wait, and since when none is accepted, ms. */
-export function deliveryOf(stream: unknown): { pending: number; failures: number; failingSince?: number } {
-  const { pending = [], failures = 0, failingSince } = (stream ?? {}) as Partial<Stream>
-  return { pending: pending.length, failures, ...(failingSince !== undefined && { failingSince }) }
 }
 
 /** Activation keys are not written down in clear text. */
@@ -347,7 +307,7 @@ export function createAnnouncer(options: AnnouncerOptions) {
       const mine = createWorker({
         ...{ jobs: store.jobs, clock, owner: newId(), places: PLACES },
         ...{ together: TOGETHER, next: pace.next },
-        kinds: { [KIND]: { run, longestPauseMs: LONGEST_PAUSE_MS } },
+        kinds: { [FEED_EVENTS_JOB]: { run, longestPauseMs: LONGEST_PAUSE_MS } },
         onProblem: (problem) => onProblem(`events: ${problem}`),
       })
       worker = mine
@@ -370,7 +330,7 @@ export function createAnnouncer(options: AnnouncerOptions) {
     published,
     /** How a job of this kind is ended: nothing more is sent to the subscriber, who may register again. */
     givingUp: {
-      async [KIND](held: Held): Promise<void> {
+      async [FEED_EVENTS_JOB](held: Held): Promise<void> {
         const [subscription] = await store.subscriptions.byJobs([held.id])
         if (subscription) await suspend(held, subscription, 'an operator gave it up')
         else await store.jobs.end(held, 'ended')

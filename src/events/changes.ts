@@ -21,6 +21,16 @@ import {
   type FeedTokens,
 } from './feed-event.js'
 
+/** "More than 5 % of the feed or 100 entities": fewer than ten are told one by one however small the feed is. */
+const MOST_CHANGES = 100
+const SHARE = 0.05
+const ALWAYS_SINGLE = 10
+/** A receiver need not take more than 1 MB. */
+const MOST_EVENT_BYTES = 900_000
+/** Of one layer, together: what waits for a slow subscriber is stored, and held while it is sent. */
+const MOST_BATCH_BYTES = 1_000_000
+const PORTION_BYTES = 64 * 1_024
+
 /** `before` and `after` are entries of the two snapshots. */
 export type Change =
   | { readonly kind: 'created'; readonly after: number }
@@ -112,16 +122,6 @@ export function* changesBetween(before: Snapshot, after: Snapshot, most: number)
 
 /** A layer of the feed as one reader is shown it. */
 export type FeedStanding = Pick<Seen, 'snapshot' | 'entries' | 'grants' | 'criteria'> & { tokens: FeedTokens }
-
-/** "More than 5 % of the feed or 100 entities": fewer than ten are told one by one however small the feed is. */
-const MOST_CHANGES = 100
-const SHARE = 0.05
-const ALWAYS_SINGLE = 10
-/** A receiver need not take more than 1 MB. */
-const MOST_EVENT_BYTES = 900_000
-/** Of one layer, together: what waits for a slow subscriber is stored, and held while it is sent. */
-const MOST_BATCH_BYTES = 1_000_000
-const PORTION_BYTES = 64 * 1_024
 
 /** How many changes of a feed of that size are told one by one. */
 export function mostSingles(signals: number): number {

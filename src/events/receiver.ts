@@ -4,7 +4,7 @@
  * its capabilities by its operator's brand.json (docs/protocol.md#signatures): only what its own domain says counts.
  */
 import { getDomain } from 'tldts'
-import { isRecord } from '../adcp/json.js'
+import { isRecord, tryParseJson } from '../adcp/json.js'
 import { canonicalUrl } from '../adcp/url.js'
 import type { Send } from '../net/send.js'
 import { createBuckets } from '../process/buckets.js'
@@ -19,6 +19,11 @@ const MOST_KNOWN = 10_000
 const BRAND_AGE_MS = 10 * 60_000
 const COOLDOWN_MS = 30_000 // a sender whose brand.json cannot be read is not asked for it with each of its signatures
 const DEFAULT_KEYS = '/.well-known/jwks.json'
+const MOST_REMEMBERED = 100_000
+const MOST_ADDRESSES = 10_000
+/** Deliveries of one url that may be refused: of one address, more than an agent with a wrong key sends while it learns of it. */
+const OF_ONE = { burst: 50, perSecond: 5 }
+const OF_STRANGERS = { burst: 200, perSecond: 20 }
 
 export type Sender = {
   /** Canonical. */
@@ -32,16 +37,12 @@ const siteOf = (url: string) => getDomain(new URL(url).hostname) ?? new URL(url)
 
 /** Where the agent's keys are, as its operator's brand.json says; undefined when it names the agent not at all, or twice. */
 function keysNamedIn(body: Uint8Array, agentUrl: string): string | undefined {
-  try {
-    const brand: unknown = JSON.parse(Buffer.from(body).toString())
-    const agents = isRecord(brand) && Array.isArray(brand.agents) ? brand.agents.filter(isRecord) : []
-    const own = agents.filter(({ url }) => typeof url === 'string' && canonicalUrl(url) === agentUrl)
-    const [{ jwks_uri: named } = {}] = own
-    if (own.length !== 1) return undefined
-    return typeof named === 'string' ? named : new URL(DEFAULT_KEYS, agentUrl).href
-  } catch {
-    return undefined // it is no brand.json
-  }
+  const brand = tryParseJson(body)
+  const agents = isRecord(brand) && Array.isArray(brand.agents) ? brand.agents.filter(isRecord) : []
+  const own = agents.filter(({ url }) => typeof url === 'string' && canonicalUrl(url) === agentUrl)
+  const [{ jwks_uri: named } = {}] = own
+  if (own.length !== 1) return undefined
+  return typeof named === 'string' ? named : new URL(DEFAULT_KEYS, agentUrl).href
 }
 
 /** Gives the look-up of a key by its id; what was read of a sender is remembered for a while. */
@@ -70,10 +71,6 @@ export function createSenderKeys({ send, now }: { send: Send; now(): number }) {
     return known.keyOf ? await known.keyOf(keyid, sender.agentUrl) : 'unavailable'
   }
 }
-
-const OF_ONE = { burst: 50, perSecond: 5 } // more than an agent with a wrong key sends while it learns of it
-const OF_STRANGERS = { burst: 200, perSecond: 20 }
-const MOST_ADDRESSES = 10_000
 
 /**
  * Bounds the refused deliveries of each receiving url: from one address, and from all addresses that have sent nothing valid yet.
@@ -111,8 +108,6 @@ function createRefusedSenders(now: () => number) {
     },
   }
 }
-
-const MOST_REMEMBERED = 100_000
 
 /** What is known of one subscription at one agent. */
 export type EventsPlace = {
@@ -155,8 +150,10 @@ function unverified(code: string): Receipt {
   return { kind: 'refused', reply: { status: 401, headers } }
 }
 
-const sameSet = (a: readonly unknown[], b: readonly unknown[]) =>
-  a.length === b.length && a.every((one) => b.includes(one))
+/** Whether `named` is a list of exactly these events, in any order. */
+export function isSameEvents(events: readonly string[], named: unknown): boolean {
+  return Array.isArray(named) && named.length === events.length && events.every((one) => named.includes(one))
+}
 
 /** Whether the challenge is for exactly what this place has just asked for (schema core/webhook-challenge). */
 function isExpected(place: EventsPlace, body: Readonly<Record<string, unknown>>): boolean {
@@ -170,9 +167,30 @@ function isExpected(place: EventsPlace, body: Readonly<Record<string, unknown>>)
     (place.accountId === undefined || body.account_id === place.accountId) &&
     isRecord(auth) &&
     auth.mode === 'rfc9421' &&
-    Array.isArray(asked) &&
-    sameSet(asked, place.types)
+    isSameEvents(place.types, asked)
   )
+}
+
+/** What an agent says it keeps, in the row that answers `sync_accounts`. */
+type KeptSubscription = {
+  accountId: string
+  isActive: boolean
+  own: Readonly<Record<string, unknown>> | undefined
+  /** The other subscriptions of the account. */
+  others: readonly Readonly<Record<string, unknown>>[]
+}
+
+/** Undefined where the agent did not accept the row. */
+export function keptSubscription(
+  answer: Readonly<Record<string, unknown>>,
+  subscriberId: string,
+): KeptSubscription | undefined {
+  const [row] = Array.isArray(answer.accounts) ? answer.accounts.filter(isRecord) : []
+  if (!row || row.action === 'failed' || typeof row.account_id !== 'string') return undefined
+  const configs = Array.isArray(row.notification_configs) ? row.notification_configs.filter(isRecord) : []
+  const own = configs.find(({ subscriber_id }) => subscriber_id === subscriberId)
+  const others = configs.filter((one) => one !== own)
+  return { accountId: row.account_id, isActive: own !== undefined && own.active !== false, own, others }
 }
 
 /** Receives for all urls of one process. Nothing of a message is read before its signature is verified. */
@@ -205,12 +223,7 @@ export function createReceiver({ placeOf, keyOf, replay, now }: ReceiverOptions)
       const isLegacy = headers.authorization !== undefined || headers['x-adcp-signature'] !== undefined
       return unverified(isLegacy ? 'webhook_mode_mismatch' : 'webhook_signature_required')
     }
-    let said: unknown
-    try {
-      said = JSON.parse(Buffer.from(body).toString())
-    } catch {
-      said = undefined // signed, and yet no JSON
-    }
+    const said = tryParseJson(body)
     if (!isRecord(said)) return { kind: 'refused', reply: { status: 400 } }
     if (said.type !== 'webhook.challenge') return eventOf(place, said)
     if (!isExpected(place, said)) return FORBIDDEN
@@ -226,26 +239,4 @@ export function createReceiver({ placeOf, keyOf, replay, now }: ReceiverOptions)
     if (receipt.kind !== 'refused') giveBack()
     return receipt
   }
-}
-
-/** What an agent says it keeps, in the row that answers `sync_accounts`. */
-type KeptSubscription = {
-  accountId: string
-  isActive: boolean
-  own: Readonly<Record<string, unknown>> | undefined
-  /** The other subscriptions of the account. */
-  others: readonly Readonly<Record<string, unknown>>[]
-}
-
-/** Undefined where the agent did not accept the row. */
-export function keptSubscription(
-  answer: Readonly<Record<string, unknown>>,
-  subscriberId: string,
-): KeptSubscription | undefined {
-  const [row] = Array.isArray(answer.accounts) ? answer.accounts.filter(isRecord) : []
-  if (!row || row.action === 'failed' || typeof row.account_id !== 'string') return undefined
-  const configs = Array.isArray(row.notification_configs) ? row.notification_configs.filter(isRecord) : []
-  const own = configs.find(({ subscriber_id }) => subscriber_id === subscriberId)
-  const others = configs.filter((one) => one !== own)
-  return { accountId: row.account_id, isActive: own !== undefined && own.active !== false, own, others }
 }

@@ -6,20 +6,68 @@
  */
 import { hash, randomBytes } from 'node:crypto'
 import pLimit from 'p-limit'
-import { isRecord } from '../adcp/json.js'
+import { isRecord, tryParseJson } from '../adcp/json.js'
 import type { Send } from '../net/send.js'
 import type { Signer } from '../signing/sign.js'
+import type { NewJob } from '../store/jobs.js'
 import type { StoredSubscription } from '../store/records/accounts.js'
 import type { Repositories, Store } from '../store/store.js'
-import { subscriptionJob } from './announcer.js'
 import type { ConfigRules, NotificationConfig, NotificationProblem } from './notification-config.js'
 import type { Eyes, Standings, ToldVersions } from './standings.js'
 
+/** The kind of a subscription's job. */
+export const FEED_EVENTS_JOB = 'feed_events'
 const CHALLENGE_MS = 10_000
 const MAX_REPLY_BYTES = 4 * 1_024
 const CHALLENGE_BYTES = 32
 const NONCE_BYTES = 16
 const TRIES = 2 // a connection that broke is tried once more
+/** Active subscriptions of one caller, over all its accounts. */
+const MOST_ACTIVE = 100
+const CHALLENGES_AT_ONCE = 16
+/** Challenges that one caller can have us send, bounded because the caller alone chooses where they go. */
+const [MOST_CHALLENGES, WITHIN_MS] = [200, 60_000]
+
+/** An event that was written down for one subscriber; `sealed` where it holds activation keys. */
+export type Pending = { key: string; type: string; body?: string; sealed?: string }
+
+/** What the job of a subscription knows. */
+export type Stream = {
+  /** What the subscriber holds once it has taken all that is pending; absent before the first feed. */
+  versions?: ToldVersions
+  /** What it held before. */
+  base?: ToldVersions
+  pending: readonly Pending[]
+  /** Names the reader for whom `pending` was compared: it is not sent to another. */
+  eyes?: string
+  failures: number
+  /** ms since the epoch. */
+  failingSince?: number
+  /** The pending event replaces all that were missed. */
+  isCoalesced?: boolean
+  /** It was not sent what changed before `versions`. */
+  hasMissed?: boolean
+}
+
+/** The job of a new subscription: the feed stands at `versions`, and the subscriber has read it, or `hasMissed` something. */
+export function subscriptionJob(
+  id: string,
+  caller: string,
+  { versions, hasMissed }: { versions: ToldVersions | undefined; hasMissed: boolean },
+): NewJob {
+  const stream: Stream = {
+    ...{ pending: [], failures: 0 },
+    ...(versions && { versions }),
+    ...(hasMissed && { hasMissed }),
+  }
+  return { id, kind: FEED_EVENTS_JOB, lane: caller, caller, data: stream }
+}
+
+/** How far a subscriber is behind, from its job: how many events wait, and since when none is accepted, ms. */
+export function deliveryOf(stream: unknown): { pending: number; failures: number; failingSince?: number } {
+  const { pending = [], failures = 0, failingSince } = (stream ?? {}) as Partial<Stream>
+  return { pending: pending.length, failures, ...(failingSince !== undefined && { failingSince }) }
+}
 
 /** What one proof covers: any other tuple needs a proof of its own. */
 export type Claim = {
@@ -45,14 +93,10 @@ function deliveryAuth({ authentication }: Claim) {
 }
 
 function echoes(body: Uint8Array, challenge: string): boolean {
-  try {
-    const said: unknown = JSON.parse(Buffer.from(body).toString())
-    if (!isRecord(said)) return false
-    const given = [said.challenge, said.token].filter((value) => value !== undefined)
-    return given.length === 1 && given[0] === challenge
-  } catch {
-    return false // not JSON: whatever answered does not know what it was asked
-  }
+  const said = tryParseJson(body)
+  if (!isRecord(said)) return false // whatever answered does not know what it was asked
+  const given = [said.challenge, said.token].filter((value) => value !== undefined)
+  return given.length === 1 && given[0] === challenge
 }
 
 /** Undefined when the url answered as it must; else what it did instead. */
@@ -88,12 +132,6 @@ export function createChallenge({ send, signer, now, agentUrl }: ChallengeOption
 }
 
 type Challenge = ReturnType<typeof createChallenge>
-
-/** Active subscriptions of one caller, over all its accounts. */
-const MOST_ACTIVE = 100
-const CHALLENGES_AT_ONCE = 16
-/** Challenges that one caller can have us send, bounded because the caller alone chooses where they go. */
-const [MOST_CHALLENGES, WITHIN_MS] = [200, 60_000]
 
 /** What an account's subscriptions are to be. */
 export type WantedSubscriptions = { accountId: string; configs: readonly NotificationConfig[] }

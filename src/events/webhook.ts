@@ -14,6 +14,21 @@ import type { EgressPolicy } from '../net/egress.js'
 import type { Send, SendFailure } from '../net/send.js'
 import type { Signer } from '../signing/sign.js'
 
+const TIMEOUT_MS = 10_000
+const LOOKUP_MS = 5_000 // a name that nobody answers for must not hold the request that carries it
+const MAX_REPLY_BYTES = 64 * 1024
+const NONCE_BYTES = 16
+/** Statuses that a later try may change: not yet, too fast, not now. */
+const TRY_AGAIN = new Set([408, 409, 425, 429])
+const SIGNATURE_ERROR = /^Signature\s+error="(webhook_[a-z_]+)"/i
+const FIELD = 'push_notification_config'
+const NO_KEY: Violation = {
+  pointer: '/authentication',
+  message: 'is needed: this agent has no webhook signing key',
+  keyword: 'not',
+  suggestion: 'Send authentication with the scheme HMAC-SHA256 or Bearer.',
+}
+
 export const PushConfig = Type.Object({
   url: Type.String({ format: 'uri', maxLength: 2_048 }),
   operation_id: Type.Optional(Type.String({ pattern: '^[A-Za-z0-9_.:-]{1,255}$' })),
@@ -33,26 +48,18 @@ export const PushConfig = Type.Object({
 })
 export type PushConfig = Static<typeof PushConfig>
 
+const check = compileCheck(PushConfig)
+
 /** Whether its credentials were only in the memory of a process that has ended. */
 export function hasLostSecret({ authentication }: PushConfig): boolean {
   return authentication !== undefined && authentication.credentials === undefined
 }
-
-const FIELD = 'push_notification_config'
-const check = compileCheck(PushConfig)
 
 /** Under the member of the request that it stands in. */
 function refused(violations: readonly Violation[]): { refused: AdcpError } {
   return {
     refused: invalidRequest(violations.map((one) => ({ ...one, pointer: `/${FIELD}${one.pointer}` }))),
   }
-}
-
-const NO_KEY: Violation = {
-  pointer: '/authentication',
-  message: 'is needed: this agent has no webhook signing key',
-  keyword: 'not',
-  suggestion: 'Send authentication with the scheme HMAC-SHA256 or Bearer.',
 }
 
 export type PushRules = {
@@ -106,8 +113,6 @@ export async function readPushConfig(
   return checked.ok && found.length === 0 ? checked.value : refused(found)
 }
 
-const LOOKUP_MS = 5_000 // a name that nobody answers for must not hold the request that carries it
-
 /** Where callers' webhooks may go: public https, and `egress.webhook_networks`. */
 export function webhookPolicy({ webhookNetworks }: { webhookNetworks: readonly string[] }): EgressPolicy {
   return { allowHttp: false, allowNetworks: webhookNetworks, hosts: {} }
@@ -156,14 +161,6 @@ function legacyHeaders(
   const digest = createHmac('sha256', credentials).update(`${timestamp}.${body}`).digest('hex')
   return { ...base, 'x-adcp-timestamp': timestamp, 'x-adcp-signature': `sha256=${digest}` }
 }
-
-const TIMEOUT_MS = 10_000
-const MAX_REPLY_BYTES = 64 * 1024
-const NONCE_BYTES = 16
-
-/** Statuses that a later try may change: not yet, too fast, not now. */
-const TRY_AGAIN = new Set([408, 409, 425, 429])
-const SIGNATURE_ERROR = /^Signature\s+error="(webhook_[a-z_]+)"/i
 
 export type WebhookOutcome =
   | { kind: 'delivered' }

@@ -7,7 +7,7 @@
 import { isRecord } from '../adcp/json.js'
 import { type Clock, pause } from '../net/clock.js'
 import type { Copy, CopyState, RowChange, RowChanges } from './copy.js'
-import { conditionOf, confirms, type FeedAsker, type FeedReading } from './feed-client.js'
+import { conditionOf, confirms, type FeedAsker, type FeedReading, textIn } from './feed-client.js'
 
 type Tokens = Pick<CopyState, 'version' | 'pricing'>
 
@@ -19,8 +19,6 @@ type Step = {
   /** Absent where the rows have to be read: many changed, or the kind of change is not known here. */
   row?: { id: string; change: RowChange }
 }
-
-const textIn = (value: unknown) => (typeof value === 'string' && value !== '' ? value : undefined)
 
 /** The protocol's body has no member for a version of prices; Tributary's `ext` has (docs/protocol.md#feed-webhooks). */
 function pricingIn(event: Readonly<Record<string, unknown>>, name: string): string | undefined {

@@ -182,7 +182,8 @@ type Page = { rows: readonly CopyRow[]; cursor: string | undefined; total: numbe
 
 const failed = (reason: FeedFailure, message: string): Failure => ({ kind: 'failed', reason, message })
 
-const textIn = (value: unknown) => (typeof value === 'string' && value !== '' ? value : undefined)
+/** The value, when it is a text that says something. */
+export const textIn = (value: unknown) => (typeof value === 'string' && value !== '' ? value : undefined)
 
 function versionsOf(answer: Readonly<Record<string, unknown>>): Versions {
   const version = textIn(answer.wholesale_feed_version)

@@ -11,6 +11,7 @@ import {
   createReceiver,
   createSenderKeys,
   type EventsPlace,
+  isSameEvents,
   keptSubscription,
   type ReceiverReply,
 } from '../events/receiver.js'
@@ -57,9 +58,6 @@ type ListeningOptions = {
 }
 
 type Config = Readonly<Record<string, unknown>>
-
-const sameSet = (a: readonly unknown[], b: unknown) =>
-  Array.isArray(b) && a.length === b.length && a.every((one) => b.includes(one))
 
 /** Another's subscription as it is sent again: an account's set is replaced whole. */
 function repeated({ ext, ...config }: Config): Config {
@@ -166,7 +164,7 @@ export async function startListening(options: ListeningOptions) {
     if (typeof before === 'string') return { problem: before }
     const { own, others, accountId } = before
     place.accountId = accountId
-    if (before.isActive && own?.url === place.url && sameSet(types, own?.event_types)) return 'stands'
+    if (before.isActive && own?.url === place.url && isSameEvents(types, own?.event_types)) return 'stands'
     if (others.some(({ authentication }) => authentication !== undefined)) {
       return { problem: 'the account has another subscription, whose secret would have to be sent again' }
     }

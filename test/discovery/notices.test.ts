@@ -1,5 +1,5 @@
 import type { Destination } from '../../src/adcp/signal.js'
-import { createNotices, endQuestion } from '../../src/briefs/notices.js'
+import { createNotices, endQuestion } from '../../src/briefs/later.js'
 import { systemClock } from '../../src/net/clock.js'
 import { onEveryStorage } from '../store/support/storages.js'
 

@@ -1,7 +1,8 @@
 /** A process that tells one subscriber, or so many, of a feed's changes, and is killed: the feed is what its parent says it is. */
 import { createPrivateKey, randomUUID } from 'node:crypto'
-import { createAnnouncer, subscriptionJob } from '../../../src/events/announcer.js'
+import { createAnnouncer } from '../../../src/events/announcer.js'
 import { createStandings } from '../../../src/events/standings.js'
+import { subscriptionJob } from '../../../src/events/subscriptions.js'
 import { createWebhook } from '../../../src/events/webhook.js'
 import { systemClock } from '../../../src/net/clock.js'
 import { createEgress } from '../../../src/net/egress.js'
