@@ -1,6 +1,7 @@
 /**
  * What a configuration would federate, found out once and without serving: every registry, upstream and provider is
- * asked, nothing is written, and each missing part has its reason (`tributary check`).
+ * asked, nothing is written, and each missing part has its reason (`tributary check`). Of one upstream also how it is
+ * spoken to.
  */
 import { pino } from 'pino'
 import { howMany } from '../adcp/answer.js'
@@ -12,16 +13,39 @@ import type { Clock } from '../net/clock.js'
 import { drained } from '../process/portions.js'
 import { buildSnapshot } from '../snapshot/builder.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
-import { type AgentDescription, describeAgent } from '../upstreams/agent/dialect-described.js'
+import type { Arguments } from '../upstreams/agent/agent.js'
+import { argumentsFor, type Dialect, pagingOf, switchesOff } from '../upstreams/agent/dialect.js'
+import { inputOf, nameOf } from '../upstreams/agent/signatures.js'
 import { notesOf, rowsRead, type UpstreamStatus } from '../upstreams/mirror/scope-status.js'
 import type { Roster } from '../upstreams/roster/roster.js'
 import { createPassingBlobs } from '../upstreams/rows/storage.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
 import { type FirstLook, firstLooks } from './first-looks.js'
 import { createStack, openWayOut } from './foundation.js'
-import { createSources, isSettled, opening } from './sources.js'
+import { createSources, opening, settled } from './sources.js'
 
-const POLL_MS = 50
+/**
+ * How it is known what an argument is called. `its answers`: it refuses questions without it. `nothing says otherwise`:
+ * the protocol has it, and no list of tools speaks against it.
+ */
+type WordSource = 'its list of tools' | 'its release' | 'its answers' | 'nothing says otherwise'
+
+type ArgumentDescription = {
+  argument: string
+  /** The agent's words for it; none: it is not sent. */
+  said: readonly string[]
+  from: WordSource
+}
+
+type TaskDescription = { task: string; name: string; arguments: readonly ArgumentDescription[] }
+
+type AgentDescription = {
+  protocol?: string
+  release: Dialect['release']
+  tasks: readonly TaskDescription[]
+  /** What it gives and takes apart from arguments, a line each. */
+  facts: readonly string[]
+}
 
 export type CheckedUpstream = {
   id: string
@@ -69,6 +93,104 @@ type CheckOptions = {
   upstream?: string | undefined
   /** Told now and then how far it is. */
   onProgress(text: string): void
+}
+
+const PLATFORM = { type: 'platform', platform: 'a-platform', account: 'a-seat' }
+const REF = { scope: 'data_provider', data_provider_domain: 'a.example', signal_id: 'an_id' }
+const ACCOUNT = { account_id: 'an-account' }
+
+/** A value for each argument of ours. */
+const OURS: Readonly<Record<string, Arguments>> = {
+  get_signals: {
+    discovery_mode: 'wholesale',
+    signal_spec: 'words',
+    signal_refs: [REF],
+    filters: { max_cpm: 1 },
+    destinations: [PLATFORM],
+    countries: ['US'],
+    account: ACCOUNT,
+    fields: ['name'],
+    pagination: { max_results: 7 },
+    if_wholesale_feed_version: 'v',
+    if_pricing_version: 'v',
+  },
+  activate_signal: {
+    signal_agent_segment_id: 'a-segment',
+    destinations: [PLATFORM],
+    action: 'deactivate',
+    pricing_option_id: 'an-option',
+    account: ACCOUNT,
+    governance_context: 'words',
+    idempotency_key: 'a-key',
+  },
+  get_task_status: { task_id: 'a-task', include_result: true },
+  report_usage: { usage: [], reporting_period: {}, idempotency_key: 'a-key' },
+}
+
+/** The agent's words that one argument changes. */
+function wordsFor(dialect: Dialect, task: string, argument: string, value: unknown): string[] {
+  const without = argumentsFor(dialect, task, {})
+  const said = argumentsFor(dialect, task, { [argument]: value })
+  return Object.keys(said).filter((name) => JSON.stringify(said[name]) !== JSON.stringify(without[name]))
+}
+
+function sourceOf(dialect: Dialect, task: string, argument: string): WordSource {
+  if (argument === 'account' && task === 'get_signals' && dialect.account) return 'its answers'
+  const input = inputOf(dialect.release, dialect.tools, task)
+  if (!input) return 'nothing says otherwise'
+  return input === dialect.tools?.get(nameOf(task, dialect.tools)) ? 'its list of tools' : 'its release'
+}
+
+function describeTask(dialect: Dialect, task: string): TaskDescription {
+  const described = Object.entries(OURS[task] ?? {}).map(([argument, value]): ArgumentDescription => {
+    const isUntaken = argument === 'action' && !switchesOff(dialect)
+    const said = isUntaken ? [] : wordsFor(dialect, task, argument, value)
+    return { argument, said, from: sourceOf(dialect, task, argument) }
+  })
+  return { task, name: nameOf(task, dialect.tools), arguments: described }
+}
+
+function pagingFact(dialect: Dialect): string {
+  const paging = pagingOf(dialect)
+  if (paging.kind === 'pages') return 'gives rows in pages, by a cursor'
+  if (paging.kind !== 'number') return 'gives as many rows as it likes, and takes no number'
+  const most = Number.isFinite(paging.most) ? `, ${paging.most} at most by its list of tools` : ''
+  return `gives as many rows as it is asked for (max_results)${most}`
+}
+
+function factsOf(dialect: Dialect): string[] {
+  const { declaresWholesale, recognisesMs, providerDomains = [], signing, tools } = dialect
+  const hours = recognisesMs === undefined ? undefined : recognisesMs / 3_600_000
+  return [
+    declaresWholesale
+      ? 'declares a wholesale feed'
+      : 'declares no wholesale feed (it is asked for one all the same)',
+    pagingFact(dialect),
+    switchesOff(dialect)
+      ? 'takes deactivations'
+      : 'is not known to take deactivations: whoever runs it names action in its tool or skill activate_signal',
+    hours === undefined
+      ? 'does not say that it recognises a repeated request: an activation whose answer is lost is not repeated'
+      : `recognises a repeated request for ${hours} hours`,
+    ...(tools === undefined ? ['gives no list of tools'] : []),
+    ...(providerDomains.length > 0 ? [`declares ${providerDomains.length} provider domains`] : []),
+    ...(signing ? [`wants signatures on ${signing.operations.join(', ')}`] : []),
+  ]
+}
+
+/**
+ * How an agent is called, argument by argument, for a person who asks why it gives no more: which of our arguments are
+ * sent, in which words, and how that is known. Nothing is listed twice: the dialect itself is asked to translate each
+ * argument.
+ */
+function describeAgent(dialect: Dialect): AgentDescription {
+  const { release, protocol } = dialect
+  return {
+    release,
+    ...(protocol && { protocol }),
+    tasks: Object.keys(OURS).map((task) => describeTask(dialect, task)),
+    facts: factsOf(dialect),
+  }
 }
 
 type Parts = { opened: FirstLook[]; upstreams: Upstreams; providers: Providers; snapshot: Snapshot }
@@ -185,12 +307,7 @@ export async function checkConfig(options: CheckOptions): Promise<CheckReport> {
     await upstreams.start()
     await questions.open(upstreams)
     await opening({ upstreams, providers, clock })
-    const until = clock.now() + 2 * config.defaults.timeoutMs
-    const readAll = () => upstreams.statuses().every((status) => isSettled(status, clock.now()))
-    while (!readAll() && clock.now() < until) {
-      tell()
-      await new Promise<void>((resolve) => clock.after(POLL_MS, resolve))
-    }
+    await settled(upstreams.statuses, clock, clock.now() + 2 * config.defaults.timeoutMs, tell)
     await providers.settled()
     const judge = verdicts.judge()
     const snapshot = buildSnapshot({ slices: upstreams.slices(), judge })

@@ -159,9 +159,26 @@ type OpeningOptions = {
   openAfterMs?: number | undefined
 }
 
+async function poll(holds: () => boolean, clock: Clock, until: number, onLook = () => {}): Promise<void> {
+  while (!holds() && clock.now() < until) {
+    onLook()
+    await pause(clock, POLL_MS)
+  }
+}
+
 /** While a scope is read its next attempt is not ahead. */
-export function isSettled({ nextAttemptAt = 0, awaited = false }: UpstreamStatus, now: number): boolean {
+function isSettled({ nextAttemptAt = 0, awaited = false }: UpstreamStatus, now: number): boolean {
   return nextAttemptAt > now && !awaited
+}
+
+/** Resolves when all of them have answered or failed, at `until` at the latest. `onLook` is called while it waits. */
+export function settled(
+  statuses: () => readonly UpstreamStatus[],
+  clock: Clock,
+  until: number,
+  onLook?: () => void,
+): Promise<void> {
+  return poll(() => statuses().every((status) => isSettled(status, clock.now())), clock, until, onLook)
 }
 
 /** Resolves when the first snapshot should be built. Call it once `upstreams.start()` has resolved. */
@@ -172,19 +189,13 @@ export async function opening({
   openAfterMs = OPEN_AFTER_MS,
 }: OpeningOptions): Promise<void> {
   const until = clock.now() + openAfterMs
-  async function poll(holds: () => boolean): Promise<void> {
-    while (!holds() && clock.now() < until) await pause(clock, POLL_MS)
-  }
-  const upstreamsSettled = () =>
-    poll(() =>
-      [...upstreams.statuses(), ...upstreams.accountStatuses()].every((status) =>
-        isSettled(status, clock.now()),
-      ),
-    )
+  const statuses = () => [...upstreams.statuses(), ...upstreams.accountStatuses()]
+  const upstreamsSettled = () => settled(statuses, clock, until)
   const providersSettled = () => Promise.race([providers.settled(), pause(clock, until - clock.now())])
 
   if (upstreams.slices().length === 0) {
-    await poll(() => upstreams.registries().every(({ fetchedAt, problem }) => fetchedAt ?? problem))
+    const isKnown = () => upstreams.registries().every(({ fetchedAt, problem }) => fetchedAt ?? problem)
+    await poll(isKnown, clock, until)
     await upstreamsSettled()
     await providersSettled()
     await upstreamsSettled()

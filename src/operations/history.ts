@@ -19,7 +19,21 @@ const MOST_SINGLE = 1_000 // changes of one generation; of more, only their numb
 const UNITS_A_CHANGE = 200 // parsing two rows costs as much as looking at this many signals
 const MOST_TOLD = 200 // changes of one signal
 
-type SignalChangesOptions = {
+const BLOB = 'console-history'
+const LOOK_EVERY_MS = 10_000
+const SAVE_EVERY_MS = 5 * 60_000
+const MOST_UPSTREAMS = 500
+const MEASURES = ['rows', 'published', 'ms', 'failing'] as const
+/** Numbers in a point: its time, and one for each measure. */
+const WIDTH = 1 + MEASURES.length
+
+/** `points` of `stepMs` each: six hours of minutes, thirty days of hours. */
+const SPANS = {
+  hours: { stepMs: 60_000, points: 360 },
+  days: { stepMs: 3_600_000, points: 720 },
+} as const
+
+type SignalHistoryOptions = {
   records: SignalChanges
   onTrouble(message: string): void
 }
@@ -68,7 +82,7 @@ function* notedBetween(before: Snapshot, after: Snapshot, at: number): InPortion
 }
 
 /** The changes of signals, kept in the storage; what cannot be kept is told to `onTrouble`. */
-export function createSignalChangeLog({ records, onTrouble }: SignalChangesOptions) {
+export function createSignalHistory({ records, onTrouble }: SignalHistoryOptions) {
   let next: { before: Snapshot; after: Snapshot; at: number } | undefined
   let working: Promise<void> | undefined
   let closed = false
@@ -105,19 +119,6 @@ export function createSignalChangeLog({ records, onTrouble }: SignalChangesOptio
   }
 }
 
-const BLOB = 'console-history'
-const LOOK_EVERY_MS = 10_000
-const SAVE_EVERY_MS = 5 * 60_000
-const MOST_UPSTREAMS = 500
-const MEASURES = ['rows', 'published', 'ms', 'failing'] as const
-/** Numbers in a point: its time, and one for each measure. */
-const WIDTH = 1 + MEASURES.length
-
-/** `points` of `stepMs` each: six hours of minutes, thirty days of hours. */
-const SPANS = {
-  hours: { stepMs: 60_000, points: 360 },
-  days: { stepMs: 3_600_000, points: 720 },
-} as const
 export type Span = keyof typeof SPANS
 
 export type Sample = {
@@ -134,7 +135,7 @@ export type Sample = {
 /** `at`: seconds since the epoch; null where nothing was measured. */
 type Points = { step_seconds: number; at: number[] } & Record<(typeof MEASURES)[number], (number | null)[]>
 
-type HistoryOptions = {
+type UpstreamHistoryOptions = {
   blobs: Blobs
   clock: Clock
   samples(): Promise<Iterable<Sample>>
@@ -215,7 +216,7 @@ function* unpacked([names, ...parts]: readonly Uint8Array[]): InPortions<[string
 }
 
 /** Follows all upstreams from `start` on. What cannot be loaded or saved is told to `onTrouble`, and the rest goes on. */
-export function createHistory({ blobs, clock, samples, onTrouble }: HistoryOptions) {
+export function createUpstreamHistory({ blobs, clock, samples, onTrouble }: UpstreamHistoryOptions) {
   const known = new Map<string, Kept>()
   let closed = false
   let isStarted = false
@@ -294,4 +295,4 @@ export function createHistory({ blobs, clock, samples, onTrouble }: HistoryOptio
   }
 }
 
-export type History = ReturnType<typeof createHistory>
+export type UpstreamHistory = ReturnType<typeof createUpstreamHistory>

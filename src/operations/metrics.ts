@@ -5,49 +5,17 @@
  */
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import { recordBytes } from '../authz/provider/files.js'
-import type { ProviderState } from '../authz/rules/verdict.js'
-import type { Contribution } from '../explain/upstream.js'
-import type { Feed } from '../feed/feed.js'
-import type { Egress } from '../net/egress.js'
-import type { Revisions } from '../server/monitoring.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import type { UpstreamStatus } from '../upstreams/mirror/scope-status.js'
-import type { RegistryStatus } from '../upstreams/roster/registries.js'
-import type { RosterEntry } from '../upstreams/roster/roster.js'
-import type { Upstreams } from '../upstreams/upstreams.js'
 import { createUpstreamMeter, type UpstreamMeter } from './meters.js'
+import type { Observed } from './views.js'
 
 const MAX_LABELLED = 500
 const OTHERS = 'others'
 const STATES = ['starting', 'fresh', 'stale', 'absent'] as const
 const BUILD_SECONDS = [0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
 
-/** What the gauges read. Called at a scrape only, so after everything has started. */
-export type MetricSources = {
-  entries(): readonly RosterEntry[]
-  statuses(): readonly UpstreamStatus[]
-  registries(): readonly RegistryStatus[]
-  memory(): ReturnType<Upstreams['memory']>
-  underWay: Egress['underWay']
-  providers(): readonly ProviderState[]
-  snapshot(): Snapshot | undefined
-  retained(): ReturnType<Feed['retained']>
-  contributions(): Promise<readonly Contribution[]>
-  /** The revision of the configuration in force (config/values.ts). */
-  revision(): string
-  /** The revision of the file as it is now; undefined when it cannot be read. */
-  fileRevision(): string | undefined
-  /** Whether the file as it is now has an error, so that an earlier configuration stays in force. */
-  isRejected(): boolean
-  /** How many live processes run each revision of the configuration. */
-  replicas(): Readonly<Record<string, number>>
-  /** How far the published feed is behind what it is made from. */
-  revisions(): Revisions
-  /** The state of each account's scope. */
-  accounts(): readonly UpstreamStatus[]
-}
-
-type Metrics = Pick<UpstreamMeter, 'metered' | 'lastAnswer'> & {
+export type Metrics = Pick<UpstreamMeter, 'metered' | 'lastAnswer'> & {
   registry: Registry
   /** Call it when a snapshot was built, in `seconds`, and published. */
   built(snapshot: Snapshot, seconds: number): void
@@ -63,7 +31,7 @@ type Metrics = Pick<UpstreamMeter, 'metered' | 'lastAnswer'> & {
 type Sample = [labels: Record<string, string>, value: number]
 
 /** Registers all of them. `now`: ms since the epoch. */
-export function createMetrics(sources: MetricSources, now: () => number): Metrics {
+export function createMetrics(observed: Observed, now: () => number): Metrics {
   const registry = new Registry()
   const registers = [registry]
   const labelled = new Set<string>()
@@ -107,23 +75,25 @@ export function createMetrics(sources: MetricSources, now: () => number): Metric
     })
   }
 
+  const ageSeconds = (since: number | undefined) => since && (now() - since) / 1_000
+
   const perUpstream = (name: string, help: string, value: (status: UpstreamStatus) => number | undefined) =>
     gauge(name, help, ['upstream'], () =>
-      sources.statuses().flatMap((status): Sample[] => {
+      observed.statuses().flatMap((status): Sample[] => {
         const number = value(status)
         return number === undefined ? [] : [[{ upstream: label(status.id) }, number]]
       }),
     )
 
   gauge('tributary_upstream_state', '1 for the state that each upstream is in', ['upstream', 'state'], () =>
-    sources
+    observed
       .statuses()
       .flatMap(({ id, state }) =>
         STATES.map((each): Sample => [{ upstream: label(id), state: each }, each === state ? 1 : 0]),
       ),
   )
   gauge('tributary_upstream_problem', 'Why the last refresh failed', ['upstream', 'reason'], () =>
-    sources
+    observed
       .statuses()
       .flatMap(({ id, problem }): Sample[] =>
         problem ? [[{ upstream: label(id), reason: problem.reason }, 1]] : [],
@@ -138,7 +108,7 @@ export function createMetrics(sources: MetricSources, now: () => number): Metric
   perUpstream(
     'tributary_upstream_age_seconds',
     'Since the slice in use was last confirmed to be current',
-    ({ confirmedAt }) => confirmedAt && (now() - confirmedAt) / 1_000,
+    ({ confirmedAt }) => ageSeconds(confirmedAt),
   )
   perUpstream(
     'tributary_upstream_next_attempt_seconds',
@@ -146,41 +116,41 @@ export function createMetrics(sources: MetricSources, now: () => number): Metric
     ({ nextAttemptAt }) => nextAttemptAt && Math.max(0, nextAttemptAt - now()) / 1_000,
   )
   gauge('tributary_upstream_dropped_rows', 'Rows that were read and not kept', ['upstream', 'reason'], () =>
-    sources
+    observed
       .statuses()
       .flatMap(({ id, dropped }) =>
         Object.entries(dropped).map(([reason, count]): Sample => [{ upstream: label(id), reason }, count]),
       ),
   )
 
-  number('tributary_rows_bytes', "What all upstreams' rows take", () => sources.memory().usedBytes)
+  number('tributary_rows_bytes', "What all upstreams' rows take", () => observed.memory().usedBytes)
   number(
     'tributary_rows_limit_bytes',
     'What they may take (limits.memory)',
-    () => sources.memory().limitBytes,
+    () => observed.memory().limitBytes,
   )
   number(
     'tributary_rows_evictions',
     'Times that rows were dropped because all together took too much memory',
-    () => sources.memory().evictions,
+    () => observed.memory().evictions,
   )
 
   number(
     'tributary_answers_bytes',
     'Answers of upstreams, registries and providers that are being read (limits.under_way)',
-    sources.underWay.bytes,
+    observed.underWay.bytes,
   )
   number(
     'tributary_answers_given_up',
     'Answers that were given up because too much was being read at once',
-    sources.underWay.givenUp,
+    observed.underWay.givenUp,
   )
 
   gauge('tributary_registry_up', '1 when the registry answered its last request', ['registry'], () =>
-    sources.registries().map(({ url, problem }): Sample => [{ registry: url }, problem ? 0 : 1]),
+    observed.registries().map(({ url, problem }): Sample => [{ registry: url }, problem ? 0 : 1]),
   )
   gauge('tributary_registry_agents', 'Signals agents that the registry lists', ['registry'], () =>
-    sources.registries().map(({ url, agents }): Sample => [{ registry: url }, agents ?? 0]),
+    observed.registries().map(({ url, agents }): Sample => [{ registry: url }, agents ?? 0]),
   )
 
   gauge(
@@ -188,28 +158,28 @@ export function createMetrics(sources: MetricSources, now: () => number): Metric
     'Providers that the rows name: good, failing (the last good file still counts), or why unverifiable',
     ['state'],
     () =>
-      sources.providers().map(({ document, expiresAt = 0, problem }): Sample => {
+      observed.providers().map(({ document, expiresAt = 0, problem }): Sample => {
         if (document && now() < expiresAt) return [{ state: problem ? 'failing' : 'good' }, 1]
         return [{ state: document ? 'expired' : (problem?.reason ?? 'pending') }, 1]
       }),
   )
   number('tributary_provider_bytes', 'Provider files that are held, each once', () => {
     const held = new Map<string, number>()
-    for (const { document } of sources.providers())
+    for (const { document } of observed.providers())
       if (document) held.set(document.digest, recordBytes(document))
     return [...held.values()].reduce((sum, bytes) => sum + bytes, 0)
   })
   number(
     'tributary_provider_held_pointers',
     'Providers whose changed pointer is on hold',
-    () => sources.providers().filter(({ heldPointer }) => heldPointer).length,
+    () => observed.providers().filter(({ heldPointer }) => heldPointer).length,
   )
   gauge(
     'tributary_offers',
     'Offers by what became of them: published, or withheld',
     ['upstream', 'fate'],
     async () =>
-      (await sources.contributions()).flatMap(({ upstream, published, withheld }): Sample[] => [
+      (await observed.contributions()).flatMap(({ upstream, published, withheld }): Sample[] => [
         [{ upstream: label(upstream), fate: 'published' }, published],
         [{ upstream: label(upstream), fate: 'withheld' }, withheld],
       ]),
@@ -219,63 +189,63 @@ export function createMetrics(sources: MetricSources, now: () => number): Metric
     'Withheld offers that were looked at, by verdict',
     ['reason'],
     async () =>
-      (await sources.contributions()).flatMap(({ reasons }) =>
+      (await observed.contributions()).flatMap(({ reasons }) =>
         [...reasons].map(([reason, count]): Sample => [{ reason }, count]),
       ),
   )
 
-  let publishedAt: number | undefined
-  number('tributary_snapshot_signals', 'Signals in the feed', () => sources.snapshot()?.shown.length)
-  number(
-    'tributary_snapshot_age_seconds',
-    'Since the current snapshot was published',
-    () => publishedAt && (now() - publishedAt) / 1_000,
+  number('tributary_snapshot_signals', 'Signals in the feed', () => observed.snapshot()?.shown.length)
+  number('tributary_snapshot_age_seconds', 'Since the current snapshot was published', () =>
+    ageSeconds(observed.publishedAt()),
   )
   number('tributary_snapshot_bytes', 'Bytes of the rows of the current snapshot', () =>
-    sources.snapshot()?.rows.chunks.reduce((sum, { byteLength }) => sum + byteLength, 0),
+    observed.snapshot()?.rows.chunks.reduce((sum, { byteLength }) => sum + byteLength, 0),
   )
   number(
     'tributary_revision_built',
     'Revision of the world that the published feed shows',
-    () => sources.revisions().built,
+    () => observed.revisions().built,
   )
-  number('tributary_revision_wanted', 'Newest revision of the world', () => sources.revisions().wanted)
+  number('tributary_revision_wanted', 'Newest revision of the world', () => observed.revisions().wanted)
   number(
     'tributary_feed_behind_seconds',
     'Age of the oldest change that the published feed does not show',
-    () => sources.revisions().behindMs / 1_000,
+    () => observed.revisions().behindMs / 1_000,
   )
   number(
     'tributary_retained_snapshots',
     'Replaced snapshots that page walks may go on in',
-    () => sources.retained().snapshots,
+    () => observed.retained().snapshots,
   )
   number(
     'tributary_retained_bytes',
     'Memory that nothing but those snapshots holds',
-    () => sources.retained().bytes,
+    () => observed.retained().bytes,
   )
   gauge('tributary_account_scopes', 'Accounts as upstreams price them, by state', ['state'], () => {
-    const states = sources.accounts().map(({ state }) => state)
+    const states = observed.accountStatuses().map(({ state }) => state)
     return STATES.map((state): Sample => [{ state }, states.filter((each) => each === state).length])
   })
   gauge('tributary_config_info', 'The revision of the configuration in force', ['revision'], () => [
-    [{ revision: sources.revision() }, 1],
+    [{ revision: observed.config().revision }, 1],
   ])
   gauge('tributary_config_file_info', 'The revision of the file as it stands on disk', ['revision'], () => {
-    const revision = sources.fileRevision()
+    const revision = observed.configuration().file_revision
     return revision === undefined ? [] : [[{ revision }, 1]]
   })
   number(
     'tributary_config_rejected',
     '1 while the configuration file has an error and the last one runs',
-    () => Number(sources.isRejected()),
+    () => Number(observed.configuration().problem !== undefined),
   )
   gauge(
     'tributary_replicas',
     'Live processes on one storage, by the revision of their configuration',
     ['revision'],
-    () => Object.entries(sources.replicas()).map(([revision, count]): Sample => [{ revision }, count]),
+    () => {
+      const { replicas = { [observed.config().revision]: 1 } } = observed.configuration()
+      return Object.entries(replicas).map(([revision, count]): Sample => [{ revision }, count])
+    },
   )
   const moved = new Counter({
     name: 'tributary_snapshot_moves_total',
@@ -329,7 +299,7 @@ export function createMetrics(sources: MetricSources, now: () => number): Metric
 
   const meter = createUpstreamMeter({
     registry,
-    entries: sources.entries,
+    entries: () => observed.roster().entries,
     labelOf: ({ id }) => label(id),
     now,
   })
@@ -340,7 +310,6 @@ export function createMetrics(sources: MetricSources, now: () => number): Metric
     metered: meter.metered,
     lastAnswer: meter.lastAnswer,
     built({ structure, pricing }, seconds) {
-      publishedAt = now()
       buildSeconds.observe(seconds)
       if (last && last.structure !== structure) moved.inc({ what: 'structure' })
       if (last && last.pricing !== pricing) moved.inc({ what: 'pricing' })

@@ -12,7 +12,6 @@ import {
   contributionsOf,
   explainUpstreams,
   publishedByUpstream,
-  type UpstreamSources,
 } from '../explain/upstream.js'
 import type { Feed } from '../feed/feed.js'
 import type { Judge } from '../merge/judge.js'
@@ -20,7 +19,7 @@ import { type Clock, pause } from '../net/clock.js'
 import type { Send } from '../net/send.js'
 import { inTurns } from '../process/portions.js'
 import type { ServerOptions } from '../server/app.js'
-import type { Revisions, RunningConfiguration } from '../server/monitoring.js'
+import type { Revisions } from '../server/monitoring.js'
 import { createRegistryListing } from '../server/registry-listing.js'
 import { digestText } from '../snapshot/keys.js'
 import { entryOf, type Snapshot, signalNameAt } from '../snapshot/snapshot.js'
@@ -28,15 +27,16 @@ import type { Repositories } from '../store/store.js'
 import type { Slice } from '../upstreams/rows/slice.js'
 import type { Blobs } from '../upstreams/rows/storage.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
-import { createHistory, createSignalChangeLog, type Sample } from './history.js'
+import { createSignalHistory, createUpstreamHistory, type Sample } from './history.js'
 import { createWatchdog } from './meters.js'
-import { createMetrics, type MetricSources } from './metrics.js'
+import { createMetrics, type Metrics } from './metrics.js'
 import { tracedSend } from './tracing.js'
 import {
   type ActivitySources,
   createActivity,
   createJobsView,
   createViews,
+  type Observed,
   type ViewSources,
   type Views,
 } from './views.js'
@@ -56,10 +56,9 @@ type OperationsOptions = {
   send: Send
   clock: Clock
   /** Bytes of answers that are being read. */
-  underWay: MetricSources['underWay']
+  underWay: Observed['underWay']
   parts: () => ObservedParts
-  /** Which configuration is in force and, when the file has another, why that is not. */
-  configuration: () => RunningConfiguration
+  configuration: Observed['configuration']
   /** Callers that hit their rate limit, with how often. */
   limitedCallers: ViewSources['limitedCallers']
   /** Ids of callers that an operator suspended. */
@@ -70,7 +69,7 @@ type OperationsOptions = {
   onTrouble(message: string): void
 }
 
-export type Operations = {
+export type Operations = Pick<Metrics, 'buildFailed' | 'consoleAsked' | 'eventSent' | 'eventHeard'> & {
   /** For requests to upstreams: counted and traced. */
   send: Send
   contributions(): Promise<readonly Contribution[]>
@@ -78,16 +77,8 @@ export type Operations = {
   published(before: Snapshot | undefined, after: Snapshot, seconds: number): void
   /** Call it when this process built `after`, which replaced `before`. */
   built(before: Snapshot | undefined, after: Snapshot): void
-  /** Call it when a build failed. */
-  buildFailed(): void
   /** What happened to a signal, oldest first. Rejects with `StorageUnavailable`. */
   changesOf(handle: string): Promise<readonly object[]>
-  /** Counts a question to the console about the feed by its outcome. */
-  consoleAsked(outcome: string): void
-  /** Counts an attempt to notify a subscriber by its outcome. */
-  eventSent(outcome: string): void
-  /** Counts a notification of an upstream by its outcome, and what the reading that followed gained. */
-  eventHeard(outcome: string, reading?: { gainedMs: number; spared: number }): void
   /** What the server serves of these parts. */
   shown: Required<Pick<ServerOptions, 'operatorRegistry' | 'registryListing' | 'explain'>>
   /** What operators look at, by name. */
@@ -101,7 +92,8 @@ export type Operations = {
 
 /** Everything of this file for one running server. */
 export function createOperations(options: OperationsOptions): Operations {
-  const { config, send, clock, underWay, parts } = options
+  const { config, configuration, send, clock, underWay, parts, blobs, store, onTrouble } = options
+  const { suspended, limitedCallers } = options
   const { now } = clock
   let given: { snapshot: Snapshot; contributions: Promise<readonly Contribution[]> } | undefined
   let publishedAt: number | undefined
@@ -117,8 +109,21 @@ export function createOperations(options: OperationsOptions): Operations {
     return given.contributions
   }
 
-  const roster = () => parts().upstreams.roster()
-  const statuses = () => parts().upstreams.statuses()
+  const observed: Observed = {
+    ...{ config, configuration, underWay },
+    roster: () => parts().upstreams.roster(),
+    registries: () => parts().upstreams.registries(),
+    statuses: () => parts().upstreams.statuses(),
+    accountStatuses: () => parts().upstreams.accountStatuses(),
+    memory: () => parts().upstreams.memory(),
+    providers: () => parts().providers.states(),
+    snapshot: () => parts().feed.current(),
+    publishedAt: () => publishedAt,
+    retained: () => parts().feed.retained(),
+    contributions: currentContributions,
+    revisions: () => parts().publisher.revisions(),
+  }
+  const { roster, statuses } = observed
 
   function slices(account?: string): readonly Slice[] {
     const { upstreams } = parts()
@@ -128,52 +133,28 @@ export function createOperations(options: OperationsOptions): Operations {
     return [...own, ...upstreams.slices().filter(({ agentUrl }) => !replaced.has(agentUrl))]
   }
 
-  const metrics = createMetrics(
-    {
-      entries: () => roster().entries,
-      statuses,
-      registries: () => parts().upstreams.registries(),
-      memory: () => parts().upstreams.memory(),
-      underWay,
-      providers: () => parts().providers.states(),
-      snapshot: () => parts().feed.current(),
-      retained: () => parts().feed.retained(),
-      contributions: currentContributions,
-      revision: () => config().revision,
-      fileRevision: () => options.configuration().file_revision,
-      isRejected: () => options.configuration().problem !== undefined,
-      replicas: () => options.configuration().replicas ?? { [config().revision]: 1 },
-      revisions: () => parts().publisher.revisions(),
-      accounts: () => parts().upstreams.accountStatuses(),
-    },
-    now,
-  )
+  const metrics = createMetrics(observed, now)
+  const { buildFailed, consoleAsked, eventSent, eventHeard } = metrics
   const watchdog = createWatchdog(metrics.registry)
   const sendToUpstreams = tracedSend(metrics.metered(send))
   const departures = createDepartures()
   const former = createFormerUpstreams()
   const { explain } = createExplainer({
+    ...observed,
     feed: {
       current: (account) => parts().feed.current(account),
       lookup: (...asked) => parts().feed.lookup(...asked),
       prepared: (...asked) => parts().feed.prepared(...asked),
     },
-    publishedAt: () => publishedAt,
     judge: () => parts().verdicts.judge(),
     provider: (domain) => parts().verdicts.provider(domain),
     providerState: (domain) => parts().providers.state(domain),
-    slices,
-    roster,
-    statuses,
-    accountStatuses: () => parts().upstreams.accountStatuses(),
-    contributions: currentContributions,
-    ...{ departures, former },
+    ...{ slices, departures, former, now },
     callers: () => config().callers,
-    now,
   })
   let counted: { snapshot: Snapshot; published: ReadonlyMap<string, number> } | undefined
   async function samples(): Promise<Sample[]> {
-    const snapshot = parts().feed.current()
+    const snapshot = observed.snapshot()
     if (snapshot && counted?.snapshot !== snapshot) {
       counted = { snapshot, published: await inTurns(publishedByUpstream(snapshot)) }
     }
@@ -185,45 +166,23 @@ export function createOperations(options: OperationsOptions): Operations {
       failing: problem !== undefined,
     }))
   }
-  const history = createHistory({ ...{ clock, samples }, blobs: options.blobs, onTrouble: options.onTrouble })
-  const sources: UpstreamSources = {
-    ...{ roster, statuses, slices, contributions: currentContributions },
-    accountStatuses: () => parts().upstreams.accountStatuses(),
-  }
+  const history = createUpstreamHistory({ blobs, clock, samples, onTrouble })
   const views = createViews({
-    ...{
-      roster,
-      config,
-      history,
-      configuration: options.configuration,
-      suspended: options.suspended,
-      lastAnswer: metrics.lastAnswer,
-    },
-    snapshot: () => parts().feed.current(),
-    publishedAt: () => publishedAt,
-    revisions: () => parts().publisher.revisions(),
-    statuses,
-    upstreams: (agentUrls) => explainUpstreams(agentUrls, sources),
-    registries: () => parts().upstreams.registries(),
-    providers: () => parts().providers.states(),
-    accounts: () => parts().upstreams.accountStatuses(),
-    memory: () => parts().upstreams.memory(),
-    ...{ underWay, limitedCallers: options.limitedCallers },
+    ...observed,
+    ...{ history, suspended, limitedCallers, lastAnswer: metrics.lastAnswer },
+    upstreams: (agentUrls) => explainUpstreams(agentUrls, { ...observed, slices }),
   })
 
-  const changes = createSignalChangeLog({
-    records: options.store.signalChanges,
-    onTrouble: options.onTrouble,
-  })
+  const changes = createSignalHistory({ records: store.signalChanges, onTrouble })
   /** Of the public feed: an account's own signals stay without a name. */
   function nameOf(handle: string): string | undefined {
-    const snapshot = parts().feed.current()
+    const snapshot = observed.snapshot()
     const entry = snapshot ? entryOf(snapshot, handle) : -1
     return snapshot && entry >= 0 ? signalNameAt(snapshot, entry) : undefined
   }
 
-  const activity = createActivity({ ...options.store, nameOf })
-  const jobs = createJobsView({ work: options.store.work, now })
+  const activity = createActivity({ ...store, nameOf })
+  const jobs = createJobsView({ work: store.work, now })
 
   function pulse(): string {
     const told = [
@@ -234,11 +193,9 @@ export function createOperations(options: OperationsOptions): Operations {
         problem,
         nextAttemptAt,
       ]),
-      parts()
-        .upstreams.registries()
-        .map(({ url, agents, fetchedAt, problem }) => [url, agents, fetchedAt, problem]),
-      [parts().feed.current()?.id, config().revision, options.configuration()],
-      [...options.suspended()],
+      observed.registries().map(({ url, agents, fetchedAt, problem }) => [url, agents, fetchedAt, problem]),
+      [observed.snapshot()?.id, config().revision, configuration()],
+      [...suspended()],
     ]
     return digestText(JSON.stringify(told))
   }
@@ -261,10 +218,7 @@ export function createOperations(options: OperationsOptions): Operations {
     },
     built: (before, after) => changes.note(before, after, now()),
     changesOf: changes.of,
-    buildFailed: metrics.buildFailed,
-    consoleAsked: metrics.consoleAsked,
-    eventSent: metrics.eventSent,
-    eventHeard: metrics.eventHeard,
+    ...{ buildFailed, consoleAsked, eventSent, eventHeard },
     shown: { operatorRegistry: metrics.registry, registryListing: registryListing.list, explain },
     ...{ pulse, start: history.start },
     views: { ...views, activity, jobs },

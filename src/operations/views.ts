@@ -12,7 +12,8 @@ import { accountNamed } from '../config/callers.js'
 import type { Config } from '../config/values.js'
 import { deliveryOf } from '../events/subscriptions.js'
 import { leftOutText, toldProblem, verdictWords } from '../explain/remedies.js'
-import type { UpstreamExplanation } from '../explain/upstream.js'
+import type { Contribution, UpstreamExplanation } from '../explain/upstream.js'
+import type { Feed } from '../feed/feed.js'
 import type { Egress } from '../net/egress.js'
 import type { Revisions, RunningConfiguration } from '../server/monitoring.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
@@ -21,7 +22,8 @@ import type { Repositories } from '../store/store.js'
 import type { ScopeStatus, UpstreamStatus } from '../upstreams/mirror/scope-status.js'
 import type { RegistryStatus } from '../upstreams/roster/registries.js'
 import type { Roster } from '../upstreams/roster/roster.js'
-import type { History, Span } from './history.js'
+import type { Upstreams } from '../upstreams/upstreams.js'
+import type { Span, UpstreamHistory } from './history.js'
 
 const MOST_ENTRIES = 200
 const MOST_JOBS = 200
@@ -112,28 +114,40 @@ export function createJobsView({ work, now }: JobsSources) {
 const MOST_SHOWN = 500 // providers, upstreams, agents that are left out
 const AGENTS_NAMED = 10 // of those that a provider's file lists
 
-export type ViewSources = {
+/** The parts of the product as they are now; read at a scrape, a view or a question, so after everything has started. */
+export type Observed = {
+  config(): Config
+  /** Which configuration is in force and, when the file has another, why that is not. */
+  configuration(): RunningConfiguration
+  roster(): Roster
+  registries(): readonly RegistryStatus[]
+  /** Of the public scopes. */
+  statuses(): readonly UpstreamStatus[]
+  /** Of the accounts' scopes. */
+  accountStatuses(): readonly ScopeStatus[]
+  memory(): ReturnType<Upstreams['memory']>
+  /** Bytes of answers of upstreams, registries and providers that are being read. */
+  underWay: Egress['underWay']
+  providers(): readonly ProviderState[]
+  /** Of the public layer. */
   snapshot(): Snapshot | undefined
   publishedAt(): number | undefined
+  /** Replaced snapshots that page walks may go on in. */
+  retained(): ReturnType<Feed['retained']>
+  contributions(): Promise<readonly Contribution[]>
+  /** How far the published feed is behind what it is made from. */
   revisions(): Revisions
-  configuration(): RunningConfiguration
-  config(): Config
-  roster(): Roster
-  statuses(): readonly UpstreamStatus[]
+}
+
+export type ViewSources = Observed & {
   /** Explanations of upstreams of the roster, by their canonical urls (explain/upstream.ts). */
   upstreams(agentUrls: readonly string[]): Promise<UpstreamExplanation[]>
   lastAnswer(agentUrl: string): { at: number; ms: number } | undefined
-  registries(): readonly RegistryStatus[]
-  providers(): readonly ProviderState[]
-  accounts(): readonly ScopeStatus[]
-  memory(): { usedBytes: number; limitBytes: number; evictions: number }
-  /** Bytes of answers of upstreams, registries and providers that are being read. */
-  underWay: Egress['underWay']
   /** Callers that hit their rate limit, with how often since the start; the most often first. */
   limitedCallers(): readonly (readonly [caller: string, times: number])[]
   /** Ids of callers that an operator suspended. */
   suspended(): ReadonlySet<string>
-  history: History
+  history: UpstreamHistory
 }
 
 /** A view for an operator; undefined when there is nothing of that name. */
@@ -324,21 +338,23 @@ export function createViews(sources: ViewSources) {
         credentials_for: Object.keys(credentials),
         signs: signing === undefined ? 'no' : signing.required ? 'must' : 'may',
       })),
-      accounts: sources.accounts().map(({ scope, id, state, rateCard, listings, problem, confirmedAt }) => {
-        const [caller, account] = accountNamed(scope)
-        return {
-          ...{
-            caller,
-            account,
-            upstream: id,
-            state,
-            rate_card: rateCard,
-            rows: listings,
-            confirmed_at: at(confirmedAt),
-          },
-          ...(problem && { problem: toldProblem(problem) }),
-        }
-      }),
+      accounts: sources
+        .accountStatuses()
+        .map(({ scope, id, state, rateCard, listings, problem, confirmedAt }) => {
+          const [caller, account] = accountNamed(scope)
+          return {
+            ...{
+              caller,
+              account,
+              upstream: id,
+              state,
+              rate_card: rateCard,
+              rows: listings,
+              confirmed_at: at(confirmedAt),
+            },
+            ...(problem && { problem: toldProblem(problem) }),
+          }
+        }),
     }
   }
 

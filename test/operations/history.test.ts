@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type Test, test } from 'tap'
 import type { Clock } from '../../src/net/clock.js'
-import { createHistory, type Sample } from '../../src/operations/history.js'
+import { createUpstreamHistory, type Sample } from '../../src/operations/history.js'
 import { type Blobs, createPassingBlobs } from '../../src/upstreams/rows/storage.js'
 
 const HOUR_MS = 3_600_000
@@ -33,7 +33,7 @@ function start(t: Test, blobs: Blobs, upstreams: readonly string[]) {
   const onTrouble = (message: string) => t.match(message, /not kept/)
   return {
     clock,
-    history: createHistory({ blobs, clock, samples: async () => upstreams.map(sampleOf), onTrouble }),
+    history: createUpstreamHistory({ blobs, clock, samples: async () => upstreams.map(sampleOf), onTrouble }),
   }
 }
 
@@ -87,7 +87,7 @@ test('an hour keeps its slowest answer over a restart', async (t) => {
   const sample = { upstream: 'one', rows: 1, published: 1, failing: false }
   for (const ms of [700, undefined, 20]) {
     const clock = standingClock()
-    const history = createHistory({
+    const history = createUpstreamHistory({
       blobs,
       clock,
       samples: async () => [{ ...sample, ms }],

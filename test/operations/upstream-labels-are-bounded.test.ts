@@ -1,8 +1,10 @@
 import { Registry } from 'prom-client'
 import { test } from 'tap'
+import { parseConfig } from '../../src/config/load.js'
 import type { Send, SendOutcome } from '../../src/net/send.js'
 import { createUpstreamMeter } from '../../src/operations/meters.js'
-import { createMetrics, type MetricSources } from '../../src/operations/metrics.js'
+import { createMetrics } from '../../src/operations/metrics.js'
+import type { Observed } from '../../src/operations/views.js'
 import type { UpstreamStatus } from '../../src/upstreams/mirror/scope-status.js'
 import type { RosterEntry } from '../../src/upstreams/roster/roster.js'
 
@@ -31,24 +33,23 @@ test('ten thousand upstreams make five hundred series and one for the others', a
       listings: 1,
     }),
   )
-  const sources: MetricSources = {
-    entries: () => [],
-    statuses: () => statuses,
+  const observed: Observed = {
+    config: () => parseConfig('test', '{}', {}),
+    configuration: () => ({ revision: 'r' }),
+    roster: () => ({ entries: [], excluded: [] }),
     registries: () => [],
+    statuses: () => statuses,
+    accountStatuses: () => [],
     memory: () => ({ usedBytes: 0, limitBytes: 0, evictions: 0 }),
     underWay: { bytes: () => 0, givenUp: () => 0 },
     providers: () => [],
     snapshot: () => undefined,
+    publishedAt: () => undefined,
     retained: () => ({ snapshots: 0, bytes: 0 }),
     contributions: async () => [],
-    replicas: () => ({}),
-    revision: () => 'r',
-    fileRevision: () => undefined,
-    isRejected: () => false,
     revisions: () => ({ built: 1, wanted: 1, behindMs: 0 }),
-    accounts: () => [],
   }
-  const { registry } = createMetrics(sources, () => 0)
+  const { registry } = createMetrics(observed, () => 0)
   const text = await registry.metrics()
   const rows = text.split('\n').filter((line) => line.startsWith('tributary_upstream_rows{'))
   t.equal(rows.length, 501)
