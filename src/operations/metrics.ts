@@ -8,7 +8,7 @@ import { recordBytes } from '../authz/provider/files.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import type { UpstreamStatus } from '../upstreams/mirror/scope-status.js'
 import { createUpstreamMeter, type UpstreamMeter } from './meters.js'
-import type { Observed } from './views.js'
+import type { ObservedState } from './views.js'
 
 const MAX_LABELLED = 500
 const OTHERS = 'others'
@@ -31,7 +31,7 @@ export type Metrics = Pick<UpstreamMeter, 'metered' | 'lastAnswer'> & {
 type Sample = [labels: Record<string, string>, value: number]
 
 /** Registers all of them. `now`: ms since the epoch. */
-export function createMetrics(observed: Observed, now: () => number): Metrics {
+export function createMetrics(observed: ObservedState, now: () => number): Metrics {
   const registry = new Registry()
   const registers = [registry]
   const labelled = new Set<string>()

@@ -36,7 +36,7 @@ import {
   createActivity,
   createJobsView,
   createViews,
-  type Observed,
+  type ObservedState,
   type ViewSources,
   type Views,
 } from './views.js'
@@ -56,9 +56,9 @@ type OperationsOptions = {
   send: Send
   clock: Clock
   /** Bytes of answers that are being read. */
-  underWay: Observed['underWay']
+  underWay: ObservedState['underWay']
   parts: () => ObservedParts
-  configuration: Observed['configuration']
+  configuration: ObservedState['configuration']
   /** Callers that hit their rate limit, with how often. */
   limitedCallers: ViewSources['limitedCallers']
   /** Ids of callers that an operator suspended. */
@@ -109,7 +109,7 @@ export function createOperations(options: OperationsOptions): Operations {
     return given.contributions
   }
 
-  const observed: Observed = {
+  const observed: ObservedState = {
     ...{ config, configuration, underWay },
     roster: () => parts().upstreams.roster(),
     registries: () => parts().upstreams.registries(),

@@ -115,7 +115,7 @@ const MOST_SHOWN = 500 // providers, upstreams, agents that are left out
 const AGENTS_NAMED = 10 // of those that a provider's file lists
 
 /** The parts of the product as they are now; read at a scrape, a view or a question, so after everything has started. */
-export type Observed = {
+export type ObservedState = {
   config(): Config
   /** Which configuration is in force and, when the file has another, why that is not. */
   configuration(): RunningConfiguration
@@ -139,7 +139,7 @@ export type Observed = {
   revisions(): Revisions
 }
 
-export type ViewSources = Observed & {
+export type ViewSources = ObservedState & {
   /** Explanations of upstreams of the roster, by their canonical urls (explain/upstream.ts). */
   upstreams(agentUrls: readonly string[]): Promise<UpstreamExplanation[]>
   lastAnswer(agentUrl: string): { at: number; ms: number } | undefined

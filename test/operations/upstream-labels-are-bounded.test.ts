@@ -4,7 +4,7 @@ import { parseConfig } from '../../src/config/load.js'
 import type { Send, SendOutcome } from '../../src/net/send.js'
 import { createUpstreamMeter } from '../../src/operations/meters.js'
 import { createMetrics } from '../../src/operations/metrics.js'
-import type { Observed } from '../../src/operations/views.js'
+import type { ObservedState } from '../../src/operations/views.js'
 import type { UpstreamStatus } from '../../src/upstreams/mirror/scope-status.js'
 import type { RosterEntry } from '../../src/upstreams/roster/roster.js'
 
@@ -33,7 +33,7 @@ test('ten thousand upstreams make five hundred series and one for the others', a
       listings: 1,
     }),
   )
-  const observed: Observed = {
+  const observed: ObservedState = {
     config: () => parseConfig('test', '{}', {}),
     configuration: () => ({ revision: 'r' }),
     roster: () => ({ entries: [], excluded: [] }),
