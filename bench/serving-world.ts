@@ -27,7 +27,7 @@ import { getSignals } from '../src/tasks/get-signals.js'
 import { createSlabWriter } from '../src/upstreams/rows/slab.js'
 import type { Slice } from '../src/upstreams/rows/slice.js'
 import { ACCOUNT, servingOptions } from './serving-options.js'
-import { bare, least, official } from './serving-others.js'
+import { bare, gathering, least, official } from './serving-others.js'
 
 const SIGNALS = 20_000
 const ROW_BYTES = 1_180 // as in docs/decisions.md#serving-from-bytes
@@ -167,6 +167,7 @@ async function main() {
   const apps = {
     bare: bare(),
     least: least(),
+    gathering: gathering(),
     lean: lean(servingOptions(feed, undefined)),
     full: createApp(servingOptions(feed, { perSecond: 1e9, burst: 1e9 })),
     official: official(unchanged, whole),
