@@ -7,7 +7,7 @@ import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { createFeed } from '../src/feed/feed.js'
 import type { Page, Reader, Selection } from '../src/feed/query.js'
 import { buildSnapshot } from '../src/snapshot/builder.js'
-import { buffersOf, rowBytes, type Snapshot, wholeParts, wholeSnapshot } from '../src/snapshot/snapshot.js'
+import { memoryOf, rowBytes, type Snapshot, wholeParts, wholeSnapshot } from '../src/snapshot/snapshot.js'
 import { readPlain } from '../src/upstreams/rows/read-rows.js'
 import { slabBuffers, slabRow } from '../src/upstreams/rows/slab.js'
 import type { Slice } from '../src/upstreams/rows/slice.js'
@@ -42,7 +42,7 @@ function slicesOf(signals: number): Slice[] {
 
 /** Bytes of every buffer that the snapshot keeps alive, slices apart. */
 function heldBytes(snapshot: Snapshot): number {
-  return [...buffersOf(snapshot)].reduce((sum, buffer) => sum + buffer.byteLength, 0)
+  return memoryOf(snapshot, undefined).added
 }
 
 function payloadBytes(snapshot: Snapshot): number {

@@ -8,7 +8,7 @@ import type { Feed } from '../feed/feed.js'
 import { EVERYBODY, type Publication } from '../feed/layers.js'
 import type { Gap, Reader, WholesaleQuery } from '../feed/query.js'
 import { type Clock, pause } from '../net/clock.js'
-import { following, SNAPSHOT_FORM, type Snapshot } from '../snapshot/snapshot.js'
+import { memoryOf, SNAPSHOT_FORM, type Snapshot } from '../snapshot/snapshot.js'
 import { createWalks } from '../store/replicas/handover.js'
 import type { Blobs, Sharing } from '../upstreams/rows/storage.js'
 import { createSnapshotStore, gapOf, type ToldGap, toldGap } from './saved-snapshots.js'
@@ -89,7 +89,7 @@ export function createGenerations(options: GenerationsOptions) {
     if (before?.id === id) return before
     const kept = await snapshots.read(id)
     if (!kept) throw new Error(`snapshot ${id} is not in the storage, or another release wrote it`)
-    return following(kept.snapshot, before)
+    return { ...kept.snapshot, memory: memoryOf(kept.snapshot, before) }
   }
 
   async function layerOf({ id, gaps }: ToldLayer, name?: string) {

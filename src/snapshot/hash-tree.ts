@@ -105,16 +105,12 @@ export function hashTree(
     pricing: copied(before?.pricing),
     unseen: copied(before?.unseen),
   }
-  const { count, keys, rows } = snapshot
   for (const bucket of before ? touched : everyBucket(snapshot)) {
     const shown: number[] = []
     const withheld: number[] = []
-    for (
-      let entry = firstIn(bucket, keys, count);
-      entry < count && bucketOf(keys, entry) === bucket;
-      entry += 1
-    ) {
-      if (rows.length[entry] === 0) withheld.push(entry)
+    const [from, end] = bucketEntries(snapshot, bucket)
+    for (let entry = from; entry < end; entry += 1) {
+      if (snapshot.rows.length[entry] === 0) withheld.push(entry)
       else shown.push(entry)
     }
     put(tree.structure, bucket, gathered(snapshot.digests.structure, shown))

@@ -151,7 +151,7 @@ export const NO_MEMORY: Memory = { added: 0, released: 0 }
 type Held = Omit<Snapshot, 'memory'>
 
 /** Every buffer that a snapshot keeps alive, except the rows of its slices. */
-export function buffersOf(held: Held): Set<ArrayBufferLike> {
+function buffersOf(held: Held): Set<ArrayBufferLike> {
   const views = [...columnsOf(TABLE, held), ...held.rows.chunks, ...held.slices.map(({ keys }) => keys)]
   return new Set(views.map(({ buffer }) => buffer))
 }
@@ -189,7 +189,10 @@ const LISTS = listsOf(TABLE)
 const sharedPart = (part: Uint8Array) =>
   part.buffer instanceof SharedArrayBuffer ? part : new Uint8Array(sharedBytes(part))
 
-/** The parts of the columns and of the shown rows, without the rows of the slices; `snapshotFrom` reads them. */
+/**
+ * The parts of the columns and of the shown rows; `snapshotFrom` reads them. Of the slices only enough is saved to recognise
+ * equal rows: their rows are saved elsewhere.
+ */
 export function snapshotParts(snapshot: Snapshot): Uint8Array[] {
   const { id, count, structure, pricing, rows, slices, stamps } = snapshot
   const header: Header = {
@@ -288,11 +291,6 @@ export function wholeSnapshot([head, ...parts]: readonly Uint8Array[]): Snapshot
     return { slice: { ...about, rows: rows[index] as Slice['rows'], digests }, keys }
   })
   return { ...snapshot, slices }
-}
-
-/** The snapshot as the successor of `before`: counts the memory that only one of the two holds. */
-export function following(snapshot: Snapshot, before: Snapshot | undefined): Snapshot {
-  return { ...snapshot, memory: memoryOf(snapshot, before) }
 }
 
 type WithoutSlices = Omit<Snapshot, 'slices'>

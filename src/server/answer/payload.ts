@@ -119,9 +119,13 @@ function quoted(value: unknown): string {
   return JSON.stringify(line.length > NAME ? `${line.slice(0, NAME - 1)}…` : line)
 }
 
-function several(texts: readonly string[]): string {
-  const more = texts.length - FEW
-  return texts.slice(0, FEW).join(', ') + (more > 0 ? ` and ${more} more` : '')
+/** The first of them in words, and how many more there are. */
+function several(
+  all: readonly Record<string, unknown>[],
+  inWords: (one: Record<string, unknown>) => string,
+): string {
+  const more = all.length - FEW
+  return all.slice(0, FEW).map(inWords).join(', ') + (more > 0 ? ` and ${more} more` : '')
 }
 
 function price(option: Record<string, unknown>): string {
@@ -138,14 +142,14 @@ function destination(deployment: Record<string, unknown>): string {
 
 function rowText(row: Record<string, unknown>, at: number): string {
   const { name, data_provider, signal_type, signal_agent_segment_id, coverage_percentage } = row
-  const prices = records(row.pricing_options).map(price)
-  const places = records(row.deployments).map(destination)
+  const prices = records(row.pricing_options)
+  const places = records(row.deployments)
   return [
     `${at + 1}. ${quoted(name)}`,
     [signal_type, data_provider === undefined ? '' : `by ${quoted(data_provider)}`].filter(Boolean).join(' '),
     `signal_agent_segment_id ${signal_agent_segment_id}`,
-    ...(prices.length > 0 ? [`price ${several(prices)}`] : []),
-    ...(places.length > 0 ? [`destinations ${several(places)}`] : []),
+    ...(prices.length > 0 ? [`price ${several(prices, price)}`] : []),
+    ...(places.length > 0 ? [`destinations ${several(places, destination)}`] : []),
     ...(coverage_percentage === undefined ? [] : [`coverage ${coverage_percentage}%`]),
   ].join('; ')
 }
