@@ -117,8 +117,6 @@ export function partOutcome(delivered: Delivered): PartOutcome {
   return { accepted, pending: 0, refused: rows - accepted, errors: told }
 }
 
-const HISTORY = 1_000
-
 function actionOf(call: Call): Action {
   return call.args.action === 'deactivate' ? 'deactivate' : 'activate'
 }
@@ -150,7 +148,7 @@ function undone(call: Call, later: readonly Call[]): 'nothing' | 'a part' | 'all
 /** The part of a deactivation that is still to be done: destinations that other callers have on must stay on. */
 async function stillToDo({ ledger }: Pick<PromisedRecords, 'ledger'>, call: Call): Promise<StillToDo> {
   if (actionOf(call) === 'activate' || call.segment === undefined) return { call, isNeeded: true }
-  const entries = await ledger.ofSegment(call.agentUrl, call.segment, HISTORY)
+  const entries = await ledger.ofSegment(call.agentUrl, call.segment)
   const others = standingFor(entries, holderOf(call))
   const isKept = (one: Destination) => others.some((other) => mayOverlap(one, other))
   const kept = destinationsOf(call).filter(isKept)

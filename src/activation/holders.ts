@@ -178,8 +178,6 @@ function leftOnFor(
   })
 }
 
-const HISTORY = 1_000 // the newest entries of all callers for one segment: active ones are among them
-
 /** The deactivation again, for the destinations that no other caller has on. */
 function again(id: string, ended: Entry, destinations: readonly Destination[]) {
   const { caller, account, agentUrl, segmentId, seenAs, upstreamAccount } = ended
@@ -205,7 +203,7 @@ function again(id: string, ended: Entry, destinations: readonly Destination[]) {
 export async function unwantedNow({ ledger }: Pick<PromisedRecords, 'ledger'>, call: Call): Promise<Decided> {
   const { id, agentUrl, segment } = call
   if (segment === undefined || !(await ledger.wasLeftOn(agentUrl, segment))) return { jobs: [], entries: [] }
-  const entries = await ledger.ofSegment(agentUrl, segment, HISTORY)
+  const entries = await ledger.ofSegment(agentUrl, segment)
   const wishes = leftOnFor(entries, holderOf(call)).flatMap(({ entry, destinations }, index) => {
     const others = standingFor(entries, entry)
     const unwanted = destinations.filter((one) => !others.some((other) => mayOverlap(one, other)))

@@ -168,9 +168,9 @@ function createPieces(db: Kysely<Tables>) {
 
 type BlobRows = AddedBlobs & {
   /** Like `write`, but only while this process holds the lease; false when it does not. */
-  writeUnder(lease: Lease, name: string, parts: readonly Uint8Array[]): Promise<boolean>
+  writeUnder(name: string, parts: readonly Uint8Array[], lease: Lease): Promise<boolean>
   /** Like `remove`, but only while this process holds the lease. */
-  removeUnder(lease: Lease, name: string): Promise<void>
+  removeUnder(name: string, lease: Lease): Promise<void>
   /** Bytes that go with each of these blobs, when those before it have gone. */
   freed(blobs: readonly string[]): Promise<number[]>
   /** Removes pieces that no blob uses any more. */
@@ -256,7 +256,7 @@ export function createBlobRows({ db, onDamage }: BlobRowsOptions): BlobRows {
     await db.transaction().execute((tx) => put(tx, name, manifest))
   }
 
-  async function writeUnder(lease: Lease, name: string, parts: readonly Uint8Array[]): Promise<boolean> {
+  async function writeUnder(name: string, parts: readonly Uint8Array[], lease: Lease): Promise<boolean> {
     const manifest = JSON.stringify(await pieces.write(parts))
     return await db.transaction().execute(async (tx) => {
       if (!(await leaseStands(tx, lease))) return false
@@ -282,7 +282,7 @@ export function createBlobRows({ db, onDamage }: BlobRowsOptions): BlobRows {
     await from.deleteFrom('blobs').where('name', '=', name).execute()
   }
 
-  async function removeUnder(lease: Lease, name: string): Promise<void> {
+  async function removeUnder(name: string, lease: Lease): Promise<void> {
     await db.transaction().execute(async (tx) => {
       if (await leaseStands(tx, lease)) await take(tx, name)
     })

@@ -212,8 +212,8 @@ async function openShared(options: StoreOptions): Promise<Store> {
     handover: storageMethods(createHandover(db, seal, now)),
     replicas: {
       now: () => storageWork(() => databaseNow(db)),
-      leases: storageMethods(createLeases(db, POSTGRES)),
-      notes: storageMethods(createNotes(db, (work) => db.transaction().execute(work), POSTGRES)),
+      leases: storageMethods(createLeases(db)),
+      notes: storageMethods(createNotes(db)),
       write: blobs.writeUnder,
       remove: blobs.removeUnder,
       freed: blobs.freed,

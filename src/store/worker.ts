@@ -1,16 +1,22 @@
 /**
  * Who works on jobs. A worker takes up those that nobody waits for, and renews the leases of those that somebody waits for. Lanes
  * take turns: an upstream whose calls hang uses up only its own few places. A job that cannot be done now is tried later, after
- * growing pauses. Some work is done by one process at a time for all that share a storage: the process that has the turn renews
- * it; when it ends, another takes over within a lease.
+ * growing pauses. Some work has one worker among all processes on a storage: that of the process whose turn it is.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Clock } from '../net/clock.js'
 import { createLots, StorageUnavailable } from './database/storage-work.js'
 import type { Due, Held, Hold, Jobs } from './jobs.js'
 
-const TURN_MS = 10_000
-const TURN_BEAT_MS = 3_000
+/** How long after a process ends another one takes over its turn or its jobs, ms. */
+const LEASE_MS = 10_000
+const HEARTBEAT_MS = 3_000
+const LOOK_EVERY_MS = 1_000
+const LOOKED_AT = 256
+const FIRST_PAUSE_MS = 500
+/** What jobs know that are claimed together is read in one turn of the thread: large ones with fewer others. */
+const BYTES_OF_ONE = 512
+const PLACES = { inAll: 64, aLane: 8 }
 
 type TurnOptions = {
   /** The name of the work. */
@@ -24,9 +30,13 @@ type TurnOptions = {
   onProblem(problem: string): void
 }
 
-/** Looks for the turn from `start` on, and calls `take` each time that this process gets it. */
+/**
+ * Work that one process at a time does for all that share a storage, such as writing to subscribers. The process that has the turn
+ * renews it; when it ends, another takes over within a lease. Looks for the turn from `start` on, and calls `take`
+ * each time that this process gets it.
+ */
 export function createTurn({ name, jobs, clock, owner, take, onProblem }: TurnOptions) {
-  const hold = { owner, ms: TURN_MS }
+  const hold = { owner, ms: LEASE_MS }
   let held: Held | undefined
   let saidAt = 0
   let giveUp: (() => Promise<void>) | undefined
@@ -59,13 +69,13 @@ export function createTurn({ name, jobs, clock, owner, take, onProblem }: TurnOp
       else await lose()
     } catch (error) {
       onProblem(`the turn for ${name} could not be kept: ${error instanceof Error ? error.message : error}`)
-      if (held && clock.now() - saidAt >= TURN_MS) await lose()
+      if (held && clock.now() - saidAt >= LEASE_MS) await lose()
     }
   }
 
   function go(): void {
     beating = beat().then(() => {
-      if (!closed) cancel = clock.after(TURN_BEAT_MS, go)
+      if (!closed) cancel = clock.after(HEARTBEAT_MS, go)
     })
   }
 
@@ -84,15 +94,6 @@ export function createTurn({ name, jobs, clock, owner, take, onProblem }: TurnOp
     },
   }
 }
-
-/** How long after a process ends another one takes over its jobs, ms. */
-const LEASE_MS = 10_000
-const HEARTBEAT_MS = 3_000
-const LOOK_EVERY_MS = 1_000
-const LOOKED_AT = 256
-const FIRST_PAUSE_MS = 500
-/** What jobs know that are claimed together is read in one turn of the thread: large ones with fewer others. */
-const BYTES_OF_ONE = 512
 
 type JobKind = {
   /** Ends the job or releases it; a job that it leaves held is released after a pause. */
@@ -121,8 +122,6 @@ type WorkerOptions = {
 export function pauseAfter(attempts: number, longestMs = 60_000): number {
   return Math.min(longestMs, FIRST_PAUSE_MS * 2 ** Math.min(attempts - 1, 30))
 }
-
-const PLACES = { inAll: 64, aLane: 8 }
 
 /** The worker of one process. It takes up due jobs from `start` on; `round` does so once. */
 export function createWorker(options: WorkerOptions) {

@@ -18,7 +18,6 @@ import type { EntryOfJob, NewCall } from '../store/promised-work.js'
 import type { TaskStatus } from '../store/records/tasks.js'
 import type { Task } from './task.js'
 
-const HISTORY = 1_000 // the caller's newest entries for one signal: active ones are among them
 const RETRY_SECONDS = 10
 
 /** With the destinations as identities have them. */
@@ -103,7 +102,7 @@ export function activateSignal(activation: Activating): Task<typeof ActivateSign
     }
     const signal = await resolve(handle, principal.id, account?.id)
     if (action === 'activate') return routeActivation(signal, wanted)
-    const history = await store.ledger.history(principal.id, handle, HISTORY)
+    const history = await store.ledger.history(principal.id, handle)
     const routed = routeDeactivation(history, signal, wanted)
     return routed.kind === 'route' && (await isOthers(routed.route, principal, account, destinations))
       ? notOn()
@@ -125,7 +124,7 @@ export function activateSignal(activation: Activating): Task<typeof ActivateSign
       ...(account && { account: account.key }),
       ...(upstreamAccount && { upstreamAccount }),
     }
-    const entries = await store.ledger.ofSegment(to.agentUrl, to.segmentId, HISTORY)
+    const entries = await store.ledger.ofSegment(to.agentUrl, to.segmentId)
     const standing = standingFor(entries, holder)
     return standing.some((one) => destinations.some((other) => mayOverlap(one, other)))
   }

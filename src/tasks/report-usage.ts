@@ -161,7 +161,7 @@ export function reportUsage(activation: Reporting): Task<typeof ReportUsageReque
       const errors: AdcpError[] = []
       const histories = new Map<string, Promise<Entry[]>>() // many rows report one signal
       const history = (handle: string) => {
-        const asked = histories.get(handle) ?? store.ledger.history(principal.id, handle, HISTORY)
+        const asked = histories.get(handle) ?? store.ledger.history(principal.id, handle)
         histories.set(handle, asked)
         return asked
       }

@@ -113,13 +113,13 @@ test('a blob is neither replaced nor removed under an old epoch', { skip: NO_POS
   if (!store?.replicas) return
   const { leases, write, remove } = store.replicas
   const [old] = (await leases.take('one', ['a'], 60_000)) as [Lease]
-  t.equal(await write(old, 'blob', [Buffer.from('of one')]), true)
+  t.equal(await write('blob', [Buffer.from('of one')], old), true)
   await leases.release([old])
   const [next] = (await leases.take('two', ['a'], 60_000)) as [Lease]
-  t.equal(await write(old, 'blob', [Buffer.from('too late')]), false)
-  await remove(old, 'blob')
+  t.equal(await write('blob', [Buffer.from('too late')], old), false)
+  await remove('blob', old)
   t.equal(Buffer.from((await store.blobs.read('blob'))?.[0] ?? []).toString(), 'of one')
-  await remove(next, 'blob')
+  await remove('blob', next)
   t.equal(await store.blobs.read('blob'), undefined)
 })
 

@@ -6,6 +6,9 @@ import { randomUUID } from 'node:crypto'
 import type { Db, SignalChangeTable } from '../database/database.js'
 
 const MOST_ENTRIES = 10_000
+const MOST_CHANGES = 100_000
+const SWEEP_EVERY = 1_000 // rows written: the table is at most so much longer than it may be
+const BATCH_ROWS = 500 // of one statement: well under the bound-parameter limits of both databases
 
 export type AuditEntry = {
   who: string
@@ -50,15 +53,8 @@ export function createAudit(db: Db, now: () => number): Audit {
   }
 }
 
-const MOST_CHANGES = 100_000
-const SWEEP_EVERY = 1_000 // rows written: the table is at most so much longer than it may be
-const BATCH_ROWS = 500 // of one statement: well under the bound-parameter limits of both databases
-
-export type SignalChange = {
-  /** ms since the epoch. */
-  at: number
-  /** `many`: so many signals changed at once that it is not known which. */
-  kind: 'created' | 'updated' | 'priced' | 'removed' | 'many'
+/** `at` in ms since the epoch; `many`: so many signals changed at once that it is not known which. */
+export type SignalChange = Pick<SignalChangeTable, 'at' | 'kind'> & {
   told: Readonly<Record<string, unknown>>
 }
 
@@ -107,7 +103,7 @@ export function createSignalChanges(db: Db): SignalChanges {
       return [...own, ...many]
         .map(({ at, kind, told }) => ({
           at: Number(at),
-          kind: kind as SignalChangeTable['kind'],
+          kind,
           told: JSON.parse(told) as SignalChange['told'],
         }))
         .sort((one, other) => one.at - other.at)

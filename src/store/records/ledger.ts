@@ -85,10 +85,10 @@ export type Ledger = {
   get(id: string): Promise<Entry | undefined>
   /** Newest first, also within one millisecond; at most `limit`, itself at most 1,000. */
   query(filter: LedgerFilter, limit: number, after?: LedgerPosition): Promise<Entry[]>
-  /** The caller's entries for a signal's or an offer's handle, the latest request first. */
-  history(caller: string, handle: string, limit: number): Promise<Entry[]>
-  /** All callers' entries for one segment of an agent, the latest request first. */
-  ofSegment(agentUrl: string, segmentId: string, limit: number): Promise<Entry[]>
+  /** The caller's newest entries for a signal's or an offer's handle, the latest request first. */
+  history(caller: string, handle: string): Promise<Entry[]>
+  /** All callers' newest entries for one segment of an agent, the latest request first. */
+  ofSegment(agentUrl: string, segmentId: string): Promise<Entry[]>
   /** Whether a deactivation ever left a segment of an agent on somewhere. */
   wasLeftOn(agentUrl: string, segmentId: string): Promise<boolean>
   /**
@@ -99,6 +99,7 @@ export type Ledger = {
 }
 
 const LEDGER_PAGE = 1_000
+const HISTORY = 1_000 // of one signal or segment: active entries are among them
 const LEFT_ON = '%"is_live":true%' // in the deployments of a deactivation
 
 function fromRow(row: Selectable<ActivationTable>): Entry {
@@ -192,19 +193,11 @@ export function createLedger(db: Db, now: () => number, dialect: SqlDialect): Le
   }
 
   /** Entries of the first release have no number: they are older than all that have one. */
-  const inOrder = (select: ReturnType<typeof newest>, limit: number) =>
-    select.orderBy('seq', 'desc').orderBy('created_at', 'desc').orderBy('id', 'desc').limit(limit).execute()
-  const newest = () => db.selectFrom('activations').selectAll()
-
-  async function history(caller: string, handle: string, limit: number): Promise<Entry[]> {
-    const select = newest().where('caller', '=', caller).where('signal_handle', '=', signalPart(handle))
-    return (await inOrder(select, limit)).map(fromRow)
+  async function latest(select: ReturnType<typeof entries>): Promise<Entry[]> {
+    const inOrder = select.orderBy('seq', 'desc').orderBy('created_at', 'desc').orderBy('id', 'desc')
+    return (await inOrder.limit(HISTORY).execute()).map(fromRow)
   }
-
-  async function ofSegment(agentUrl: string, segmentId: string, limit: number): Promise<Entry[]> {
-    const select = newest().where('agent_url', '=', agentUrl).where('segment_id', '=', segmentId)
-    return (await inOrder(select, limit)).map(fromRow)
-  }
+  const entries = () => db.selectFrom('activations').selectAll()
 
   async function wasLeftOn(agentUrl: string, segmentId: string): Promise<boolean> {
     const found = await db
@@ -259,7 +252,13 @@ export function createLedger(db: Db, now: () => number, dialect: SqlDialect): Le
     return page.length === limit ? { createdAt: last.created_at, id: last.id } : undefined
   }
 
-  return { recordAll, settleAll, get, query, history, ofSegment, wasLeftOn, forget }
+  return {
+    ...{ recordAll, settleAll, get, query, wasLeftOn, forget },
+    history: (caller, handle) =>
+      latest(entries().where('caller', '=', caller).where('signal_handle', '=', signalPart(handle))),
+    ofSegment: (agentUrl, segmentId) =>
+      latest(entries().where('agent_url', '=', agentUrl).where('segment_id', '=', segmentId)),
+  }
 }
 
 /** Every entry that matches, newest first, read page by page. */

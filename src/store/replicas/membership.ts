@@ -1,14 +1,26 @@
 /**
  * Which process on a shared storage does which work. Each shows that it is alive, sees which others are, and decides for itself, from
- * the same list of members, without a coordinator; while two lists differ, leases decide. A lease has a name, an owner and an end on
- * the database's clock, and an epoch that is raised whenever it gets another owner, or the same one after it ended. A write under it
- * happens only while its epoch is the current one: a process that was paused or cut off changes nothing when it continues. What a
- * member could not do it leaves to the others. PostgreSQL only: a process alone on its storage has every right.
+ * the same list of members, without a coordinator; while two lists differ, leases decide. A write under a lease happens only while its
+ * epoch is the current one: a process that was paused or cut off changes nothing when it continues. What a member could not do it
+ * leaves to the others. PostgreSQL only: a process alone on its storage has every right.
  */
 import { sql } from 'kysely'
 import type { Clock } from '../../net/clock.js'
 import type { Sharing } from '../../upstreams/rows/storage.js'
-import type { Db, SqlDialect } from '../database/database.js'
+import { type Db, POSTGRES, type SqlDialect } from '../database/database.js'
+
+/** Another process has a dead one's work after these two together at the latest, ms. */
+const LEASE_MS = 10_000
+const BEAT_EVERY_MS = 3_000
+const FORGET_EVERY_MS = 60 * 60 * 1_000
+const FORGOTTEN_AFTER_MS = 24 * 60 * 60 * 1_000
+/**
+ * After this the member that left work may have it again: long enough that a lasting trouble costs little, short enough that work is
+ * spread evenly again.
+ */
+const PASSED_MS = 10 * 60_000
+const MEMBERS = 'member/' // names of leases
+const PASSED = 'passed/' // names of notes
 
 /** A lease that was taken; only the database knows whether it still holds. */
 export type Lease = { name: string; epoch: number }
@@ -24,33 +36,32 @@ export type Leases = {
   forgetOld(): Promise<void>
 }
 
-const FORGOTTEN_AFTER_MS = 24 * 60 * 60 * 1_000
+/**
+ * Rights of one process among several to do a piece of work. A lease has a name, an owner and an end on the database's clock, and an
+ * epoch that is raised whenever it gets another owner, or the same one after it ended. Rejects while the database cannot serve.
+ */
+export function createLeases(db: Db, { now, given }: SqlDialect = POSTGRES): Leases {
+  /** Epochs grow with time, so that a forgotten name continues above its last one. */
+  const nextEpoch = () => sql`case when leases.epoch < ${now()} then ${now()} else leases.epoch + 1 end`
 
-/** The epochs after a given one. They grow with time, so that a forgotten name continues above its last epoch. */
-function nextEpoch(dialect: SqlDialect) {
-  return sql`case when leases.epoch < ${dialect.now()} then ${dialect.now()} else leases.epoch + 1 end`
-}
-
-/** Rejects while the database cannot serve. */
-export function createLeases(db: Db, dialect: SqlDialect): Leases {
   async function take(owner: string, names: readonly string[], ms: number): Promise<Lease[]> {
     if (names.length === 0) return []
     // In one order: two that take the same names wait for each other and never both.
-    const given = dialect.given([...new Set(names)].sort().map((name) => ({ name })))
+    const wanted = [...new Set(names)].sort().map((name) => ({ name }))
     const { rows } = await sql<Lease>`insert into leases (name, owner, epoch, until)
-      select value->>'name', ${owner}, ${dialect.now()}, ${dialect.now()} + ${ms} from ${given} where true
+      select value->>'name', ${owner}, ${now()}, ${now()} + ${ms} from ${given(wanted)} where true
       on conflict (name) do update set owner = excluded.owner, until = excluded.until,
-        epoch = case when leases.owner = excluded.owner and leases.until > ${dialect.now()} then leases.epoch
-          else ${nextEpoch(dialect)} end
-      where leases.owner = excluded.owner or leases.until <= ${dialect.now()}
+        epoch = case when leases.owner = excluded.owner and leases.until > ${now()} then leases.epoch
+          else ${nextEpoch()} end
+      where leases.owner = excluded.owner or leases.until <= ${now()}
       returning name, epoch`.execute(db)
     return rows
   }
 
   async function release(leases: readonly Lease[]): Promise<void> {
     if (leases.length === 0) return
-    const given = dialect.given([...leases].sort((a, b) => (a.name < b.name ? -1 : 1)))
-    await sql`update leases set until = 0, epoch = ${nextEpoch(dialect)} from ${given}
+    const ended = [...leases].sort((a, b) => (a.name < b.name ? -1 : 1))
+    await sql`update leases set until = 0, epoch = ${nextEpoch()} from ${given(ended)}
       where leases.name = value->>'name' and leases.epoch = cast(value->>'epoch' as bigint)`.execute(db)
   }
 
@@ -59,16 +70,13 @@ export function createLeases(db: Db, dialect: SqlDialect): Leases {
       .selectFrom('leases')
       .select('name')
       .where('name', 'like', `${prefix}%`)
-      .where('until', '>', dialect.now())
+      .where('until', '>', now())
       .execute()
     return rows.map(({ name }) => name)
   }
 
   async function forgetOld(): Promise<void> {
-    await db
-      .deleteFrom('leases')
-      .where('until', '<', sql<number>`${dialect.now()} - ${FORGOTTEN_AFTER_MS}`)
-      .execute()
+    await db.deleteFrom('leases').where('until', '<', sql<number>`${now()} - ${FORGOTTEN_AFTER_MS}`).execute()
   }
 
   return { take, release, held, forgetOld }
@@ -87,61 +95,6 @@ export async function leaseStands(tx: Db, { name, epoch }: Lease): Promise<boole
     .forShare()
     .execute()
   return rows.length > 0
-}
-
-const PASSED = 'passed/'
-/**
- * After this the member that left it may have it again: long enough that a lasting trouble costs little, short enough that work
- * is spread evenly again.
- */
-const PASSED_MS = 10 * 60_000
-
-type PassedOptions = {
-  sharing: Pick<Sharing, 'tell' | 'hear'>
-  clock: Clock
-  self: string
-  members(): readonly string[]
-  /** Called when work has been left to others; resolves when this member has released what is no longer its own. */
-  onPassed(): Promise<void>
-}
-
-/** Hears at once what others leave. */
-export function createPassed({ sharing, clock, self, members, onPassed }: PassedOptions) {
-  const passed = new Map<string, Map<string, number>>() // by work, when each member may have it again, in the order of leaving
-
-  function note(work: string, member: string, until: number): void {
-    const its = passed.get(work) ?? new Map<string, number>()
-    its.delete(member)
-    passed.set(work, its.set(member, until))
-    for (const [name, known] of passed) {
-      for (const [one, end] of known) if (end <= clock.now()) known.delete(one)
-      if (known.size === 0) passed.delete(name)
-    }
-  }
-
-  sharing.hear(PASSED, (name, _value, ageMs) => {
-    const [member = '', ...work] = name.slice(PASSED.length).split('/')
-    note(work.join('/'), member, clock.now() + PASSED_MS - ageMs)
-    void onPassed()
-  })
-
-  return {
-    /** Live members who have left the work to others; never all of them. */
-    by(work: string): readonly string[] {
-      const live = new Set(members())
-      const left = [...(passed.get(work) ?? [])].flatMap(([member, until]) =>
-        until > clock.now() && live.has(member) ? [member] : [],
-      )
-      return left.length < live.size ? left : left.slice(1)
-    },
-    /** Leaves it to another member and releases it first. */
-    async pass(work: string): Promise<void> {
-      if (members().length < 2) return
-      note(work, self, clock.now() + PASSED_MS)
-      await onPassed()
-      await sharing.tell(`${PASSED}${self}/${work}`, true)
-    },
-  }
 }
 
 /** FNV-1a, 32 bits. */
@@ -184,11 +137,56 @@ export function createRendezvous(members: readonly string[]): Rendezvous {
   }
 }
 
-/** Another process has a dead one's work after these two together at the latest, ms. */
-const LEASE_MS = 10_000
-const BEAT_EVERY_MS = 3_000
-const FORGET_EVERY_MS = 60 * 60 * 1_000
-const MEMBERS = 'member/'
+type PassedOptions = {
+  sharing: Pick<Sharing, 'tell' | 'hear'>
+  clock: Clock
+  self: string
+  members(): readonly string[]
+  /** Called when work has been left to others; resolves when this member has released what is no longer its own. */
+  onPassed(): Promise<void>
+}
+
+/**
+ * Work that a member could not do and left to the others: a process that cannot reach an agent may still reach the database, and would
+ * keep the lease. The others get a note, so that all decide alike who is next. Hears at once what others leave.
+ */
+export function createPassed({ sharing, clock, self, members, onPassed }: PassedOptions) {
+  const passed = new Map<string, Map<string, number>>() // by work, when each member may have it again, in the order of leaving
+
+  function note(work: string, member: string, until: number): void {
+    const its = passed.get(work) ?? new Map<string, number>()
+    its.delete(member)
+    passed.set(work, its.set(member, until))
+    for (const [name, known] of passed) {
+      for (const [one, end] of known) if (end <= clock.now()) known.delete(one)
+      if (known.size === 0) passed.delete(name)
+    }
+  }
+
+  sharing.hear(PASSED, (name, _value, ageMs) => {
+    const [member = '', ...work] = name.slice(PASSED.length).split('/')
+    note(work.join('/'), member, clock.now() + PASSED_MS - ageMs)
+    void onPassed()
+  })
+
+  return {
+    /** Live members who have left the work to others; never all of them: when all did, not the one that left it longest ago. */
+    by(work: string): readonly string[] {
+      const live = new Set(members())
+      const left = [...(passed.get(work) ?? [])].flatMap(([member, until]) =>
+        until > clock.now() && live.has(member) ? [member] : [],
+      )
+      return left.length < live.size ? left : left.slice(1)
+    },
+    /** Leaves it to another member and releases it first. */
+    async pass(work: string): Promise<void> {
+      if (members().length < 2) return
+      note(work, self, clock.now() + PASSED_MS)
+      await onPassed()
+      await sharing.tell(`${PASSED}${self}/${work}`, true)
+    },
+  }
+}
 
 type MembershipOptions = {
   leases: Leases
@@ -203,7 +201,10 @@ type MembershipOptions = {
 
 type Wanted = { names: ReadonlySet<string>; among?: () => readonly string[] }
 
-/** Nothing is held before the first `round` or `start`. */
+/**
+ * One process among those that share a storage: it shows that it is alive and holds the leases of its share of the work. Its clock is
+ * only asked how much time has passed. Nothing is held before the first `round` or `start`.
+ */
 export function createMembership(options: MembershipOptions) {
   const { leases, clock, self, passedBy, onProblem } = options
   const wanted = new Map<string, Wanted>()

@@ -3,9 +3,10 @@
  * visible, so that a process that has read up to a number misses nothing after it. Others hear of them at once when the database
  * notifies, and within a second when it could not. PostgreSQL only.
  */
-import { sql } from 'kysely'
+import { type Kysely, sql } from 'kysely'
 import type { Clock } from '../../net/clock.js'
-import type { Db, SqlDialect } from '../database/database.js'
+import type { Hear } from '../../upstreams/rows/storage.js'
+import { type Db, POSTGRES, type Tables } from '../database/database.js'
 import { type Lease, leaseStands } from './membership.js'
 
 type Note = { name: string; seq: number; value: unknown; ageMs: number }
@@ -24,33 +25,33 @@ export const CHANNEL = 'tributary_notes'
 
 const TURN = 7_309_453 // any number that no other advisory lock of ours has
 const FORGOTTEN_AFTER_MS = 7 * 24 * 60 * 60 * 1_000
+const FORGET_EVERY_MS = 60 * 60 * 1_000
+const LOOK_EVERY_MS = 1_000
 
 /** Part of a transaction, its last statement: until it ends, no other process writes a note. */
-async function told(tx: Db, dialect: SqlDialect, name: string, value: unknown): Promise<void> {
+async function told(tx: Db, name: string, value: unknown): Promise<void> {
   // One after the other to their commits: else a lower number could become visible after a higher one was read.
   await sql`select pg_advisory_xact_lock(${TURN})`.execute(tx)
   await sql`insert into notes (name, seq, value, told_at)
-    values (${name}, nextval(pg_get_serial_sequence('notes', 'seq')), ${JSON.stringify(value)}, ${dialect.now()})
+    values (${name}, nextval(pg_get_serial_sequence('notes', 'seq')), ${JSON.stringify(value)}, ${POSTGRES.now()})
     on conflict (name) do update set seq = excluded.seq, value = excluded.value, told_at = excluded.told_at`.execute(
     tx,
   )
   await sql`select pg_notify(${CHANNEL}, '')`.execute(tx)
 }
 
-type Transact = <T>(work: (tx: Db) => Promise<T>) => Promise<T>
-
-export function createNotes(db: Db, transact: Transact, dialect: SqlDialect): Notes {
+export function createNotes(db: Kysely<Tables>): Notes {
   return {
     tell: (name, value, lease) =>
-      transact(async (tx) => {
+      db.transaction().execute(async (tx) => {
         if (lease && !(await leaseStands(tx, lease))) return false
-        await told(tx, dialect, name, value)
+        await told(tx, name, value)
         return true
       }),
     async since(seq) {
       const rows = await db
         .selectFrom('notes')
-        .select(['name', 'seq', 'value', sql<number>`${dialect.now()} - told_at`.as('ageMs')])
+        .select(['name', 'seq', 'value', sql<number>`${POSTGRES.now()} - told_at`.as('ageMs')])
         .where('seq', '>', seq)
         .orderBy('seq')
         .execute()
@@ -59,14 +60,11 @@ export function createNotes(db: Db, transact: Transact, dialect: SqlDialect): No
     async forgetOld() {
       await db
         .deleteFrom('notes')
-        .where('told_at', '<', sql<number>`${dialect.now()} - ${FORGOTTEN_AFTER_MS}`)
+        .where('told_at', '<', sql<number>`${POSTGRES.now()} - ${FORGOTTEN_AFTER_MS}`)
         .execute()
     },
   }
 }
-
-const LOOK_EVERY_MS = 1_000
-const FORGET_EVERY_MS = 60 * 60 * 1_000
 
 type BoardOptions = {
   notes: Notes
@@ -77,10 +75,10 @@ type BoardOptions = {
   onProblem(problem: string): void
 }
 
-/** The age of a note is by the database's clock. */
-type Hear = (name: string, value: unknown, ageMs: number) => void
-
-/** It hears nothing before `start`, and repeats nothing for listeners that come later. */
+/**
+ * Reads the other processes' notes: at once when the database notifies, and within a second when it could not. It hears nothing before
+ * `start`, and repeats nothing for listeners that come later.
+ */
 export function createBoard({ notes, listen, clock, onProblem }: BoardOptions) {
   const listeners: { prefix: string; listener: Hear }[] = []
   let last = 0

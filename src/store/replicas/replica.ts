@@ -6,7 +6,7 @@ import type { Logger } from 'pino'
 import { isRecord } from '../../adcp/json.js'
 import type { Clock } from '../../net/clock.js'
 import { type Sharing, UNSAID } from '../../upstreams/rows/storage.js'
-import { createMembership, createPassed, type Lease, type Leases } from './membership.js'
+import { createMembership, createPassed, type Leases } from './membership.js'
 import { createBoard, type Notes } from './notes.js'
 
 const TOLERATED_MS = 1_000
@@ -169,17 +169,11 @@ export function createRevisions(options: RevisionsOptions) {
 }
 
 /** What the database offers to processes that work on one state. */
-export type Replicas = {
+export type Replicas = Pick<Sharing, 'write' | 'remove' | 'freed'> & {
   /** The database's time, ms since the epoch. */
   now(): Promise<number>
   leases: Leases
   notes: Notes
-  /** Replaces a blob while the lease stands; false when it does not. */
-  write(lease: Lease, name: string, parts: readonly Uint8Array[]): Promise<boolean>
-  /** Removes a blob while the lease stands. */
-  remove(lease: Lease, name: string): Promise<void>
-  /** Bytes that go with each of these blobs, when those before it have gone. */
-  freed(blobs: readonly string[]): Promise<number[]>
   /** Removes bytes that no blob is made of any more. */
   sweep(): Promise<void>
   /** Calls back whenever there may be new notes. Returns a function that stops it. */
@@ -204,7 +198,7 @@ type ReplicaOptions = {
 /** It reads no notes before `listen`, and has no work before `join`. */
 export function createReplica({ replicas, clock, self, revision, form, log }: ReplicaOptions) {
   const onProblem = (problem: string) => log.warn({ problem }, 'replicas')
-  const { leases, notes, listen, write, remove } = replicas
+  const { leases, notes, listen, write, remove, freed } = replicas
   const board = createBoard({ notes, listen, clock, onProblem })
   let joined = false
   const passed = createPassed({
@@ -222,11 +216,7 @@ export function createReplica({ replicas, clock, self, revision, form, log }: Re
     turn: membership.lease,
     onTurns: (listener) => void membership.onChange(listener),
     pass: passed.pass,
-    tell: board.tell,
-    hear: board.hear,
-    write: (blob, parts, under) => write(under, blob, parts),
-    remove: (blob, under) => remove(under, blob),
-    freed: replicas.freed,
+    ...{ tell: board.tell, hear: board.hear, write, remove, freed },
   }
   const { members } = membership
   const revisions = createRevisions({

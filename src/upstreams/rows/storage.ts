@@ -60,7 +60,7 @@ export type Turn = { name: string; epoch: number }
 /** The form of a process that tells none: one of an earlier release, or one that has just come. */
 export const UNSAID = 0
 
-type Hear = (name: string, value: unknown, ageMs: number) => void
+export type Hear = (name: string, value: unknown, ageMs: number) => void
 
 export type Sharing = {
   /** All pieces of work of a kind that some process has to do. To be called again whenever they change. */

@@ -376,7 +376,7 @@ export async function startModelGround({ open, isShared }: GroundOptions) {
 
     /** What is on at an agent is what the ledger says, where the ledger knows. */
     async function checkPlace(kind: Kind, platform: string): Promise<void> {
-      const all = await store.ledger.ofSegment(scripted.urlOf(kind), `${kind}_segment`, 1_000)
+      const all = await store.ledger.ofSegment(scripted.urlOf(kind), `${kind}_segment`)
       const here = all.filter(({ destinations }) =>
         (destinations as { platform: string }[]).some((one) => one.platform === platform),
       )
