@@ -10,16 +10,9 @@ import type { Action } from '../store/records/ledger.js'
 import type { NewTask } from '../store/records/tasks.js'
 import { readRow } from '../upstreams/rows/listing.js'
 import type { CallKind, Delivered, StillToDo } from './delivery.js'
-import {
-  holderOf,
-  mayOverlap,
-  readDeployments,
-  standingFor,
-  unwantedNow,
-  visibleDeployments,
-} from './holders.js'
+import { holderOf, mayOverlap, standingFor, unwantedNow, visibleDeployments } from './holders.js'
 import { upstreamTaskJob } from './task-progress.js'
-import { type Activated, readTold, seeCode, shownCode } from './upstream-answer.js'
+import { type Activated, readDeployments, readTold, seeCode, shownCode } from './upstream-answer.js'
 
 /** What is kept of an upstream's answer; `errors` are by the row's index in the part. */
 type PartAnswer = { accepted: number; errors: { at: number; field?: string; code?: string }[] }

@@ -4,7 +4,7 @@
  * off for all. A caller's wish ends with its deactivation; the upstream's delivery ends when no caller wishes for it any more
  * (docs/activation.md, "Whose activation it is").
  */
-import type { ActivationKey, Deployment, Destination } from '../adcp/signal.js'
+import type { Deployment, Destination } from '../adcp/signal.js'
 import { destinationKey, matchesDestination } from '../merge/deployments.js'
 import {
   type Call,
@@ -43,56 +43,6 @@ export function visibleDeployments(
     const { activation_key: _, ...rest } = deployment
     return rest
   })
-}
-
-const isText = (value: unknown): value is string =>
-  typeof value === 'string' && value.length > 0 && value.length <= 2_048
-
-/** The key of a deployment, or of an answer about one. Before 3.0 it was a plain segment id. */
-export function readKey({
-  activation_key: current,
-  decisioning_platform_segment_id: legacy,
-}: Readonly<Record<string, unknown>>): ActivationKey | undefined {
-  if (isText(legacy) && current === undefined) return { type: 'segment_id', segment_id: legacy }
-  if (typeof current !== 'object' || current === null) return undefined
-  const { type, segment_id, key, value: content } = current as Record<string, unknown>
-  if (type === 'segment_id' && isText(segment_id)) return { type, segment_id }
-  if (type === 'key_value' && isText(key) && isText(content)) return { type, key, value: content }
-  return undefined
-}
-
-function readDeployment(value: unknown): Deployment | undefined {
-  if (typeof value !== 'object' || value === null) return undefined
-  const row = value as Record<string, unknown>
-  const minutes = row.estimated_activation_duration_minutes
-  const given = readKey(row)
-  const is_live = row.is_live ?? (given ? true : undefined) // only a live deployment has a key (schema core/deployment)
-  if (typeof is_live !== 'boolean') return undefined
-  const key = is_live ? given : undefined
-  const state = {
-    ...(isText(row.account) && { account: row.account }),
-    is_live,
-    ...(key && { activation_key: key }),
-    ...(typeof minutes === 'number' && minutes >= 0 && { estimated_activation_duration_minutes: minutes }),
-    ...(isText(row.deployed_at) &&
-      !Number.isNaN(Date.parse(row.deployed_at)) && { deployed_at: row.deployed_at }),
-  }
-  const type = row.type ?? (isText(row.platform) ? 'platform' : 'agent') // before 3.0 the type could be left out
-  if (type === 'platform' && isText(row.platform)) {
-    return { type: 'platform', platform: row.platform, ...state }
-  }
-  if (type === 'agent' && isText(row.agent_url)) {
-    return { type: 'agent', agent_url: row.agent_url, ...state }
-  }
-  return undefined
-}
-
-/**
- * The deployments in an upstream's answer: known fields only, and a key only on a live one. A deployment without a
- * state is left out.
- */
-export function readDeployments(value: unknown): Deployment[] {
-  return Array.isArray(value) ? value.flatMap((row) => readDeployment(row) ?? []) : []
 }
 
 /** A result's signals with keys only where the caller has a grant now. */

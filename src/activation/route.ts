@@ -8,7 +8,6 @@ import type { Resolved, ResolvedOffer } from '../feed/find-signal.js'
 import { destinationKey, destinationOf, matchesDestination } from '../merge/deployments.js'
 import type { Action, Entry } from '../store/records/ledger.js'
 import { mayOverlap } from './holders.js'
-import { notFound, notOn } from './once.js'
 
 type RouteRequest = {
   action: Action
@@ -51,9 +50,32 @@ const SEVERAL = 'Several upstreams offer this signal: name one.'
 
 type Routed = { kind: 'route'; route: Route } | Refused
 
-/** The index where the signal's or the offer's handle is; an option id is not a handle. */
+/** An option id is not a handle. */
 function namesOffer(handle: string, signalHandle: string, offerHandle: string): boolean {
   return handle === signalHandle || handle === offerHandle
+}
+
+/**
+ * One answer, byte for byte, for a handle or id that is stale, forged or another caller's (docs/protocol.md#envelope).
+ */
+export function notFound(field: string): Refused {
+  return refuse('REFERENCE_NOT_FOUND', 'What this field names does not exist or is not visible to you.', {
+    field,
+    suggestion: 'Take handles and ids from a current get_signals, list_tasks or list_accounts answer.',
+  })
+}
+
+/**
+ * The caller has nothing here to switch off. The answer is the same whether others have it on or nobody has
+ * (docs/activation.md, "Whose activation it is").
+ */
+export function notOn(): Refused {
+  const message =
+    'You have nothing to switch off here: no activation of yours for this signal on these destinations.'
+  return refuse('REFERENCE_NOT_FOUND', message, {
+    field: 'destinations',
+    suggestion: 'See list_tasks and the deployments of get_signals for what is live, and where.',
+  })
 }
 
 /** Requests that can be sent unchanged: a refused request has not bound its key. */

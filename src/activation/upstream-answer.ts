@@ -7,11 +7,11 @@
  */
 import { type AdcpError, adcpError, type ErrorCode, type Refused } from '../adcp/answer.js'
 import { isRecord } from '../adcp/json.js'
-import type { Deployment, Destination } from '../adcp/signal.js'
+import type { ActivationKey, Deployment, Destination } from '../adcp/signal.js'
 import type { Action } from '../store/records/ledger.js'
 import type { UpstreamFailure } from '../upstreams/agent/agent.js'
 import type { CallOutcome } from '../upstreams/upstreams.js'
-import { mayOverlap, readDeployments, readKey } from './holders.js'
+import { mayOverlap } from './holders.js'
 
 type Payload = Readonly<Record<string, unknown>>
 
@@ -39,6 +39,56 @@ function* inside(payload: Payload, depth = 0): Generator<Payload> {
     if (!Array.isArray(items)) continue
     for (const item of items.slice(-WIDEST).reverse()) if (isRecord(item)) yield* inside(item, depth + 1)
   }
+}
+
+const isText = (value: unknown): value is string =>
+  typeof value === 'string' && value.length > 0 && value.length <= 2_048
+
+/** The key of a deployment, or of an answer about one. Before 3.0 it was a plain segment id. */
+function readKey({
+  activation_key: current,
+  decisioning_platform_segment_id: legacy,
+}: Readonly<Record<string, unknown>>): ActivationKey | undefined {
+  if (isText(legacy) && current === undefined) return { type: 'segment_id', segment_id: legacy }
+  if (typeof current !== 'object' || current === null) return undefined
+  const { type, segment_id, key, value: content } = current as Record<string, unknown>
+  if (type === 'segment_id' && isText(segment_id)) return { type, segment_id }
+  if (type === 'key_value' && isText(key) && isText(content)) return { type, key, value: content }
+  return undefined
+}
+
+function readDeployment(value: unknown): Deployment | undefined {
+  if (typeof value !== 'object' || value === null) return undefined
+  const row = value as Record<string, unknown>
+  const minutes = row.estimated_activation_duration_minutes
+  const given = readKey(row)
+  const is_live = row.is_live ?? (given ? true : undefined) // only a live deployment has a key (schema core/deployment)
+  if (typeof is_live !== 'boolean') return undefined
+  const key = is_live ? given : undefined
+  const state = {
+    ...(isText(row.account) && { account: row.account }),
+    is_live,
+    ...(key && { activation_key: key }),
+    ...(typeof minutes === 'number' && minutes >= 0 && { estimated_activation_duration_minutes: minutes }),
+    ...(isText(row.deployed_at) &&
+      !Number.isNaN(Date.parse(row.deployed_at)) && { deployed_at: row.deployed_at }),
+  }
+  const type = row.type ?? (isText(row.platform) ? 'platform' : 'agent') // before 3.0 the type could be left out
+  if (type === 'platform' && isText(row.platform)) {
+    return { type: 'platform', platform: row.platform, ...state }
+  }
+  if (type === 'agent' && isText(row.agent_url)) {
+    return { type: 'agent', agent_url: row.agent_url, ...state }
+  }
+  return undefined
+}
+
+/**
+ * The deployments in an upstream's answer: known fields only, and a key only on a live one. A deployment without a
+ * state is left out.
+ */
+export function readDeployments(value: unknown): Deployment[] {
+  return Array.isArray(value) ? value.flatMap((row) => readDeployment(row) ?? []) : []
 }
 
 /** Before 3.0 an answer was about its one destination, and had the key at its top level. */

@@ -3,11 +3,12 @@
  * (schemas account/report-usage). The rows of a part without an answer are reported as open; the same request again
  * sends only the missing parts, under the same derived keys, so nothing is counted twice.
  */
-import type { Activation } from '../activation/activation.js'
+
+import type { Activation, Conclusion, Plan } from '../activation/activation.js'
 import { type PartOutcome, partOutcome, rowField } from '../activation/call-kinds.js'
 import type { Delivered } from '../activation/delivery.js'
 import { findOwnAccount, fingerprint, upstreamKey } from '../activation/identity.js'
-import { type Conclusion, notFound, type Plan } from '../activation/once.js'
+import { notFound } from '../activation/route.js'
 import { type AdcpError, type Answer, adcpError, howMany, refuse } from '../adcp/answer.js'
 import type { AccountReference, Caller } from '../adcp/caller.js'
 import { ReportUsageRequest, ReportUsageResponse } from '../adcp/task-schemas.js'
@@ -17,7 +18,6 @@ import type { NewCall } from '../store/promised-work.js'
 import type { Entry } from '../store/records/ledger.js'
 import type { Task } from './task.js'
 
-const HISTORY = 1_000 // the caller's newest entries for one signal
 
 /** Rows may carry more than the schema lists: it is passed on. */
 type UsageRow = ReportUsageRequest['usage'][number]

@@ -4,6 +4,7 @@ import { createActivation } from '../../src/activation/activation.js'
 import type { Caller } from '../../src/adcp/caller.js'
 import { systemClock } from '../../src/net/clock.js'
 import { createEgress } from '../../src/net/egress.js'
+import { DEFAULT_RETENTION } from '../../src/store/promised-work.js'
 import { createUpstreams } from '../../src/upstreams/upstreams.js'
 import { due, embedded, onEveryStorage, type Storage } from '../store/support/storages.js'
 import { withTasks } from './support/asked.js'
@@ -41,6 +42,7 @@ async function rig(t: Parameters<typeof openLive>[0], storage: Pick<Storage, 'ur
   }
   const activation = withTasks(
     createActivation({
+      retention: DEFAULT_RETENTION,
       ...{ store, clock: systemClock, newId: randomUUID, upstreamAt: upstreams.idOf },
       resolve: () =>
         ({

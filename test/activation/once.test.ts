@@ -2,6 +2,7 @@ import { test } from 'tap'
 import { createActivation } from '../../src/activation/activation.js'
 import type { Answer } from '../../src/adcp/answer.js'
 import { systemClock } from '../../src/net/clock.js'
+import { DEFAULT_RETENTION } from '../../src/store/promised-work.js'
 import { onEveryStorage } from '../store/support/storages.js'
 import { withTasks } from './support/asked.js'
 import { buyer, other, soon, TRADE_DESK } from './support/parts.js'
@@ -61,6 +62,7 @@ onEveryStorage('replicas that share a storage run one upstream call for one requ
   if (!world.store.shared) return void t.pass('an embedded storage has one process')
   const replica = withTasks(
     createActivation({
+      retention: DEFAULT_RETENTION,
       store: await openLive(t, storage.url),
       clock: systemClock,
       newId: () => crypto.randomUUID(),

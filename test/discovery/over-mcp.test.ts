@@ -1,6 +1,7 @@
 import { test } from 'tap'
 import { createActivation } from '../../src/activation/activation.js'
 import { systemClock } from '../../src/net/clock.js'
+import { DEFAULT_RETENTION } from '../../src/store/promised-work.js'
 import { getTaskStatus } from '../../src/tasks/get-task-status.js'
 import { listTasks } from '../../src/tasks/list-tasks.js'
 import { adcpSchema, SCHEMAS_ABSENT } from '../support/adcp-schema.js'
@@ -16,6 +17,7 @@ const credentials = 'a-bearer-token-of-at-least-32-characters'
 test('a buyer asks over MCP, pages, and polls what takes longer', async (t) => {
   const { discovery, feed, upstreams, store, sandbox } = await startWorld(t, 300)
   const activation = createActivation({
+    retention: DEFAULT_RETENTION,
     ...{ store, clock: systemClock, newId: () => 'id', refreshSoon: () => {}, onProblem: () => {} },
     resolve: (handle) => feed.resolve(handle) ?? discovery.resolve(handle, buyer),
     upstreamAt: upstreams.idOf,

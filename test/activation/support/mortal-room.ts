@@ -2,11 +2,13 @@
  * The activation room of one process that can end at any step: from then on nothing it did is told to anybody, and nothing
  * more is done. Its storage can fail for a while, before or after it did what it was asked for.
  */
+
 import { randomUUID } from 'node:crypto'
 import { createActivation } from '../../../src/activation/activation.js'
 import { CHECKPOINTS } from '../../../src/activation/delivery.js'
 import type { Clock } from '../../../src/net/clock.js'
 import { StorageUnavailable } from '../../../src/store/database/storage-work.js'
+import { DEFAULT_RETENTION } from '../../../src/store/promised-work.js'
 import type { Store } from '../../../src/store/store.js'
 import type { Upstreams } from '../../../src/upstreams/upstreams.js'
 import { withTasks } from './asked.js'
@@ -93,6 +95,7 @@ export function openMortalRoom({ store, clock, upstreams, agentUrlOf }: RoomOpti
 
   const activation = withTasks(
     createActivation({
+      retention: DEFAULT_RETENTION,
       ...{ store: mine, clock, newId: randomUUID },
       resolve(handle) {
         const kind = KINDS.find((one) => handle.startsWith(handleOf(one)))

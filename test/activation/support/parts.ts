@@ -9,6 +9,7 @@ import { createFeed } from '../../../src/feed/feed.js'
 import { systemClock } from '../../../src/net/clock.js'
 import { createEgress } from '../../../src/net/egress.js'
 import { buildSnapshot } from '../../../src/snapshot/builder.js'
+import { DEFAULT_RETENTION } from '../../../src/store/promised-work.js'
 import type { Store } from '../../../src/store/store.js'
 import { createUpstreams, type UpstreamsConfig } from '../../../src/upstreams/upstreams.js'
 import { until } from '../../support/upstream-world.js'
@@ -88,6 +89,7 @@ export async function startParts(options: PartsOptions) {
     upstreams.call(upstream, task, args, context)
   const activation = withTasks(
     createActivation({
+      retention: DEFAULT_RETENTION,
       store,
       clock: systemClock,
       newId: randomUUID,
