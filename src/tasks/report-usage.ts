@@ -18,7 +18,6 @@ import type { NewCall } from '../store/promised-work.js'
 import type { Entry } from '../store/records/ledger.js'
 import type { Task } from './task.js'
 
-
 /** Rows may carry more than the schema lists: it is passed on. */
 type UsageRow = ReportUsageRequest['usage'][number]
 
