@@ -36,6 +36,14 @@ const BEFORE_MS = 50
 const BEFORE_MS_A_ROW = 0.3
 const BEFORE_MS_A_BYTE = 50 / 1024 ** 2
 const MOST_BEFORE = 0.5 // of the time that is left for the question
+/** The upstream cannot be read for the public feed, but may answer a buyer's own question, or with a buyer's account. */
+const ONLY_ASKED: ReadonlySet<UpstreamFailure | undefined> = new Set(['not_enumerable', 'account_needed'])
+const ABSENT: UpstreamAnswer = { kind: 'not_asked', reason: 'absent' }
+const NOT_ASKED = {
+  no_time: 'usually takes longer than the time given',
+  busy: 'has too many questions waiting',
+  absent: 'is absent',
+} as const
 
 /** What one upstream contributed. */
 type UpstreamReport = {
@@ -59,12 +67,6 @@ function reportOf(id: string, answer: UpstreamAnswer, found: number): UpstreamRe
   if (answer.kind === 'not_asked') return { id, outcome: 'not_asked', reason: answer.reason }
   return { id, outcome: 'pending', reason: 'deadline' }
 }
-
-const NOT_ASKED = {
-  no_time: 'usually takes longer than the time given',
-  busy: 'has too many questions waiting',
-  absent: 'is absent',
-} as const
 
 function whyMissing(answer: UpstreamAnswer): string {
   if (answer.kind === 'pending') return 'has not answered yet'
@@ -152,9 +154,6 @@ export function questionKey(input: GetSignalsRequest, reader: Reader): string {
   return JSON.stringify([input.signal_spec ?? '', refsOf(input), tuple, reader.account ?? ''])
 }
 
-/** The upstream cannot be read for the public feed, but may answer a buyer's own question, or with a buyer's account. */
-const ONLY_ASKED: ReadonlySet<UpstreamFailure | undefined> = new Set(['not_enumerable', 'account_needed'])
-
 /**
  * Whether it is worth asking: it answers, or questions are the only way to its signals
  * (docs/protocol.md#how-agents-differ: brief-only agents).
@@ -171,8 +170,6 @@ function refsFor(refs: readonly SignalRef[], agentUrl: string): SignalRef[] {
       (ref.scope === 'signal_source' && canonicalUrl(ref.signal_source_url) === agentUrl),
   )
 }
-
-const ABSENT: UpstreamAnswer = { kind: 'not_asked', reason: 'absent' }
 
 /** How long before the deadline to begin to rank these answers, ms. */
 function orderingMs(answers: ReadonlyMap<string, UpstreamAnswer>): number {

@@ -177,13 +177,7 @@ export function createStandings({ feed, clock }: StandingsOptions) {
         events.push(...(await eventsOf(own, previous, standing, appliesTo, isBulk || isTurned)))
       }
     } else if (before.account) {
-      const previous = before.account
-      events.push(
-        bulkEvent(
-          { id: newId(), at: clock.now(), appliesTo },
-          { previous, version: everybody.tokens, count: everybody.entries.length },
-        ),
-      )
+      events.push(...(await eventsOf(open, before.account, everybody, appliesTo, true)))
     }
     if (events.length === 0) return undefined
     return {

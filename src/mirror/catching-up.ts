@@ -9,6 +9,17 @@ import { type Clock, pause } from '../net/clock.js'
 import type { Copy, CopyState, RowChange, RowChanges } from './copy.js'
 import { conditionOf, confirms, type FeedAsker, type FeedReading, textIn } from './feed-client.js'
 
+/** Bounds of the inbox: beyond them all steps are dropped, and the feed is read. */
+const MOST_WAITING = 2_000
+const MOST_WAITING_BYTES = 16 * 2 ** 20
+/**
+ * Events of one change arrive one after the other: waits for a pause between them, and no longer than `PATIENCE_MS`. All
+ * in ms.
+ */
+const GATHER_MS = 50
+const QUIET_MS = 1_000
+const PATIENCE_MS = 60_000
+
 type Tokens = Pick<CopyState, 'version' | 'pricing'>
 
 type Step = {
@@ -92,9 +103,6 @@ function changesOf(steps: readonly Step[]): RowChanges | undefined {
   return changes
 }
 
-const MOST_WAITING = 2_000
-const MOST_WAITING_BYTES = 16 * 2 ** 20
-
 /** An empty inbox. */
 export function createInbox() {
   let steps: { step: Step; bytes: number }[] = []
@@ -139,14 +147,6 @@ export function createInbox() {
 }
 
 type Inbox = ReturnType<typeof createInbox>
-
-/**
- * Events of one change arrive one after the other: waits for a pause between them, and no longer than `PATIENCE_MS`. All
- * in ms.
- */
-const GATHER_MS = 50
-const QUIET_MS = 1_000
-const PATIENCE_MS = 60_000
 
 type CatchingUpOptions = {
   asker: FeedAsker

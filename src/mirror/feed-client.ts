@@ -15,6 +15,10 @@ import type { Copy, CopyRow, CopyState, Replacement } from './copy.js'
 const TIMEOUT_MS = 60_000
 const ANSWER_BYTES = 32 * 2 ** 20 // a hundred rows of 256 KiB, and the envelope around them
 const GOES_AWAY = [404, 408, 409, 425, 429] // the session ended, or too much is asked at once
+const PAGE = 100
+const MAX_RESTARTS = 10
+const MAX_ATTEMPTS = 6 // of one page: a walk outlives a restart of the agent, and being slowed down by it
+const FIRST_WAIT_MS = 1_000
 
 type FeedReply =
   | { kind: 'answer'; answer: Readonly<Record<string, unknown>> }
@@ -144,11 +148,6 @@ export function createFeedAsker({ url, token, hosts }: AskerOptions): FeedAsker 
     close,
   }
 }
-
-const PAGE = 100
-const MAX_RESTARTS = 10
-const MAX_ATTEMPTS = 6 // of one page: a walk outlives a restart of the agent, and being slowed down by it
-const FIRST_WAIT_MS = 1_000
 
 export type FeedReading =
   | { kind: 'unchanged'; state: CopyState }

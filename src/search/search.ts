@@ -70,23 +70,23 @@ function rowsOf({ table, term }: Posting): Uint32Array {
   return term < 0 ? NO_ROWS : table.rows.subarray(table.postingAt[term], table.postingAt[term + 1])
 }
 
-/** One flag per row: whether it names any place. */
-function placedRows({ words, rows }: SearchIndex): Uint8Array {
-  const flags = new Uint8Array(rows)
-  const term = findTerm(words, senseTerm({ group: ANY_PLACE, narrower: false }))
-  for (const row of rowsOf({ table: words, term, weight: 1 })) flags[row] = 1
-  return flags
+/** Sets the flags of the rows that have one of these, and clears the others. */
+function mark(flags: Uint8Array, postings: readonly Posting[]): void {
+  flags.fill(0)
+  for (const posting of postings) for (const row of rowsOf(posting)) flags[row] = 1
 }
 
 /** Searches one index, in portions. It reuses its arrays, so it runs one search at a time. */
 export function createSearch(index: SearchIndex, synonyms: Synonyms) {
-  const placed = placedRows(index)
   const scores = createScores(index.rows)
   const { score, had, touched } = scores
   const { prior } = index
+  const placed = new Uint8Array(index.rows) // the rows that name any place
   const inPlace = new Uint8Array(index.rows)
   const inWindow = new Uint8Array(index.rows)
   const tally = new Uint8Array(index.rows) // how many required words a row has; 255 when it has an excluded one
+  const anyPlace = findTerm(index.words, senseTerm({ group: ANY_PLACE, narrower: false }))
+  mark(placed, [{ table: index.words, term: anyPlace, weight: 1 }])
 
   function gate({ required, excluded }: Question, accept: SearchOptions['accept']) {
     if (required.length === 0 && excluded.length === 0) return accept ?? (() => true)
@@ -101,16 +101,14 @@ export function createSearch(index: SearchIndex, synonyms: Synonyms) {
   /** The factor for a row's place, when the question names one. */
   function whereabouts({ places }: Question): ((row: number) => number) | undefined {
     if (places.length === 0) return undefined
-    inPlace.fill(0)
-    for (const posting of places) for (const row of rowsOf(posting)) inPlace[row] = 1
+    mark(inPlace, places)
     return (row) => (inPlace[row] === 1 ? 1 : placed[row] ? ELSEWHERE : ANYWHERE)
   }
 
   /** Whether a row has one of the windows that the question names; every row has, when it names none. */
   function windowed({ windows }: Question): (row: number) => boolean {
     if (windows.length === 0) return () => true
-    inWindow.fill(0)
-    for (const posting of windows) for (const row of rowsOf(posting)) inWindow[row] = 1
+    mark(inWindow, windows)
     return (row) => inWindow[row] === 1
   }
 
@@ -119,7 +117,7 @@ export function createSearch(index: SearchIndex, synonyms: Synonyms) {
     const bits = new Uint32Array(rows.length + 1)
     for (let at = 0; at < scores.count(); at += 1) had[touched[at] as number] = 0
     for (const [at, row] of rows.entries()) had[row] = at + 1
-    const mark = (found: Uint32Array, bit: number) => {
+    const note = (found: Uint32Array, bit: number) => {
       for (let at = 0; at < found.length; at += 1) {
         const place = had[found[at] as number] as number
         if (place > 0) bits[place] = (bits[place] as number) | bit
@@ -130,7 +128,7 @@ export function createSearch(index: SearchIndex, synonyms: Synonyms) {
         const found = rowsOf(posting)
         for (let from = 0; from < found.length; from += STRETCH) {
           if (from > 0) yield
-          mark(found.subarray(from, from + STRETCH), 1 << at)
+          note(found.subarray(from, from + STRETCH), 1 << at)
         }
       }
     }
