@@ -83,8 +83,6 @@ export type ListingQuery = {
 
 type BadParameter = { error: string; parameter: string; valid_values?: readonly string[] }
 
-type ReadQuery = { kind: 'query'; query: ListingQuery } | { kind: 'bad'; problem: BadParameter }
-
 export type AgentRecord = Readonly<Record<string, unknown>> & { url: string; type: AgentType }
 
 /** One agent as a registry lists it. */
@@ -148,7 +146,7 @@ function createReader(params: URLSearchParams) {
 }
 
 /** The query, or the first parameter that breaks its rule. */
-export function readListingQuery(params: URLSearchParams): ReadQuery {
+export function readListingQuery(params: URLSearchParams): ListingQuery | BadParameter {
   const { one, flag, words, texts, text, problems } = createReader(params)
   const type = one('type')
   const q = text('q', MAX_Q)
@@ -164,7 +162,7 @@ export function readListingQuery(params: URLSearchParams): ReadQuery {
     ...(operation && { operation }),
   }
   const [problem] = problems
-  return problem ? { kind: 'bad', problem } : { kind: 'query', query }
+  return problem ?? query
 }
 
 /** A filter on what an agent measures was given: it implies the type. */

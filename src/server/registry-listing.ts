@@ -324,10 +324,10 @@ export function addRegistryListing(
   app.get('/api/registry/agents', async (request: FastifyRequest, reply) => {
     const refused = objection(await door.enter(request))
     if (refused) return refusePlainly(reply, refused)
-    const read = readListingQuery(new URL(request.url, 'http://localhost').searchParams)
-    if (read.kind === 'bad') return reply.code(400).header('cache-control', 'no-store').send(read.problem)
+    const query = readListingQuery(new URL(request.url, 'http://localhost').searchParams)
+    if ('error' in query) return reply.code(400).header('cache-control', 'no-store').send(query)
     const { via = '', 'if-none-match': condition } = request.headers
-    const body = JSON.stringify(await list(read.query, String(via)))
+    const body = JSON.stringify(await list(query, String(via)))
     const etag = `W/"${hash('sha256', body, 'base64url').slice(0, 27)}"`
     reply.headers({ etag, 'cache-control': 'no-cache', vary: 'authorization' })
     if (matches(condition, etag)) return reply.code(304).send()

@@ -19,8 +19,47 @@ import { SIGNATURE_REQUIRED } from './door/signature-gate.js'
 const MAX_AGE = 'public, max-age=300'
 const KEYS_PATH = '/.well-known/jwks.json'
 const BRAND_PATH = '/.well-known/brand.json'
+const MAX_REF = 4_096 // characters
+
+/** What a get_signals request may ask, by the same rules. */
+const checkSelection = compileCheck(Type.Pick(GetSignalsRequest, ['filters', 'destinations', 'countries']))
+
+const UNKNOWN_READER: Record<'no_caller' | 'no_account', BadExplainParameter> = {
+  no_caller: { error: 'Invalid caller: no caller of the configuration has this id', parameter: 'caller' },
+  no_account: { error: 'Invalid account: the caller has no account of this id', parameter: 'account' },
+}
 
 type IdentityOptions = { publicUrl: string; key: SigningKey }
+
+export type FeedEventsOptions = {
+  receive(received: Received): Promise<ReceiverReply>
+  addressOf: AddressOf
+}
+
+export type RefreshOptions = {
+  door: Door
+  /** Starts the reading for the operator `who`; false when there is no upstream of this id. */
+  refresh(id: string, who: string): Promise<boolean>
+}
+
+type ExplainQuestion = {
+  ref: string
+  /** Whose request misses the signal, and what it asks for. */
+  caller?: string
+  account?: string
+  filters?: Readonly<Record<string, unknown>>
+  destinations?: readonly Destination[]
+  countries?: readonly string[]
+}
+
+type ExplainAnswer =
+  | { kind: 'explained'; explanation: object }
+  | { kind: 'no_caller'; caller: string }
+  | { kind: 'no_account'; account: string }
+
+type BadExplainParameter = { error: string; parameter: string }
+
+export type ExplainOptions = { door: Door; explain(question: ExplainQuestion): Promise<ExplainAnswer> }
 
 /** One entry per url: receivers compare it byte for byte, and two entries with one url would be ambiguous. */
 function brandOf(publicUrl: string) {
@@ -29,6 +68,42 @@ function brandOf(publicUrl: string) {
     ...{ type: 'signals', id: `tributary_${transport}`, url: `${publicUrl}/${transport}`, jwks_uri },
   })
   return { version: '1.0', agents: [agent('mcp'), agent('a2a')] }
+}
+
+/** The parameter's JSON; a text that is not JSON is passed on as it is, and the check refuses it. */
+function jsonOrText(text: string): unknown {
+  return tryParseJson(Buffer.from(text)) ?? text
+}
+
+function badParameter(parameter: string, expected: string): BadExplainParameter {
+  return { error: `Invalid ${parameter}: ${expected}`, parameter }
+}
+
+function readExplainQuestion(params: URLSearchParams): ExplainQuestion | BadExplainParameter {
+  const ref = params.get('ref') ?? ''
+  if (ref === '' || ref.length > MAX_REF) {
+    return badParameter('ref', 'expected a handle, domain/signal_id, or the id or url of an upstream')
+  }
+  const caller = params.get('caller')
+  const account = params.get('account')
+  const filters = params.get('filters')
+  const destinations = params.get('destinations')
+  const countries = params.getAll('country').map((country) => country.toUpperCase())
+  const selection = checkSelection({
+    ...(filters !== null && { filters: jsonOrText(filters) }),
+    ...(destinations !== null && { destinations: jsonOrText(destinations) }),
+    ...(countries.length > 0 && { countries }),
+  })
+  if (!selection.ok) {
+    const [{ pointer, message } = { pointer: '', message: 'is not valid' }] = selection.issues
+    return badParameter(pointer.split('/')[1] ?? 'query', `${fieldOf(pointer)} ${message}`)
+  }
+  return {
+    ref,
+    ...(caller !== null && { caller }),
+    ...(account !== null && { account }),
+    ...selectionOf(selection.value),
+  }
 }
 
 /**
@@ -45,11 +120,6 @@ export function addIdentity(app: FastifyInstance, { publicUrl, key }: IdentityOp
       reply.header('cache-control', MAX_AGE).type('application/json').send(document),
     )
   }
-}
-
-export type FeedEventsOptions = {
-  receive(received: Received): Promise<ReceiverReply>
-  addressOf: AddressOf
 }
 
 /** POST /events/TOKEN. Each upstream has its own url, which no other upstream is told. */
@@ -72,12 +142,6 @@ export function addFeedEvents(app: FastifyInstance, { receive, addressOf }: Feed
   })
 }
 
-export type RefreshOptions = {
-  door: Door
-  /** Starts the reading for the operator `who`; false when there is no upstream of this id. */
-  refresh(id: string, who: string): Promise<boolean>
-}
-
 /** POST /refresh?upstream=ID: reads an upstream from its first row to its last, whatever its tokens say. For operators only. */
 export function addRefresh(app: FastifyInstance, { door, refresh }: RefreshOptions): void {
   app.post('/refresh', async (request, reply) => {
@@ -91,85 +155,18 @@ export function addRefresh(app: FastifyInstance, { door, refresh }: RefreshOptio
   })
 }
 
-const MAX_REF = 4_096
-
-type ExplainQuestion = {
-  ref: string
-  /** Whose request misses the signal, and what it asks for. */
-  caller?: string
-  account?: string
-  filters?: Readonly<Record<string, unknown>>
-  destinations?: readonly Destination[]
-  countries?: readonly string[]
-}
-
-type ExplainAnswer =
-  | { kind: 'explained'; explanation: object }
-  | { kind: 'no_caller'; caller: string }
-  | { kind: 'no_account'; account: string }
-
-type BadExplainParameter = { error: string; parameter: string }
-type ExplainRead =
-  | { kind: 'question'; question: ExplainQuestion }
-  | { kind: 'bad'; problem: BadExplainParameter }
-
-/** What a get_signals request may ask, by the same rules. */
-const checkSelection = compileCheck(Type.Pick(GetSignalsRequest, ['filters', 'destinations', 'countries']))
-
-/** The parameter's JSON; a text that is not JSON is passed on as it is, and the check refuses it. */
-function jsonOrText(text: string): unknown {
-  return tryParseJson(Buffer.from(text)) ?? text
-}
-
-function badParameter(parameter: string, expected: string): ExplainRead {
-  return { kind: 'bad', problem: { error: `Invalid ${parameter}: ${expected}`, parameter } }
-}
-
-function readExplainQuestion(params: URLSearchParams): ExplainRead {
-  const ref = params.get('ref') ?? ''
-  if (ref === '' || ref.length > MAX_REF) {
-    return badParameter('ref', 'expected a handle, domain/signal_id, or the id or url of an upstream')
-  }
-  const caller = params.get('caller')
-  const account = params.get('account')
-  const filters = params.get('filters')
-  const destinations = params.get('destinations')
-  const countries = params.getAll('country').map((country) => country.toUpperCase())
-  const selection = checkSelection({
-    ...(filters !== null && { filters: jsonOrText(filters) }),
-    ...(destinations !== null && { destinations: jsonOrText(destinations) }),
-    ...(countries.length > 0 && { countries }),
-  })
-  if (!selection.ok) {
-    const [{ pointer, message } = { pointer: '', message: 'is not valid' }] = selection.issues
-    return badParameter(pointer.split('/')[1] ?? 'query', `${fieldOf(pointer)} ${message}`)
-  }
-  return {
-    kind: 'question',
-    question: {
-      ref,
-      ...(caller !== null && { caller }),
-      ...(account !== null && { account }),
-      ...selectionOf(selection.value),
-    },
-  }
-}
-
-const UNKNOWN_READER: Record<'no_caller' | 'no_account', BadExplainParameter> = {
-  no_caller: { error: 'Invalid caller: no caller of the configuration has this id', parameter: 'caller' },
-  no_account: { error: 'Invalid account: the caller has no account of this id', parameter: 'account' },
-}
-
-export type ExplainOptions = { door: Door; explain(question: ExplainQuestion): Promise<ExplainAnswer> }
-
+/**
+ * GET /explain?ref=...: why a signal or an upstream is, or is not, in the feed. For operators only: the answer names upstreams,
+ * their troubles and what other callers see.
+ */
 export function addExplain(app: FastifyInstance, { door, explain }: ExplainOptions): void {
   app.get('/explain', async (request, reply) => {
     reply.header('cache-control', 'no-store')
     const who = await enterOperator(door, request)
     if (who.kind === 'turned_away') return refusePlainly(reply, who)
     const asked = readExplainQuestion(new URL(request.url, 'http://localhost').searchParams)
-    if (asked.kind === 'bad') return reply.code(400).send(asked.problem)
-    const answer = await explain(asked.question)
+    if ('error' in asked) return reply.code(400).send(asked)
+    const answer = await explain(asked)
     if (answer.kind === 'explained') return answer.explanation
     return reply.code(400).send(UNKNOWN_READER[answer.kind])
   })
