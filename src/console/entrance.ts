@@ -9,11 +9,15 @@ import { createHmac, hash, timingSafeEqual } from 'node:crypto'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Caller } from '../adcp/caller.js'
 import { isRecord, tryParseJson } from '../adcp/json.js'
-import { type Admission, createRateLimiter, type TurnedAway } from '../server/door/admission.js'
+import {
+  type Admission,
+  createRateLimiter,
+  SIGNATURE_REQUIRED,
+  type TurnedAway,
+} from '../server/door/admission.js'
 import type { Callers } from '../server/door/credentials.js'
 import { hangUpSignal } from '../server/door/dispatcher.js'
 import { type AddressOf, type Door, limited, NEEDS_OPERATOR, refusePlainly } from '../server/door/door.js'
-import { SIGNATURE_REQUIRED } from '../server/door/signature-gate.js'
 
 const LASTS_MS = 12 * 3_600_000
 const COOKIE = 'tributary_session'

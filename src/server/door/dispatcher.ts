@@ -15,9 +15,8 @@ import { createRecent } from '../../process/memory.js'
 import type { CallContext, Task } from '../../tasks/task.js'
 import type { Exchange } from '../answer/exchange.js'
 import { type AnswerPayload, type Envelope, payloadOf } from '../answer/payload.js'
-import type { RateLimiter } from './admission.js'
+import { type RateLimiter, registersSecret } from './admission.js'
 import type { Identified } from './credentials.js'
-import { registersSecret } from './signature-gate.js'
 
 /** The longest time_budget is 120 s (docs/protocol.md#envelope); what is left is for merging and writing. */
 const CALL_MS = 130_000

@@ -9,9 +9,16 @@ import ipaddr from 'ipaddr.js'
 import { adcpError } from '../../adcp/answer.js'
 import { type Exchange, sendChunks } from '../answer/exchange.js'
 import { reasonOfCode, rpcError } from '../answer/json-rpc.js'
-import { type Admission, type Entered, type TurnedAway, turnedAway, type Visit } from './admission.js'
+import {
+  type Admission,
+  createSignatureGate,
+  type Entered,
+  type TurnedAway,
+  turnedAway,
+  UNAUTHENTICATED,
+  type Visit,
+} from './admission.js'
 import type { Identified } from './credentials.js'
-import { createSignatureGate, UNAUTHENTICATED } from './signature-gate.js'
 
 export const SERVER_ERROR = -32_000
 const RETRY_SECONDS = 2
