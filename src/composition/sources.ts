@@ -21,7 +21,7 @@ import {
 import type { ProviderState } from '../authz/rules/verdict.js'
 import type { Config } from '../config/values.js'
 import { FAILURES } from '../explain/remedies.js'
-import { type Judge, judgeAt, pending } from '../merge/judge.js'
+import { type Judge, judgeAt, PENDING } from '../merge/judge.js'
 import { type Clock, pause } from '../net/clock.js'
 import type { Send } from '../net/send.js'
 import { fairShares } from '../process/memory.js'
@@ -256,7 +256,7 @@ export function createSources(options: SourcesOptions, stack: Stack) {
   )
   function provider(domain: string): CompiledProvider {
     const state = providers.state(domain)
-    return state ? compileProvider(state) : pending(domain)
+    return state ? compileProvider(state) : PENDING
   }
   const questions = createProviderQuestions(providers)
   const upstreams = stack.add(

@@ -35,14 +35,12 @@ export type Judge = (domain: string) => ProviderView
 type Providers = ReadonlyMap<string, CompiledProvider>
 
 /** A domain that has not been looked at yet proves nothing. */
-export function pending(domain: string): CompiledProvider {
-  return { domain, expiresAt: 0, reason: 'pending' }
-}
+export const PENDING: CompiledProvider = { expiresAt: 0, reason: 'pending' }
 
 /** `now` in ms: the moment for which verdicts hold. */
 export function judgeAt(providers: Pick<Providers, 'get'>, settings: PolicySettings, now: number): Judge {
   return (domain) => {
-    const view = viewProvider(providers.get(domain) ?? pending(domain), now)
+    const view = viewProvider(providers.get(domain) ?? PENDING, now)
     const policy = policyFor(settings, domain)
     return { ...view, policy, stamp: `${policy} ${view.stamp}` }
   }

@@ -138,14 +138,13 @@ export function expired(record: ProviderRecord, now: number): ProviderRecord {
 
 /** What other threads and people see of it. */
 export function stateOf(record: ProviderRecord, nextAttemptAt: number | undefined): ProviderState {
-  const { domain, document, confirmedAt, pending, problem, checkedAt } = record
+  const { domain, document, confirmedAt, pending, problem } = record
   return {
     domain,
     ...(document && confirmedAt !== undefined && { document, confirmedAt }),
     ...(confirmedAt !== undefined && { expiresAt: expiryOf(confirmedAt, problem) }),
     ...(pending && { heldPointer: { ...pending, adoptAt: pending.since + POINTER_HOLD_MS } }),
     ...(problem && { problem }),
-    ...(checkedAt !== undefined && { checkedAt }),
     ...(nextAttemptAt !== undefined && { nextAttemptAt }),
   }
 }

@@ -13,7 +13,6 @@ export const MOST_NAMES = 50
 const NOT_FOR_SIGNALS = 'its entries are about properties, which grant nothing for signals'
 
 export type CompiledProvider = {
-  readonly domain: string
   /** Identifies the document; equal keys mean equal rules. */
   readonly digest?: string
   readonly rules?: Rules
@@ -34,10 +33,10 @@ function rulesOf(document: HeldDocument): Rules {
 
 /** One provider, ready for verdicts. The document's tables exist already, so a large document costs no more. */
 export function compileProvider(state: ProviderState): CompiledProvider {
-  const { domain, document, expiresAt = 0 } = state
+  const { document, expiresAt = 0 } = state
   const reason = silence(state, Number.POSITIVE_INFINITY) as Unverifiable // the reason once the document has expired
-  if (!document) return { domain, expiresAt: 0, reason }
-  return { domain, digest: document.digest, rules: rulesOf(document), expiresAt, reason }
+  if (!document) return { expiresAt: 0, reason }
+  return { digest: document.digest, rules: rulesOf(document), expiresAt, reason }
 }
 
 /** All providers by domain. */

@@ -57,12 +57,12 @@ function listOf({ starts, items }: Lists, number: number): Uint32Array {
   return items.subarray(starts[number], starts[number + 1])
 }
 
-type Parts = { scheme: string; authority: string; path: string; query: string }
+type Parts = { scheme: string; authority: string; path: string }
 
 function partsOf(url: string): Parts {
-  const match = /^(https?):\/\/([^/]*)(\/[^?]*)(.*)$/.exec(url)
-  const [, scheme = '', authority = '', path = '', query = ''] = match ?? []
-  return { scheme, authority, path, query }
+  const match = /^(https?):\/\/([^/]*)(\/[^?]*)/.exec(url)
+  const [, scheme = '', authority = '', path = ''] = match ?? []
+  return { scheme, authority, path }
 }
 
 function withoutSlash(path: string): string {

@@ -138,7 +138,6 @@ export type ProviderState = {
   readonly confirmedAt?: number
   readonly heldPointer?: HeldPointer
   readonly problem?: Problem
-  readonly checkedAt?: number
   readonly nextAttemptAt?: number
 }
 
