@@ -21,7 +21,7 @@ import { createSearchHost } from '../src/search/search-host.js'
 import { compileSynonyms } from '../src/search/synonyms.js'
 import { buildSnapshot } from '../src/snapshot/builder.js'
 import { createFanout } from '../src/upstreams/fanout.js'
-import { readRows } from '../src/upstreams/rows/read-rows.js'
+import { NO_ROWS, readRows } from '../src/upstreams/rows/read-rows.js'
 import { createUpstreams } from '../src/upstreams/upstreams.js'
 import { judgeThat, sliceOf } from '../test/feed/world.js'
 import { briefListing, FEED_SIGNALS } from './discovery-agents-rows.js'
@@ -187,7 +187,11 @@ async function longestStop(agents: number, deployments: number): Promise<number>
   for (let round = 0; round < ROUNDS; round += 1) {
     const fanout = createFanout({
       clock: systemClock,
-      call: async (id) => ({ kind: 'answer', payload: { status: 'completed' }, rows: answers[Number(id)] }),
+      call: async (id) => ({
+        kind: 'answer',
+        payload: { status: 'completed' },
+        rows: answers[Number(id)] ?? NO_ROWS,
+      }),
     })
     const brief = createBrief({
       ...{ feed, ranking, fanout, judge: () => judge, clock: systemClock },

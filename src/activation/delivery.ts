@@ -18,9 +18,9 @@ import {
 } from '../store/promised-work.js'
 import type { Store } from '../store/store.js'
 import { pauseAfter, type Worker } from '../store/worker.js'
+import type { AgentOutcome } from '../upstreams/agent/agent.js'
 import { withSignals } from '../upstreams/agent/answer.js'
 import { listingsOf } from '../upstreams/rows/read-rows.js'
-import type { CallOutcome } from '../upstreams/upstreams.js'
 import { type UnderstoodAnswer, understand } from './upstream-answer.js'
 
 /** Upstreams remember keys for 24 h; a repetition after that could activate twice. */
@@ -57,7 +57,7 @@ export type CallUpstream = (
   task: string,
   args: Readonly<Record<string, unknown>>,
   context: CallContext,
-) => Promise<CallOutcome>
+) => Promise<AgentOutcome>
 
 type Done = Extract<UnderstoodAnswer, { kind: 'done' | 'submitted' }>
 
@@ -145,7 +145,7 @@ export function createDelivery(options: DeliveryOptions) {
     const upstream = upstreamAt(agentUrl)
     const args = { ...call.args, idempotency_key: call.upstreamKey }
     const context = { deadline, caller, ...(sentAt !== undefined && { sentAt }) }
-    const outcome = await placeAt(agentUrl)(async (): Promise<CallOutcome> => {
+    const outcome = await placeAt(agentUrl)(async (): Promise<AgentOutcome> => {
       if (clock.now() < deadline) return await options.call(upstream, task, args, context)
       return { kind: 'failed', reason: 'backing_off', message: 'no place was free in time' }
     })
@@ -163,8 +163,7 @@ export function createDelivery(options: DeliveryOptions) {
       caller,
     })
     if (outcome.kind !== 'answer') return undefined
-    const { payload, rows } = outcome
-    return state.read(call, rows ? withSignals(payload, listingsOf(rows)) : payload)
+    return state.read(call, withSignals(outcome.payload, listingsOf(outcome.rows)))
   }
 
   /** The later calls on the same target that had an effect, or still may. */

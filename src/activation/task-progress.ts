@@ -11,7 +11,7 @@ import type { Settlement } from '../store/records/ledger.js'
 import { isFinal, type StoredTask, type TaskProgress, type TaskStatus } from '../store/records/tasks.js'
 import type { Store } from '../store/store.js'
 import { pauseAfter, type Worker } from '../store/worker.js'
-import type { CallOutcome } from '../upstreams/upstreams.js'
+import type { AgentOutcome } from '../upstreams/agent/agent.js'
 import { type CallUpstream, upstreamsUntil } from './delivery.js'
 import { unwantedNow, visibleDeployments } from './holders.js'
 import { type Activated, readStatus, readTold, toldFields, understand } from './upstream-answer.js'
@@ -99,7 +99,7 @@ function withoutResult(upstream: string, status: string, code = ''): TaskProgres
 }
 
 /** The upstream's state of the task; undefined when it does not state one. */
-function readProgress(task: StoredTask, upstream: string, outcome: CallOutcome): TaskProgress | undefined {
+function readProgress(task: StoredTask, upstream: string, outcome: AgentOutcome): TaskProgress | undefined {
   if (outcome.kind === 'failed') return undefined
   if (outcome.kind === 'error') {
     const { code, status } = outcome.error

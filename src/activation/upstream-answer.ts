@@ -9,8 +9,7 @@ import { type AdcpError, adcpError, type ErrorCode, type Refused } from '../adcp
 import { isRecord } from '../adcp/json.js'
 import type { ActivationKey, Deployment, Destination } from '../adcp/signal.js'
 import type { Action } from '../store/records/ledger.js'
-import type { UpstreamFailure } from '../upstreams/agent/agent.js'
-import type { CallOutcome } from '../upstreams/upstreams.js'
+import type { AgentOutcome, UpstreamFailure } from '../upstreams/agent/agent.js'
 import { mayOverlap } from './holders.js'
 
 type Payload = Readonly<Record<string, unknown>>
@@ -278,7 +277,7 @@ type Circumstances = {
 }
 
 /** What is known after the call. */
-export function understand(outcome: CallOutcome, circumstances: Circumstances): UnderstoodAnswer {
+export function understand(outcome: AgentOutcome, circumstances: Circumstances): UnderstoodAnswer {
   const { upstream, errorsRefuse, mayHaveActed } = circumstances
   if (outcome.kind === 'failed') {
     const retryAfter = retrySeconds(outcome.retryAfterMs)

@@ -6,13 +6,13 @@
 import { LRUCache } from 'lru-cache'
 import type { Clock } from '../net/clock.js'
 import { createRecent } from '../process/memory.js'
-import type { Arguments, Auth, UpstreamFailure } from './agent/agent.js'
+import type { AgentOutcome, Arguments, Auth, UpstreamFailure } from './agent/agent.js'
 import { isAboutRequest } from './agent/dialect.js'
 import { DELIVER_TO } from './agent/signatures.js'
-import { NO_ROWS, type ReadRows } from './rows/read-rows.js'
+import type { ReadRows } from './rows/read-rows.js'
 import { slabBytes } from './rows/slab.js'
 import type { Slice } from './rows/slice.js'
-import type { CallOutcome, Upstreams } from './upstreams.js'
+import type { Upstreams } from './upstreams.js'
 import type { UpstreamCall } from './walk/contact.js'
 
 const KEEP_MS = 60_000
@@ -68,8 +68,6 @@ type Question = {
   deadline: number
 }
 
-type Answered = Extract<CallOutcome, { kind: 'answer' }>
-
 type FanoutOptions = {
   call: Upstreams['call']
   clock: Clock
@@ -123,7 +121,7 @@ function firstRows(read: ReadRows): ReadRows {
 }
 
 /** The rows of a brief answer as a slice. */
-export function answerSlice(asked: Asked, rows: ReadRows = NO_ROWS, now: number): Slice {
+export function answerSlice(asked: Asked, rows: ReadRows, now: number): Slice {
   return foundSlice(asked, firstRows(rows), now)
 }
 
@@ -185,7 +183,11 @@ export function createFanout({ call, clock }: FanoutOptions) {
     }
   }
 
-  function read(asked: Asked, { payload, rows }: Answered, tookMs: number): UpstreamAnswer {
+  function read(
+    asked: Asked,
+    { payload, rows }: Extract<AgentOutcome, { kind: 'answer' }>,
+    tookMs: number,
+  ): UpstreamAnswer {
     const { status, task_id: taskId } = payload
     const unfinished = status === 'submitted' || status === 'working'
     if (unfinished && typeof taskId === 'string') return { kind: 'submitted', taskId, tookMs }
@@ -196,7 +198,7 @@ export function createFanout({ call, clock }: FanoutOptions) {
   async function callInDialect(
     { id, args, auth, briefOnly }: Asked,
     options: UpstreamCall,
-  ): Promise<CallOutcome> {
+  ): Promise<AgentOutcome> {
     const patience = { ...options, ...(auth && { auth }) }
     let outcome = await call(id, 'get_signals', args, patience)
     for (const shape of briefOnly ? DELIVER_TO : []) {

@@ -8,14 +8,7 @@ import { agentUrlOf } from '../adcp/url.js'
 import type { Clock } from '../net/clock.js'
 import type { Send } from '../net/send.js'
 import type { Signer } from '../signing/sign.js'
-import {
-  type AgentError,
-  type Arguments,
-  type CallFailure,
-  callFailed,
-  type Payload,
-  type UpstreamFailure,
-} from './agent/agent.js'
+import { type AgentOutcome, type Arguments, callFailed, type UpstreamFailure } from './agent/agent.js'
 import type { Dialect } from './agent/dialect.js'
 import { createReadings, turnOf } from './mirror/readings.js'
 import {
@@ -41,7 +34,6 @@ import {
   type RosterPolicy,
   type StaticUpstream,
 } from './roster/roster.js'
-import type { ReadRows } from './rows/read-rows.js'
 import type { Slice } from './rows/slice.js'
 import { type Blobs, EVERY_TURN, type Sharing } from './rows/storage.js'
 import { createLearntStore, type UpstreamCall } from './walk/contact.js'
@@ -91,10 +83,6 @@ export type UpstreamsOptions = {
   onTrouble(message: string): void
 }
 
-export type CallOutcome =
-  /** `rows`: its signals as they were read, in order; the payload has an empty array in their place. */
-  { kind: 'answer'; payload: Payload; rows?: ReadRows } | { kind: 'error'; error: AgentError } | CallFailure
-
 export type Upstreams = {
   /** Loads who is in the roster, before anything is read. `start` does it otherwise. */
   open(): Promise<void>
@@ -127,9 +115,9 @@ export type Upstreams = {
   /**
    * Calls a task of one upstream once; the upstream is named as by `idOf`. Arguments are cut to what its dialect knows.
    */
-  call(id: string, task: string, args: Arguments, options: UpstreamCall): Promise<CallOutcome>
+  call(id: string, task: string, args: Arguments, options: UpstreamCall): Promise<AgentOutcome>
   /** Like `call`, of the upstream as it is configured now, with its credentials, also once it has left the roster. */
-  callerOf(id: string): (task: string, args: Arguments, options: UpstreamCall) => Promise<CallOutcome>
+  callerOf(id: string): (task: string, args: Arguments, options: UpstreamCall) => Promise<AgentOutcome>
   /**
    * Refreshes one upstream, with the caller's accounts there, after a caller activated something: at most once a
    * second, and less often when reading takes long. Unknown ids are ignored.

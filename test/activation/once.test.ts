@@ -3,6 +3,7 @@ import { createActivation } from '../../src/activation/activation.js'
 import type { Answer } from '../../src/adcp/answer.js'
 import { systemClock } from '../../src/net/clock.js'
 import { DEFAULT_RETENTION } from '../../src/store/promised-work.js'
+import { NO_ROWS } from '../../src/upstreams/rows/read-rows.js'
 import { onEveryStorage } from '../store/support/storages.js'
 import { withTasks } from './support/asked.js'
 import { buyer, other, soon, TRADE_DESK } from './support/parts.js'
@@ -38,7 +39,7 @@ onEveryStorage('many distinct requests at once all land', async (t, storage) => 
     // An agent that answers at once: what is proved is our side, at its own pace.
     call: () => async (_upstream, _task, args) => {
       keys.add(args.idempotency_key)
-      return { kind: 'answer', payload: live }
+      return { kind: 'answer', payload: live, rows: NO_ROWS }
     },
   })
   const choices = world.choices('northwind')

@@ -3,14 +3,19 @@ import { partOutcome, usageCalls } from '../../src/activation/call-kinds.js'
 import { understand } from '../../src/activation/upstream-answer.js'
 import type { AdcpError } from '../../src/adcp/answer.js'
 import type { Call } from '../../src/store/promised-work.js'
-import type { CallOutcome } from '../../src/upstreams/upstreams.js'
+import type { AgentOutcome } from '../../src/upstreams/agent/agent.js'
+import { NO_ROWS } from '../../src/upstreams/rows/read-rows.js'
 
-const answered = (payload: Record<string, unknown>): CallOutcome => ({ kind: 'answer', payload })
-const error = (code: string, more: object = {}): CallOutcome => ({
+const answered = (payload: Record<string, unknown>): AgentOutcome => ({
+  kind: 'answer',
+  payload,
+  rows: NO_ROWS,
+})
+const error = (code: string, more: object = {}): AgentOutcome => ({
   kind: 'error',
   error: { code, message: 'the agent says <secret>', ...more },
 })
-const failed = (reason: Extract<CallOutcome, { kind: 'failed' }>['reason']): CallOutcome => ({
+const failed = (reason: Extract<AgentOutcome, { kind: 'failed' }>['reason']): AgentOutcome => ({
   kind: 'failed',
   reason,
   message: 'x',
@@ -20,7 +25,7 @@ const first = { upstream: 'northwind', errorsRefuse: true, mayHaveActed: false }
 const repeated = { ...first, mayHaveActed: true }
 
 test('only a refusal for good ends a call', (t) => {
-  const undecided: CallOutcome[] = [
+  const undecided: AgentOutcome[] = [
     ...(
       ['timeout', 'unreachable', 'server_error', 'too_large', 'protocol_error', 'rate_limited'] as const
     ).map(failed),

@@ -2,16 +2,16 @@ import { test } from 'tap'
 import { createBrief } from '../../src/briefs/brief.js'
 import type { Reader } from '../../src/feed/query.js'
 import { systemClock } from '../../src/net/clock.js'
+import type { AgentOutcome } from '../../src/upstreams/agent/agent.js'
 import { createFanout } from '../../src/upstreams/fanout.js'
 import type { UpstreamStatus } from '../../src/upstreams/mirror/scope-status.js'
-import type { CallOutcome } from '../../src/upstreams/upstreams.js'
 import { agentUrl, buyer, judgeThat } from '../feed/world.js'
 
 type Sent = {
   id: string
   args: Readonly<Record<string, unknown>>
   auth: unknown
-  answer(rows: CallOutcome): void
+  answer(rows: AgentOutcome): void
 }
 
 const status = (id: string, more: Partial<UpstreamStatus> = {}): UpstreamStatus => ({

@@ -11,9 +11,9 @@ import { createSearchHost } from '../../src/search/search-host.js'
 import { compileSynonyms } from '../../src/search/synonyms.js'
 import { buildSnapshot } from '../../src/snapshot/builder.js'
 import { rowAt } from '../../src/snapshot/snapshot.js'
+import type { AgentOutcome } from '../../src/upstreams/agent/agent.js'
 import { createFanout } from '../../src/upstreams/fanout.js'
 import type { Listing } from '../../src/upstreams/rows/slice.js'
-import type { CallOutcome } from '../../src/upstreams/upstreams.js'
 import { agentUrl, buyer, judgeThat, listing, sliceOf } from '../feed/world.js'
 import { briefAnswer } from '../support/upstream-answers.js'
 
@@ -47,7 +47,7 @@ test('answers of upstreams in any order of arrival give the same answer once all
     order: readonly string[],
     isRankedMeanwhile = false,
   ): Promise<string> {
-    const open = new Map<string, (outcome: CallOutcome) => void>()
+    const open = new Map<string, (outcome: AgentOutcome) => void>()
     const fanout = createFanout({
       clock: systemClock,
       call: (id) => new Promise((resolve) => open.set(id, resolve)),

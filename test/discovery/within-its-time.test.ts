@@ -2,8 +2,8 @@ import { type Test, test } from 'tap'
 import { createBrief } from '../../src/briefs/brief.js'
 import { createFeed } from '../../src/feed/feed.js'
 import { buildSnapshot } from '../../src/snapshot/builder.js'
+import type { AgentOutcome } from '../../src/upstreams/agent/agent.js'
 import { createFanout } from '../../src/upstreams/fanout.js'
-import type { CallOutcome } from '../../src/upstreams/upstreams.js'
 import { agentUrl, buyer, judgeThat, listing, sliceOf } from '../feed/world.js'
 import { briefAnswer } from '../support/upstream-answers.js'
 import { createManualClock } from '../support/upstream-clock.js'
@@ -17,7 +17,7 @@ function asking(t: Test) {
   const judge = judgeThat({})
   const feed = createFeed({ cursorSecret: 'secret', retain: { ms: 1, bytes: 2 ** 30 } })
   feed.publish(buildSnapshot({ slices: [sliceOf('north', [listing('s0')])], judge }), 0)
-  const open = new Map<string, (outcome: CallOutcome) => void>()
+  const open = new Map<string, (outcome: AgentOutcome) => void>()
   const fanout = createFanout({ clock, call: (id) => new Promise((resolve) => open.set(id, resolve)) })
   t.teardown(fanout.close)
   const statuses = ['north', 'south'].map((id) => ({

@@ -1,11 +1,11 @@
 import { test } from 'tap'
 import type { Clock } from '../../src/net/clock.js'
+import type { AgentOutcome } from '../../src/upstreams/agent/agent.js'
 import { type Asked, createFanout } from '../../src/upstreams/fanout.js'
-import type { CallOutcome } from '../../src/upstreams/upstreams.js'
 import { briefAnswer } from '../support/upstream-answers.js'
 import { row, until } from '../support/upstream-world.js'
 
-type Call = { id: string; aborted: () => boolean; answer: (outcome: CallOutcome) => void }
+type Call = { id: string; aborted: () => boolean; answer: (outcome: AgentOutcome) => void }
 
 /** A clock that goes only when told, and upstreams that answer only when told. */
 function stage() {
@@ -41,7 +41,7 @@ const asked = (id: string): Asked => ({
   args: {},
   scope: 'public',
 })
-const found = (...rows: object[]): CallOutcome => briefAnswer(rows)
+const found = (...rows: object[]): AgentOutcome => briefAnswer(rows)
 const isDone = async (promise: Promise<void>) => {
   let done = false
   promise.then(() => {
