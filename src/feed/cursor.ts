@@ -1,20 +1,28 @@
 /**
- * Positions in a page walk (docs/decisions.md#snapshots-and-versions): the snapshot, and the signal after which the
- * next page begins. The signature binds a cursor to its query, scope and caller.
+ * Opaque cursors (specification, "Pagination"). A signed one is bound to the query and the caller it was given to. They are
+ * part of the signature and not of the cursor, so it works nowhere else. That of a page walk says in which snapshot it is and
+ * after which signal the next page begins (docs/decisions.md#snapshots-and-versions). A plain one only says where the next
+ * page begins, to a caller who may read the whole list anyway.
  */
 import { createHmac, createSecretKey, timingSafeEqual } from 'node:crypto'
 import { KEY_BYTES } from '../merge/identity.js'
-import { createRecent } from '../process/memory.js'
 import { keyAt } from '../snapshot/keys.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import type { CacheScope, Criteria, Reader } from './query.js'
 
-/**
- * Opaque cursors (specification, "Pagination"). A signed one is bound to the query and the caller it was given to. They
- * are part of the signature and not of the cursor, so it works nowhere else. A plain one only says where the next page
- * begins, to a caller who may read the whole list anyway.
- */
 const MAC_BYTES = 16
+const PLACE_BYTES = KEY_BYTES + 22 // the text of a digest (snapshot/keys.ts)
+const SCOPES: readonly CacheScope[] = ['public', 'account']
+
+/** Where a page of a walk begins. */
+type Place = {
+  readonly snapshot: string
+  /** The key of the last signal on the page before. */
+  readonly after: Uint32Array
+}
+
+/** A walk under way: where it is, and the scope in which it began. */
+export type Begun = { readonly place: Place; readonly scope: CacheScope }
 
 /** Undefined for a text that no encoder writes. */
 function bytesOf(text: string): Buffer | undefined {
@@ -53,20 +61,6 @@ export function plainCursors(name: string) {
   }
 }
 
-/** Where a page of a walk begins. */
-type Place = {
-  readonly snapshot: string
-  /** The key of the last signal on the page before. */
-  readonly after: Uint32Array
-}
-
-/** A walk under way: where it is, and the scope in which it began. */
-export type Begun = { readonly place: Place; readonly scope: CacheScope }
-
-const PLACE_BYTES = KEY_BYTES + 22 // the text of a digest (snapshot/keys.ts)
-const REMEMBERED = 2_000
-const SCOPES: readonly CacheScope[] = ['public', 'account']
-
 /** What a cursor is bound to: the query, the caller, and the scope of the walk. */
 function bindingOf(
   { tuple }: Criteria,
@@ -91,26 +85,16 @@ function placeFrom(body: Buffer): Place {
 }
 
 /**
- * Signs with a secret that all replicas share, so that a cursor survives a restart and works on every one. What a genuine one
- * says is remembered: whoever walks sends the cursor that was just written. So is what was written: pages are polled all day.
+ * Signs with a secret that all replicas share, so that a cursor survives a restart and works on every one. Nothing is
+ * remembered: who walks sends each cursor once, and signing costs less than finding one among thousands.
  */
 export function createCursors(secret: string | Uint8Array) {
   const signed = createSignedCursors(secret)
-  const known = createRecent<Place>(REMEMBERED)
-  const written = createRecent<string>(REMEMBERED)
-  // The length keeps apart what a caller sends and what it is bound to.
-  const nameOf = (cursor: string, binding: string) => `${cursor.length} ${cursor} ${binding}`
 
   /** Undefined unless it was written for the same binding. */
   function read(cursor: string, binding: string): Place | undefined {
-    const name = nameOf(cursor, binding)
-    const found = known.get(name)
-    if (found) return found
     const body = signed.read(cursor, binding)
-    if (body?.byteLength !== PLACE_BYTES) return undefined
-    const place = placeFrom(body)
-    known.set(name, place)
-    return place
+    return body?.byteLength === PLACE_BYTES ? placeFrom(body) : undefined
   }
 
   return {
@@ -122,15 +106,8 @@ export function createCursors(secret: string | Uint8Array) {
       reader: Reader,
       scope: CacheScope,
     ): string {
-      const binding = bindingOf(criteria, reader, scope)
-      const name = `${id} ${last} ${binding}`
-      const before = written.get(name)
-      if (before !== undefined) return before
-      const place = { snapshot: id, after: keyAt(keys, last) }
-      const cursor = signed.write(placeBytes(place), binding)
-      known.set(nameOf(cursor, binding), place)
-      written.set(name, cursor)
-      return cursor
+      const body = placeBytes({ snapshot: id, after: keyAt(keys, last) })
+      return signed.write(body, bindingOf(criteria, reader, scope))
     },
     /** Where a walk is and in which scope it began; undefined when this query and caller were given no such cursor. */
     begun(cursor: string, criteria: Criteria, reader: Reader): Begun | undefined {

@@ -10,6 +10,7 @@ import { destinationMatcher } from '../merge/deployments.js'
 import { placesIn, type Row } from '../merge/row.js'
 import { createRowWriter, type RowBytes, type RowWriter, unasked } from '../merge/row-writer.js'
 import { isLent, lend } from '../process/lent.js'
+import { createSeen } from '../process/memory.js'
 import { handleAt, rowMembers, type Snapshot } from '../snapshot/snapshot.js'
 import type { Grants } from './grants.js'
 import { createNarrowing } from './narrowing.js'
@@ -18,7 +19,7 @@ import { destinationTest } from './view.js'
 
 const ANSWER_BYTES = 64 * 1024 * 1024
 const KEPT_PAGE_BYTES = 64 * 1024 * 1024
-const SEEN_BYTES = 4 * 1024 * 1024
+const SEEN_PAGES = 2 ** 15
 const OWN_BYTES = 8_192 // the size of an answer without rows of its own, with its texts
 
 type Given = Exclude<WholesaleAnswer, { kind: 'refused' }>
@@ -109,30 +110,23 @@ export function createKeptPages() {
     maxSize: KEPT_PAGE_BYTES,
     sizeCalculation: ({ rows: [whole] }, name) => whole.buffer.byteLength + name.length + 512,
   })
-  const seen = new LRUCache<string, true>({ maxSize: SEEN_BYTES, sizeCalculation: (_, name) => name.length })
+  const isSeen = createSeen(SEEN_PAGES)
 
   /** The page with this name. The name must hold everything that decides what is shown. */
   function page(name: string, use: PageUse, make: (take: Take) => PageBody): PageBody {
     const found = kept.get(name)
     if (found) return found
-    const isKept = use === 'kept' || seen.has(name)
+    const isKept = use === 'kept' || isSeen(name)
     const take = use === 'sent' && !isKept ? lend : takeNew
     const made = make(take)
     if (made.rows.length <= MOST_PIECES && made.rows.every(isShared)) return made
     const { warnings } = made
     const rows = [joined(made.rows, take)] as const
     if (isKept) kept.set(name, { rows, warnings })
-    else seen.set(name, true)
     return { rows, warnings }
   }
 
-  return {
-    page,
-    clear(): void {
-      kept.clear()
-      seen.clear()
-    },
-  }
+  return { page, clear: () => kept.clear() }
 }
 
 type Shape = {

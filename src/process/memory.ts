@@ -13,6 +13,26 @@ export function createRecent<V extends NonNullable<unknown>>(most: number): Rece
   return new LRUCache<string, V>({ maxSize: most, sizeCalculation: () => 1 })
 }
 
+const FNV_OFFSET = 0x811c9dc5
+const FNV_PRIME = 0x01000193
+
+/**
+ * Tells whether a text came before, and notes that it did, in fixed memory and without keeping the text: by a hash at one of
+ * so many places (a power of two). A text is forgotten when it is told to have come, or when another takes its place; two
+ * texts of one hash are one. For those who lose little when it is wrong.
+ */
+export function createSeen(places: number): (text: string) => boolean {
+  const hashes = new Uint32Array(places)
+  return (text) => {
+    let hash = FNV_OFFSET
+    for (let at = 0; at < text.length; at += 1) hash = Math.imul(hash ^ text.charCodeAt(at), FNV_PRIME)
+    const place = hash & (places - 1)
+    const isSeen = hashes[place] === hash >>> 0
+    hashes[place] = isSeen ? 0 : hash
+    return isSeen
+  }
+}
+
 /**
  * Bytes held for many owners under one bound. When the bound is passed, the largest thing of the largest owner is
  * dropped: of the owner that holds most, and within it of the group that holds most. So an owner that holds no more

@@ -9,6 +9,7 @@
 import { isUtf8 } from 'node:buffer'
 import { LRUCache } from 'lru-cache'
 import { bufferOf, isRecord, measure } from '../../adcp/json.js'
+import { createSeen } from '../../process/memory.js'
 import { rawValue, valueSpan } from './raw-json.js'
 
 const PARSE_ERROR = -32_700
@@ -23,7 +24,7 @@ const MAX_BATCH = 50
 const MOST_LENGTH = 4_096 // of a text that is remembered
 const MEMORY_BYTES = 32 * 1024 * 1024
 const BYTES_A_CHARACTER = 24 // of what is parsed, at most: `{},` is an object
-const SEEN_BYTES = 4 * 1024 * 1024
+const SEEN_TEXTS = 2 ** 15
 const BYTE_ORDER_MARK = 0xfeff
 const ID = '"id":'
 const MESSAGE_ID = '"messageId":'
@@ -232,7 +233,7 @@ function createBodyMemory() {
     maxSize: MEMORY_BYTES,
     sizeCalculation: (_request, name) => name.length * BYTES_A_CHARACTER,
   })
-  const seen = new LRUCache<string, true>({ maxSize: SEEN_BYTES, sizeCalculation: (_, name) => name.length })
+  const seen = createSeen(SEEN_TEXTS)
   /** Whoever polls sends what was sent last: comparing with it costs a third of looking a text up. */
   let last: { frame: Frame; request: RpcRequest } | undefined
 
@@ -260,9 +261,8 @@ function createBodyMemory() {
     if (!id || !isCutOf(text, ['id'], id)) return false
     if (messageId && !isCutOf(text, ['params', 'message', 'messageId'], messageId)) return false
     const name = nameOf(frameOf(text, id, messageId))
-    const isSeen = seen.delete(name)
+    const isSeen = seen(name)
     if (isSeen) known.set(name, request)
-    else seen.set(name, true)
     return isSeen
   }
 
