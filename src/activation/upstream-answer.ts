@@ -12,6 +12,66 @@ import type { Action } from '../store/records/ledger.js'
 import type { AgentOutcome, UpstreamFailure } from '../upstreams/agent/agent.js'
 import { mayOverlap } from './holders.js'
 
+/** Keys under which answers are wrapped. */
+const WRAPPERS = ['result', 'task', 'response', 'data', 'output', 'structuredContent'] as const
+const LISTS = ['artifacts', 'parts'] as const
+const DEEPEST = 6
+const WIDEST = 20 // the last ones of a list: artifacts grow at their end
+
+/** Other names for the states of a task: A2A 0.3 and 1.0, and releases before 3.0. */
+const STATES: Readonly<Record<string, string>> = {
+  cancelled: 'canceled',
+  deployed: 'completed',
+  pending: 'submitted',
+  processing: 'working',
+}
+
+const RETRY_SECONDS = 10
+const MAX_RETRY_SECONDS = 3_600 // schema core/error, `retry_after`
+
+/** The call did not reach an agent that could have acted on it. */
+const NOT_MADE: ReadonlySet<UpstreamFailure> = new Set([
+  'refused',
+  'unresolvable',
+  'unauthorized',
+  'not_an_agent',
+  'backing_off',
+  'unknown_upstream',
+])
+
+/** Codes with the same meaning when we send them; any other upstream code becomes a detail of INVALID_REQUEST. */
+const PASSED_ON: ReadonlySet<string> = new Set<ErrorCode>([
+  'INVALID_REQUEST',
+  'REFERENCE_NOT_FOUND',
+  'PERMISSION_DENIED',
+  'ACCOUNT_NOT_FOUND',
+])
+
+/**
+ * Codes about the relation between the upstream and us, such as our credential there. The caller can do nothing about
+ * them.
+ */
+const OURS = /^(AUTH_|AUTHORIZATION_|AGENT_|CONFIGURATION_|VERSION_UNSUPPORTED$|CREDENTIAL_)/
+
+const UNDECIDED: ReadonlySet<string> = new Set([
+  'SERVICE_UNAVAILABLE',
+  'RATE_LIMITED',
+  'IDEMPOTENCY_IN_FLIGHT',
+  'GOVERNANCE_UNAVAILABLE',
+])
+
+const WORKING: ReadonlySet<unknown> = new Set(['submitted', 'working'])
+
+/** Members that are forwarded as the caller sent them. */
+const SENT_ON =
+  /^(?:signal_agent_segment_id|pricing_option_id|governance_context|(?:destinations(?:\[\d{1,3}\])?|account)(?:\.[a-z_]{1,32})?)$/
+
+/** What a caller can do instead, by the argument that the dialect lacks. */
+const INSTEAD: Readonly<Record<string, string>> = {
+  action: 'Ask whoever runs the upstream to switch it off.',
+  destinations: 'Send one request for each platform.',
+}
+
 type Payload = Readonly<Record<string, unknown>>
 
 type Told = {
@@ -19,12 +79,6 @@ type Told = {
   /** Requested destinations that the answer does not mention. */
   unknown: Destination[]
 }
-
-/** Keys under which answers are wrapped. */
-const WRAPPERS = ['result', 'task', 'response', 'data', 'output', 'structuredContent'] as const
-const LISTS = ['artifacts', 'parts'] as const
-const DEEPEST = 6
-const WIDEST = 20 // the last ones of a list: artifacts grow at their end
 
 function* inside(payload: Payload, depth = 0): Generator<Payload> {
   yield payload
@@ -109,14 +163,6 @@ export function readTold(payload: Payload, destinations: readonly Destination[])
   return { deployments, unknown }
 }
 
-/** Other names for the states of a task: A2A 0.3 and 1.0, and releases before 3.0. */
-const STATES: Readonly<Record<string, string>> = {
-  cancelled: 'canceled',
-  deployed: 'completed',
-  pending: 'submitted',
-  processing: 'working',
-}
-
 /** The state of a task, in the protocol's words; undefined when nothing states it. */
 export function readStatus(payload: Payload): string | undefined {
   for (const { status } of inside(payload)) {
@@ -158,49 +204,9 @@ export type UnderstoodAnswer =
   /** Its effect is unknown, and sending it again could cause it twice. */
   | { kind: 'unrepeatable' }
 
-const RETRY_SECONDS = 10
-const MAX_RETRY_SECONDS = 3_600 // schema core/error, `retry_after`
-
-/** The call did not reach an agent that could have acted on it. */
-const NOT_MADE: ReadonlySet<UpstreamFailure> = new Set([
-  'refused',
-  'unresolvable',
-  'unauthorized',
-  'not_an_agent',
-  'backing_off',
-  'unknown_upstream',
-])
-
-/** Codes with the same meaning when we send them; any other upstream code becomes a detail of INVALID_REQUEST. */
-const PASSED_ON: ReadonlySet<string> = new Set<ErrorCode>([
-  'INVALID_REQUEST',
-  'REFERENCE_NOT_FOUND',
-  'PERMISSION_DENIED',
-  'ACCOUNT_NOT_FOUND',
-])
-
-/**
- * Codes about the relation between the upstream and us, such as our credential there. The caller can do nothing about
- * them.
- */
-const OURS = /^(AUTH_|AUTHORIZATION_|AGENT_|CONFIGURATION_|VERSION_UNSUPPORTED$|CREDENTIAL_)/
-
-const UNDECIDED: ReadonlySet<string> = new Set([
-  'SERVICE_UNAVAILABLE',
-  'RATE_LIMITED',
-  'IDEMPOTENCY_IN_FLIGHT',
-  'GOVERNANCE_UNAVAILABLE',
-])
-
-const WORKING: ReadonlySet<unknown> = new Set(['submitted', 'working'])
-
 function retrySeconds(ms: number | undefined): number {
   return ms === undefined ? RETRY_SECONDS : Math.min(Math.max(1, Math.ceil(ms / 1_000)), MAX_RETRY_SECONDS)
 }
-
-/** Members that are forwarded as the caller sent them. */
-const SENT_ON =
-  /^(?:signal_agent_segment_id|pricing_option_id|governance_context|(?:destinations(?:\[\d{1,3}\])?|account)(?:\.[a-z_]{1,32})?)$/
 
 /**
  * An upstream's error code as callers are shown it: of one word, 64 characters at most (schema core/error). Agents also
@@ -232,12 +238,6 @@ function upstreamRefusal(upstream: string, code: string | undefined, said = ''):
     details,
     suggestion: `Read the signal again with get_signals before another attempt.${seeCode(code)}`,
   })
-}
-
-/** What a caller can do instead, by the argument that the dialect lacks. */
-const INSTEAD: Readonly<Record<string, string>> = {
-  action: 'Ask whoever runs the upstream to switch it off.',
-  destinations: 'Send one request for each platform.',
 }
 
 /** The upstream's dialect cannot express the request, so it was not sent. */

@@ -5,7 +5,6 @@
  * (docs/decisions.md#trust, #merging). Three fields are not "first wins": legal bases are stated by the provider or absent,
  * restrictions are never dropped, and countries only become fewer.
  */
-
 import {
   type Check,
   createChecks,

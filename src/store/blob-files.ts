@@ -14,6 +14,14 @@ import type { AddedBlobs } from '../upstreams/rows/storage.js'
 import { makeFolder, syncFolder } from './database/folder.js'
 
 const HERE_BYTES = 2 * 1024 * 1024 // half a millisecond: asking a thread would take as long
+const MAGIC = Buffer.from('TRBLOB1\n')
+const SUFFIX = '.blob'
+const UNFINISHED = '.tmp'
+const READ_BYTES = 512 * 1024 * 1024 // a single read fails near 2 GiB (docs/decisions.md#memory-and-threads)
+const FIRST_BYTES = 64 * 1024 // a small file is read in one go: a process starts with thousands of parts of some bytes
+const BEFORE_HEADER = MAGIC.byteLength + 8 // its length and checksum
+const LONGEST_NAME = 250 // bytes of a file's name before its suffix; file systems refuse more
+const CUT = '+' // does not occur in an escaped name
 
 const threads = createPool<Uint8Array, number>({
   code: new URL('./checksum-worker.js', import.meta.url),
@@ -42,16 +50,6 @@ export function checksumOf(part: Uint8Array): Promise<number> {
   const isForThreads = part.byteLength > HERE_BYTES && part.buffer instanceof SharedArrayBuffer
   return isForThreads ? threads.run('', part, [], part.byteLength).catch(() => sumHere(part)) : sumHere(part)
 }
-
-const MAGIC = Buffer.from('TRBLOB1\n')
-const SUFFIX = '.blob'
-const UNFINISHED = '.tmp'
-const READ_BYTES = 512 * 1024 * 1024 // a single read fails near 2 GiB (docs/decisions.md#memory-and-threads)
-const FIRST_BYTES = 64 * 1024 // a small file is read in one go: a process starts with thousands of parts of some bytes
-const BEFORE_HEADER = MAGIC.byteLength + 8 // its length and checksum
-
-const LONGEST_NAME = 250 // bytes of a file's name before its suffix; file systems refuse more
-const CUT = '+' // does not occur in an escaped name
 
 /** `name`: present when the file's own name does not contain it. */
 type Header = { parts: { length: number; crc32: number }[]; name?: string }

@@ -140,6 +140,7 @@ export function createWorker(options: WorkerOptions) {
       ),
     { next: nextTurn, weight: ({ bytes }) => 1 + bytes / BYTES_OF_ONE },
   )
+  let isStarted = false
   let closed = false
   let looking: Promise<void> | undefined
   let again = false
@@ -316,7 +317,6 @@ export function createWorker(options: WorkerOptions) {
       } else cancelLook = clock.after(LOOK_EVERY_MS, wake)
     })
   }
-  let isStarted = false
 
   return {
     hold,

@@ -1,5 +1,4 @@
 /** list_tasks: a caller's own tasks, for reconciliation (schema protocol/list-tasks-request). */
-
 import { unlessStorageDown } from '../activation/activation.js'
 import { findOwnAccount } from '../activation/identity.js'
 import { type Answer, howMany, type Refused, refuse } from '../adcp/answer.js'

@@ -6,6 +6,9 @@
  */
 import pLimit from 'p-limit'
 
+const MOST_TOGETHER = 128 // bounds how long one step waits for the others, and how long their statements get
+const MOST_ALONE = 4 // each needs its own connection
+
 /**
  * The storage could not serve. A unit of work was stored completely or not at all; when the answer was lost, it is
  * unknown which.
@@ -100,9 +103,6 @@ export function watchedStorage() {
   }
 }
 
-const MOST_TOGETHER = 128 // bounds how long one step waits for the others, and how long their statements get
-const MOST_ALONE = 4 // each needs its own connection
-
 type LotsOptions<W> = {
   /** Resolves when the next lot may begin; what arrives until then is part of it. Default: at once. */
   next?(): Promise<unknown>
@@ -113,7 +113,7 @@ type LotsOptions<W> = {
 type Waiting<W, R> = { what: W; resolve(result: R): void; reject(error: unknown): void }
 
 /**
- * `write` gives one result for each member of a lot, in their order. A member that cannot be written does not fail the
+ * Work that is done together: what arrives while one lot is written is the next lot. `write` gives one result for each member of a lot, in their order. A member that cannot be written does not fail the
  * others of its lot, and one that waits for another process delays only its own lot.
  */
 export function createLots<W, R>(

@@ -7,6 +7,9 @@ import { isRecord } from '../../adcp/json.js'
 import type { Db, SqlDialect } from '../database/database.js'
 import type { Seal } from '../database/seal.js'
 
+const STANDING = 'feed_events'
+const NO_WORK = 'turn' // says which process does the work of all; there is nothing in it to be done
+
 type OpenJob = {
   id: string
   kind: string
@@ -57,9 +60,6 @@ export type Work = {
   usage(limit: number): Promise<WorkUsage[]>
   deliveries(limit: number): Promise<WorkDelivery[]>
 }
-
-const STANDING = 'feed_events'
-const NO_WORK = 'turn' // says which process does the work of all; there is nothing in it to be done
 
 function hostOf(config: unknown): string | undefined {
   const url = isRecord(config) ? String(config.url) : ''

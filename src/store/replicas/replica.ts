@@ -9,8 +9,17 @@ import { type Sharing, UNSAID } from '../../upstreams/rows/storage.js'
 import { createMembership, createPassed, type Leases } from './membership.js'
 import { createBoard, type Notes } from './notes.js'
 
+/** How far a clock may be off the database's, and how often that is asked. */
 const TOLERATED_MS = 1_000
 const ASK_EVERY_MS = 10_000
+
+const CONFIGURATION = 'configuration/' // names of notes
+const GONE_MS = 60 * 60 * 1_000 // a process tells its revision before others have seen that it lives
+const AGAIN_MS = 24 * 60 * 60 * 1_000 // what is told is forgotten after a week (notes.ts)
+const UNTOLD_AGAIN_MS = 1_000
+
+const SWEEPING = 'storage/sweeping' // the name of the work
+const SWEEP_EVERY_MS = 60_000
 
 type SharedTimeOptions = {
   /** Of this process. */
@@ -19,7 +28,11 @@ type SharedTimeOptions = {
   onProblem(problem: string): void
 }
 
-/** Until the first answer its clock is this process's own. */
+/**
+ * One time for all processes on a storage: the database's. Their own clocks may be wrong, and what one writes down as an instant another
+ * compares with its own. A clock that is kept in step, as by NTP, stays as it is: differences below a second and the duration of the
+ * question are ignored. Until the first answer its clock is this process's own.
+ */
 export function createSharedTime({ own, onProblem }: SharedTimeOptions) {
   let aheadMs = 0
   let cancel = () => {}
@@ -60,11 +73,6 @@ export function createSharedTime({ own, onProblem }: SharedTimeOptions) {
   }
 }
 
-const CONFIGURATION = 'configuration/'
-const GONE_MS = 60 * 60 * 1_000 // a process tells its revision before others have seen that it lives
-const AGAIN_MS = 24 * 60 * 60 * 1_000 // what is told is forgotten after a week (notes.ts)
-const UNTOLD_AGAIN_MS = 1_000
-
 type RevisionsOptions = {
   sharing: Pick<Sharing, 'tell' | 'hear'>
   clock: Clock
@@ -99,7 +107,12 @@ function compare(one: Runs, other: Runs): number {
   return one.revision < other.revision ? -1 : 1
 }
 
-/** Hears at once what others run, and tells what this process runs from `start` on. */
+/**
+ * Which configuration each live process runs: one that a change did not reach serves another feed than the others, and every process has
+ * to be able to say so. The newest configuration is the one that was first run last, or that a process took up while it ran; those who
+ * run it build the feed. Snapshots have a form, which releases change: each form has builders of its own, so that processes of two
+ * releases work at the same time. Hears at once what others run, and tells what this process runs from `start` on.
+ */
 export function createRevisions(options: RevisionsOptions) {
   const { sharing, clock, self, members, revision, form, onChange } = options
   const told = new Map<string, Runs & { heardAt: number }>()
@@ -179,9 +192,6 @@ export type Replicas = Pick<Sharing, 'write' | 'remove' | 'freed'> & {
   /** Calls back whenever there may be new notes. Returns a function that stops it. */
   listen(onNews: () => void): () => Promise<void>
 }
-
-const SWEEPING = 'storage/sweeping'
-const SWEEP_EVERY_MS = 60_000
 
 type ReplicaOptions = {
   replicas: Replicas
