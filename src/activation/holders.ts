@@ -133,7 +133,11 @@ function again(id: string, ended: Entry, destinations: readonly Destination[]) {
   const { caller, account, agentUrl, segmentId, seenAs, upstreamAccount } = ended
   const call: NewCall = {
     ...{ id, caller, key: '', task: 'activate_signal', agentUrl, seenAs },
-    ...{ upstreamKey: upstreamKey(caller, id, '', agentUrl), segment: segmentId, rows: [] },
+    ...{
+      upstreamKey: upstreamKey({ caller, key: id, fingerprint: '' }, agentUrl),
+      segment: segmentId,
+      rows: [],
+    },
     ...(account !== undefined && { account }),
     args: {
       ...{ action: 'deactivate', signal_agent_segment_id: segmentId, destinations },

@@ -9,6 +9,7 @@ import { type Refused, refuse } from '../adcp/answer.js'
 import type { AccountReference, Caller } from '../adcp/caller.js'
 import { isRecord } from '../adcp/json.js'
 import type { AccountStatus, Accounts } from '../store/records/accounts.js'
+import type { KeyedRequest } from '../store/records/idempotency.js'
 
 /** Members about the transport of a request and not its content; a retry may have others. */
 const TRAVEL = [
@@ -42,18 +43,28 @@ export function canonical(value: unknown): string {
 }
 
 /** Equal for equal requests; the account is part of the request. */
-export function fingerprint(request: Readonly<Record<string, unknown>>): string {
+function fingerprint(request: Readonly<Record<string, unknown>>): string {
   const asked = Object.entries(request).filter(
     ([name, value]) => !TRAVEL.includes(name) && value !== undefined,
   )
   return hash('sha256', canonical(Object.fromEntries(asked)), 'base64url')
 }
 
+/** A caller's request under its idempotency key. */
+export function keyedRequest(
+  task: string,
+  caller: Pick<Caller, 'id'>,
+  request: Readonly<Record<string, unknown>> & { idempotency_key: string },
+): KeyedRequest {
+  return { task, caller: caller.id, key: request.idempotency_key, fingerprint: fingerprint(request) }
+}
+
 /**
  * Our key for one upstream call. The fingerprint is part of it: when a caller reuses a key that a refusal has freed,
  * the upstream sees another key. Upstreams never see callers' own keys.
  */
-export function upstreamKey(caller: string, key: string, print: string, upstream: string): string {
+export function upstreamKey(request: Omit<KeyedRequest, 'task'>, upstream: string): string {
+  const { caller, key, fingerprint: print } = request
   return `trb_${hash('sha256', canonical([caller, key, print, upstream]), 'base64url')}`
 }
 

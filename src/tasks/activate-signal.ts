@@ -5,7 +5,7 @@
 import type { Activation, Conclusion, Plan } from '../activation/activation.js'
 import type { Delivered } from '../activation/delivery.js'
 import { type Holder, mayOverlap, standingFor, visibleDeployments } from '../activation/holders.js'
-import { findOwnAccount, fingerprint, type OwnAccount, upstreamKey } from '../activation/identity.js'
+import { findOwnAccount, keyedRequest, type OwnAccount, upstreamKey } from '../activation/identity.js'
 import { notOn, type Route, routeActivation, routeDeactivation } from '../activation/route.js'
 import { type Activated, toldFields } from '../activation/upstream-answer.js'
 import { type AdcpError, type Answer, howMany, refuse } from '../adcp/answer.js'
@@ -14,6 +14,7 @@ import { type Destination, destinationsOf } from '../adcp/signal.js'
 import { ActivateSignalRequest } from '../adcp/signal-requests.js'
 import { ActivateSignalResponse } from '../adcp/task-schemas.js'
 import type { EntryOfJob, NewCall } from '../store/promised-work.js'
+import type { KeyedRequest } from '../store/records/idempotency.js'
 import type { TaskStatus } from '../store/records/tasks.js'
 import type { Task } from './task.js'
 
@@ -133,19 +134,16 @@ export function activateSignal(activation: Activating): Task<typeof ActivateSign
     principal: Caller,
     account: OwnAccount | undefined,
     to: Route,
-    print: string,
+    keyed: KeyedRequest,
   ): Plan {
-    const { action = 'activate', idempotency_key: key, destinations, governance_context, context } = request
+    const { action = 'activate', destinations, governance_context, context } = request
     const upstream = upstreamAt(to.agentUrl) // its id may have changed since the ledger entry, or it may be gone
     const upstreamAccount = account?.at(to.agentUrl) ?? to.activatedAs?.account
     const seenAs = hasOwnCredential(principal.id, to.agentUrl) ? 'own' : 'shared'
     const call: NewCall = {
       id: newId(),
-      caller: principal.id,
-      key,
-      task: 'activate_signal',
-      agentUrl: to.agentUrl,
-      upstreamKey: upstreamKey(principal.id, key, print, to.agentUrl),
+      ...{ caller: keyed.caller, key: keyed.key, task: 'activate_signal', agentUrl: to.agentUrl },
+      upstreamKey: upstreamKey(keyed, to.agentUrl),
       segment: to.segmentId,
       seenAs,
       ...(account && { account: account.key }),
@@ -181,13 +179,7 @@ export function activateSignal(activation: Activating): Task<typeof ActivateSign
 
   /** `deadline` in ms since the epoch. Never rejects for a caller's mistake or a storage that cannot serve. */
   async function activate(request: ActivateRequest, principal: Caller, deadline: number): Promise<Answer> {
-    const print = fingerprint(request)
-    const keyed = {
-      caller: principal.id,
-      key: request.idempotency_key,
-      task: 'activate_signal',
-      fingerprint: print,
-    }
+    const keyed = keyedRequest('activate_signal', principal, request)
 
     async function plan(): Promise<Plan | Answer> {
       const found =
@@ -195,7 +187,7 @@ export function activateSignal(activation: Activating): Task<typeof ActivateSign
       if (found?.kind === 'refused') return found
       const routed = await route(request, principal, found?.account)
       if (routed.kind === 'refused') return routed
-      return planned(request, principal, found?.account, routed.route, print)
+      return planned(request, principal, found?.account, routed.route, keyed)
     }
 
     const work = {

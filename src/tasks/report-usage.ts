@@ -6,7 +6,7 @@
 import type { Activation, Conclusion, Plan } from '../activation/activation.js'
 import { type PartOutcome, partOutcome, rowField } from '../activation/call-kinds.js'
 import type { Delivered } from '../activation/delivery.js'
-import { findOwnAccount, fingerprint, upstreamKey } from '../activation/identity.js'
+import { findOwnAccount, keyedRequest, upstreamKey } from '../activation/identity.js'
 import { notFound } from '../activation/route.js'
 import { type AdcpError, type Answer, adcpError, howMany, refuse } from '../adcp/answer.js'
 import type { AccountReference, Caller } from '../adcp/caller.js'
@@ -14,6 +14,7 @@ import { ReportUsageRequest, ReportUsageResponse } from '../adcp/task-schemas.js
 import type { Resolved } from '../feed/find-signal.js'
 import { signalPart } from '../merge/identity.js'
 import type { NewCall } from '../store/promised-work.js'
+import type { KeyedRequest } from '../store/records/idempotency.js'
 import type { Entry } from '../store/records/ledger.js'
 import type { Task } from './task.js'
 
@@ -116,19 +117,15 @@ export function reportUsage(activation: Reporting): Task<typeof ReportUsageReque
     return { row, to, args: upstreamRow(usage, to, found.account.at(to.agentUrl)) }
   }
 
-  function partsOf(
-    rows: readonly Row[],
-    request: ReportUsageRequest,
-    principal: Caller,
-    print: string,
-  ): NewCall[] {
+  function partsOf(rows: readonly Row[], request: ReportUsageRequest, keyed: KeyedRequest): NewCall[] {
     const byAgent = new Map<string, Row[]>()
     for (const row of rows) byAgent.set(row.to.agentUrl, [...(byAgent.get(row.to.agentUrl) ?? []), row])
-    const { idempotency_key: key, reporting_period } = request
+    const { caller, key } = keyed
+    const { reporting_period } = request
     return [...byAgent].map(([agentUrl, part]) => ({
-      ...{ id: newId(), caller: principal.id, key, task: 'report_usage', agentUrl },
-      seenAs: hasOwnCredential(principal.id, agentUrl) ? 'own' : 'shared',
-      upstreamKey: upstreamKey(principal.id, key, print, agentUrl),
+      ...{ id: newId(), caller, key, task: 'report_usage', agentUrl },
+      seenAs: hasOwnCredential(caller, agentUrl) ? 'own' : 'shared',
+      upstreamKey: upstreamKey(keyed, agentUrl),
       args: { reporting_period, usage: part.map(({ args }) => args) },
       rows: part.map(({ row }) => row),
     }))
@@ -145,14 +142,8 @@ export function reportUsage(activation: Reporting): Task<typeof ReportUsageReque
 
   /** `deadline` in ms since the epoch. Never rejects for a caller's mistake or a storage that cannot serve. */
   async function report(request: ReportUsageRequest, principal: Caller, deadline: number): Promise<Answer> {
-    const print = fingerprint(request)
     const count = request.usage.length
-    const keyed = {
-      caller: principal.id,
-      key: request.idempotency_key,
-      task: 'report_usage',
-      fingerprint: print,
-    }
+    const keyed = keyedRequest('report_usage', principal, request)
 
     async function placed(skip: ReadonlySet<number>): Promise<{ rows: Row[]; errors: AdcpError[] }> {
       const rows: Row[] = []
@@ -182,7 +173,7 @@ export function reportUsage(activation: Reporting): Task<typeof ReportUsageReque
       }
       const { rows, errors } = await placed(new Set())
       if (rows.length === 0) return said({ accepted: 0, pending: 0, refused: count, errors })
-      return { kind: 'plan', calls: partsOf(rows, request, principal, print), entries: [] }
+      return { kind: 'plan', calls: partsOf(rows, request, keyed), entries: [] }
     }
 
     async function conclude(delivered: readonly Delivered[]): Promise<Conclusion> {

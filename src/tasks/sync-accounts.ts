@@ -3,7 +3,7 @@
  * account/sync-accounts). This agent invoices nobody: it keeps what was declared and passes natural keys to upstreams.
  */
 import { keyConflict, stillRunning, unlessStorageDown } from '../activation/activation.js'
-import { accountIdOf, canonical, fingerprint, naturalKey } from '../activation/identity.js'
+import { accountIdOf, canonical, keyedRequest, naturalKey } from '../activation/identity.js'
 import { type AdcpError, type Answer, adcpError, howMany } from '../adcp/answer.js'
 import type { Caller } from '../adcp/caller.js'
 import { nearest } from '../adcp/issue-words.js'
@@ -280,12 +280,7 @@ export function syncAccounts({ store, subscribing }: SyncAccountsOptions): Task<
   }
 
   async function sync(request: SyncAccountsRequest, principal: Caller): Promise<Answer> {
-    const keyed = {
-      caller: principal.id,
-      key: request.idempotency_key,
-      task: 'sync_accounts',
-      fingerprint: fingerprint(request),
-    }
+    const keyed = keyedRequest('sync_accounts', principal, request)
     const bound = await store.idempotency.find(keyed)
     const proofs = bound || request.dry_run ? NOTHING_ASKED : await proved(request, principal)
     // Key, accounts and answer are one unit of work: a request is applied once, whole or not at all.
