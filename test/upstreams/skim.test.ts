@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import { test } from 'tap'
-import { isCut, skim } from '../../src/upstreams/rows/skim.js'
+import { isCut, skim } from '../../src/upstreams/agent/skim.js'
 
 const SEED = 20261120
 

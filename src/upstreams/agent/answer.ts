@@ -6,8 +6,8 @@
  */
 import { boundedText, isRecord } from '../../adcp/json.js'
 import { NO_ROWS, type ReadRows, type RowBounds, readRows } from '../rows/read-rows.js'
-import { isCut, type Skimmed, skim } from '../rows/skim.js'
 import { type AgentError, type AgentOutcome, callFailed, type Payload } from './agent.js'
+import { isCut, type Skimmed, skim } from './skim.js'
 
 const MAX_MESSAGE = 500
 const MAX_CODE = 64
