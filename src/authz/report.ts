@@ -5,11 +5,12 @@
  */
 import { howMany } from '../adcp/answer.js'
 import { canonicalUrl } from '../adcp/url.js'
-import { type CompiledProvider, decide } from './rules/decide.js'
 import type { Diagnostic } from './rules/elements.js'
 import { diagnoseDefinition } from './rules/provider-definition.js'
 import type { Grant, PublishedSignal, Rules } from './rules/rules.js'
 import {
+  type CompiledProvider,
+  decide,
   type HeldDocument,
   type ProviderState,
   shownFileUrl,

@@ -17,8 +17,8 @@ import {
   lists,
   MOST_NAMES,
   MOST_REFERENCES,
-} from '../authz/rules/decide.js'
-import type { ProviderState } from '../authz/rules/verdict.js'
+  type ProviderState,
+} from '../authz/rules/verdict.js'
 import type { Config } from '../config/values.js'
 import { FAILURES } from '../explain/remedies.js'
 import { type Judge, judgeAt, PENDING } from '../merge/judge.js'

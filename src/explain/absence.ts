@@ -7,7 +7,7 @@
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { agentUrlOf, canonicalUrl } from '../adcp/url.js'
-import { type CompiledProvider, decide } from '../authz/rules/decide.js'
+import { type CompiledProvider, decide } from '../authz/rules/verdict.js'
 import type { Identity } from '../merge/identity.js'
 import { createRecent } from '../process/memory.js'
 import { compareKeys } from '../snapshot/keys.js'

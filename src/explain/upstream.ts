@@ -27,7 +27,7 @@ export type Contribution = {
   withheld: number
   /** Of the withheld listings that were looked at: how many for which verdict, or which rule of merging. */
   reasons: ReadonlyMap<string, number>
-  /** The difference that a near miss makes, for people (authz/rules/decide.ts). */
+  /** The difference that a near miss makes, for people (authz/rules/rules.ts). */
   hint?: string
 }
 

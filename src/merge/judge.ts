@@ -1,7 +1,14 @@
 /** What the builder asks about a provider, and the judge that answers it from the providers' files at one moment. */
-import { type CompiledProvider, decide, nextBoundary } from '../authz/rules/decide.js'
 import { definitionOf } from '../authz/rules/provider-definition.js'
-import { type Policy, type PolicySettings, policyFor, type Verdict } from '../authz/rules/verdict.js'
+import {
+  type CompiledProvider,
+  decide,
+  nextBoundary,
+  type Policy,
+  type PolicySettings,
+  policyFor,
+  type Verdict,
+} from '../authz/rules/verdict.js'
 import type { Definition } from './definition.js'
 
 /** Two equal stamps mean equal verdicts and definitions, whatever the two moments were. */

@@ -3,7 +3,7 @@
  * explain. It reads the parts of the federation and changes none.
  */
 import type { Providers } from '../authz/provider/providers.js'
-import type { CompiledProvider } from '../authz/rules/decide.js'
+import type { CompiledProvider } from '../authz/rules/verdict.js'
 import type { Config } from '../config/values.js'
 import { createDepartures, createFormerUpstreams } from '../explain/absence.js'
 import { createExplainer } from '../explain/explain.js'

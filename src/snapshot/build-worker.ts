@@ -4,8 +4,12 @@
  * and the last snapshot of each layer.
  */
 import { parentPort } from 'node:worker_threads'
-import { type CompiledProvider, compileProviders } from '../authz/rules/decide.js'
-import type { PolicySettings, ProviderState } from '../authz/rules/verdict.js'
+import {
+  type CompiledProvider,
+  compileProviders,
+  type PolicySettings,
+  type ProviderState,
+} from '../authz/rules/verdict.js'
 import { judgeAt, nextVerdictAt } from '../merge/judge.js'
 import { drained, type InPortions } from '../process/portions.js'
 import { createViewNumbers } from '../process/threads.js'

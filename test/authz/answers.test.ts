@@ -1,6 +1,6 @@
 import { gzipSync } from 'node:zlib'
 import { test } from 'tap'
-import { compileProvider, decide } from '../../src/authz/rules/decide.js'
+import { compileProvider, decide } from '../../src/authz/rules/verdict.js'
 import type { SendOutcome } from '../../src/net/send.js'
 import { AGENT, createWorld, granting, named, WELL_KNOWN } from './world.js'
 

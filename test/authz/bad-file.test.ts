@@ -1,6 +1,6 @@
 import { test } from 'tap'
-import { decide } from '../../src/authz/rules/decide.js'
 import { inspect } from '../../src/authz/rules/tables.js'
+import { decide } from '../../src/authz/rules/verdict.js'
 import { compiled, NOW } from './compiled.js'
 
 const good = JSON.stringify({ authorized_agents: [] })

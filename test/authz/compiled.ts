@@ -1,7 +1,7 @@
 /** A document, given as a value, in the form that verdicts are asked of. */
-import { type CompiledProvider, compileProvider } from '../../src/authz/rules/decide.js'
+
 import { inspect } from '../../src/authz/rules/tables.js'
-import type { ProviderState } from '../../src/authz/rules/verdict.js'
+import { type CompiledProvider, compileProvider, type ProviderState } from '../../src/authz/rules/verdict.js'
 
 export const NOW = Date.parse('2026-03-01T00:00:00Z')
 export const EXPIRES = Date.parse('2026-03-08T00:00:00Z')

@@ -1,6 +1,6 @@
 import { test } from 'tap'
 import { canonicalUrl } from '../../src/adcp/url.js'
-import { decide } from '../../src/authz/rules/decide.js'
+import { decide } from '../../src/authz/rules/verdict.js'
 import { compiled, NOW } from './compiled.js'
 
 /** [called, listed, what the hint must say] */

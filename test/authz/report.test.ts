@@ -1,6 +1,6 @@
 import { test } from 'tap'
 import { entryFor, evidenceOf, renderReport, reportProvider } from '../../src/authz/report.js'
-import { compileProvider, decide } from '../../src/authz/rules/decide.js'
+import { compileProvider, decide } from '../../src/authz/rules/verdict.js'
 import { compiled, NOW, stateWith } from './compiled.js'
 
 const AGENT = 'https://agent.example/mcp'

@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { compileProvider, decide } from '../../src/authz/rules/decide.js'
+import { compileProvider, decide } from '../../src/authz/rules/verdict.js'
 import { AGENT, createWorld, DAY, granting, HOUR, named, WELL_KNOWN } from './world.js'
 
 const P = `p.example${WELL_KNOWN}`

@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { decide } from '../../src/authz/rules/decide.js'
+import { decide } from '../../src/authz/rules/verdict.js'
 import { compiled, EXPIRES, NOW } from './compiled.js'
 
 const AGENT = 'https://agent.example/mcp'

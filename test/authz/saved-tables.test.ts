@@ -5,9 +5,13 @@ import { join } from 'node:path'
 import { test } from 'tap'
 import { createArchive, TABLES_FORM, tableParts, tablesFrom } from '../../src/authz/provider/archive.js'
 import type { Examine } from '../../src/authz/provider/inspector.js'
-import { compileProvider, decide } from '../../src/authz/rules/decide.js'
 import { inspect } from '../../src/authz/rules/tables.js'
-import type { HeldDocument, ProviderState } from '../../src/authz/rules/verdict.js'
+import {
+  compileProvider,
+  decide,
+  type HeldDocument,
+  type ProviderState,
+} from '../../src/authz/rules/verdict.js'
 import { openBlobFiles } from '../../src/store/blob-files.js'
 import { NOW, stateWith } from './compiled.js'
 

@@ -1,6 +1,5 @@
 import { test } from 'tap'
-import { compileProviders } from '../../src/authz/rules/decide.js'
-import { policyFor, publishable, type Verdict } from '../../src/authz/rules/verdict.js'
+import { compileProviders, policyFor, publishable, type Verdict } from '../../src/authz/rules/verdict.js'
 import { viewProvider } from '../../src/merge/judge.js'
 import { compiled, EXPIRES, NOW, stateWith } from './compiled.js'
 

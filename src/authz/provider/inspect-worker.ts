@@ -1,7 +1,7 @@
 /** The worker of inspector.ts: reads files, and searches them for the grants of one agent, one job at a time. */
 import { parentPort } from 'node:worker_threads'
-import { grantedTo } from '../rules/decide.js'
 import { inspect } from '../rules/tables.js'
+import { grantedTo } from '../rules/verdict.js'
 import type { InspectorJob } from './inspector.js'
 
 parentPort?.on('message', (job: InspectorJob) => {

@@ -6,9 +6,8 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Worker } from 'node:worker_threads'
 import pLimit from 'p-limit'
 import { startThread } from '../../process/threads.js'
-import { type Granted, grantedTo, lists, NOTHING_GRANTED } from '../rules/decide.js'
 import { type Inspection, inspect } from '../rules/tables.js'
-import type { ProviderState } from '../rules/verdict.js'
+import { type Granted, grantedTo, lists, NOTHING_GRANTED, type ProviderState } from '../rules/verdict.js'
 
 const IN_PLACE_BYTES = 128 * 1024 // about 2 ms of scanning, parsing and sorting; a thread costs 70 ms to start
 const COPIED_AT_ONCE = 4 * 1024 * 1024

@@ -5,14 +5,20 @@
  */
 import type { Diagnostic, GrantLimits } from './elements.js'
 import { findName, nameAt, nameCount } from './name-table.js'
-import { hostOf, type Lists, unpackedCountry } from './tables.js'
-import type { HeldDocument, Verdict } from './verdict.js'
+import { hostOf, type Lists, type RuleTables, unpackedCountry } from './tables.js'
+
+/** The verdict that grants: the entries that do, and the countries where they hold, unless everywhere. */
+export type Authorized = {
+  outcome: 'authorized'
+  entries: readonly number[]
+  countries?: readonly string[]
+}
 
 export type Grant = GrantLimits & {
   /** Its index in `authorized_agents[]`. */
   readonly entry: number
   /** The verdict when this is the only grant that applies. */
-  readonly verdict: Extract<Verdict, { outcome: 'authorized' }>
+  readonly verdict: Authorized
 }
 
 /** One name that entries grant to one agent. */
@@ -98,7 +104,7 @@ function urlDifference(called: Parts, listed: Parts): { rank: number; words: str
 }
 
 /** The questions that can be asked of a document. Nothing is copied: `tables` are read where they are. */
-export function openRules({ bytes, tables }: Pick<HeldDocument, 'bytes' | 'tables'>) {
+export function openRules({ bytes, tables }: { bytes: Uint8Array; tables: RuleTables }) {
   const { names, signals, agents, granted, behind, grants, hosts, neighbours, boundaries } = tables
   /** One per upstream at most. */
   const askedAgents = new Map<string, number>()
