@@ -286,21 +286,18 @@ export function createLater(options: LaterOptions): Later & {
     worker.wake()
   }
 
-  function pushOf(input: GetSignalsRequest) {
-    return input.push_notification_config === undefined
-      ? undefined
-      : readPushConfig(input.push_notification_config, pushRules)
-  }
-
-  async function refusal(input: GetSignalsRequest, reader: Reader): Promise<AdcpError | undefined> {
-    if (input.push_notification_config === undefined) return undefined
+  async function refusal(
+    { push_notification_config: asked }: GetSignalsRequest,
+    reader: Reader,
+  ): Promise<AdcpError | undefined> {
+    if (asked === undefined) return undefined
     if (reader.visibility !== 'full') {
       return adcpError('AUTH_REQUIRED', 'Notifications are sent to authenticated callers only.', {
         field: 'push_notification_config',
         suggestion: 'Send Authorization: Bearer with a key of this agent, or leave the configuration out.',
       })
     }
-    const push = await pushOf(input)
+    const push = await readPushConfig(asked, pushRules)
     return push && 'refused' in push ? push.refused : undefined
   }
 
@@ -332,9 +329,9 @@ export function createLater(options: LaterOptions): Later & {
         suggestion: 'Wait until one of them ends: list_tasks shows them.',
       })
     }
-    const push = await pushOf(input)
+    const { push_notification_config: asked, ...question } = input
+    const push = await readPushConfig(asked, pushRules)
     if (push && 'refused' in push) return push.refused
-    const { push_notification_config: _, ...question } = input
     const id = `task_${newId()}`
     const data: Question = {
       ...{ input: question, reader, contextId, upstreamTasks: begun(inquiry) },

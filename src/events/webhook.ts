@@ -100,11 +100,12 @@ function sound(value: unknown, issues: readonly Violation[]): Partial<PushConfig
   return Object.fromEntries(members.filter(([name]) => !isBad(name)))
 }
 
-/** The configuration as it will be honoured, or everything that is wrong with it. */
+/** The configuration as it will be honoured, or everything that is wrong with it; undefined where none was sent. */
 export async function readPushConfig(
   value: unknown,
   rules: PushRules,
-): Promise<PushConfig | { refused: AdcpError }> {
+): Promise<PushConfig | { refused: AdcpError } | undefined> {
+  if (value === undefined) return undefined
   const checked = check(value)
   const issues = checked.ok ? [] : checked.issues
   const unsigned: Violation[] =

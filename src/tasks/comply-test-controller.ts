@@ -191,7 +191,7 @@ function createHeldQuestions({ store, pushRules, newId }: TestControllerOptions)
     contextId: string,
   ): Promise<DiscoverAnswer> {
     const { push_notification_config: asked, ...request } = input
-    const push = asked === undefined ? undefined : await readPushConfig(asked, pushRules)
+    const push = await readPushConfig(asked, pushRules)
     if (push && 'refused' in push) return { kind: 'refused', error: push.refused }
     const { id, account, message } = task
     const data: Noticed = { contextId, ...(push && { push }) }
