@@ -1,13 +1,13 @@
 /**
- * A running server, asked from the command line: its address in one form for every command, with or without `/mcp`, and one
- * of its tasks called over MCP.
+ * A running server, asked from the command line: its address in one form for every command, with or without `/mcp`, a
+ * request to it, and one of its tasks called over MCP.
  */
 import { isRecord } from '../adcp/json.js'
 import { forTerminal } from '../adcp/redaction.js'
 import { loadPlace } from '../config/load.js'
 import { CommandFailure, EXIT } from './terminal.js'
 
-const TIMEOUT_MS = 150_000 // longer than the longest answer takes
+const TASK_MS = 150_000 // longer than the longest answer takes
 const DEMO = { buyer: 'demo-buyer-key', operator: 'demo-operator-key' } // config/sandbox.yaml; public, and good for the sandbox only
 const EVERYWHERE: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '[::1]' }
 
@@ -32,6 +32,33 @@ export async function addressOf({ config, url, token }: Target, role: keyof type
   return { base, token: token ?? (sandbox ? DEMO[role] : undefined) }
 }
 
+/** For a server that could not be connected to. */
+export function unreachable(base: string, error: unknown): CommandFailure {
+  const { message, cause } = error as Error
+  const why = cause instanceof Error && cause.message ? cause.message : message
+  return new CommandFailure(
+    `${base} cannot be reached (${forTerminal(why)}); is the server running? --url says where`,
+  )
+}
+
+/** One request to a path of the server, within so many ms. Throws `CommandFailure` when it cannot be reached. */
+export async function request(
+  { base, token }: Address,
+  path: string,
+  { method, timeoutMs, body }: { method: 'GET' | 'POST'; timeoutMs: number; body?: object | undefined },
+): Promise<Response> {
+  const headers = {
+    ...(body && { 'content-type': 'application/json' }),
+    ...(token && { authorization: `Bearer ${token}` }),
+    accept: 'application/json, text/event-stream', // over MCP both
+  }
+  const signal = AbortSignal.timeout(timeoutMs)
+  const sent = { method, headers, signal, ...(body && { body: JSON.stringify(body) }) }
+  return await fetch(`${base}${path}`, sent).catch((error: unknown) =>
+    Promise.reject(unreachable(base, error)),
+  )
+}
+
 type TaskResult = Record<string, unknown> & { status: string; message?: string }
 
 function refusalIn({ adcp_error: error }: Record<string, unknown>): string | undefined {
@@ -41,25 +68,11 @@ function refusalIn({ adcp_error: error }: Record<string, unknown>): string | und
 }
 
 /** Throws `CommandFailure` when the agent cannot be reached or refuses, in its own words. */
-export async function callTask({ base, token }: Address, name: string, input: object): Promise<TaskResult> {
-  const headers = {
-    'content-type': 'application/json',
-    accept: 'application/json, text/event-stream',
-    ...(token && { authorization: `Bearer ${token}` }),
-  }
-  const call = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name, arguments: input } }
-  const signal = AbortSignal.timeout(TIMEOUT_MS)
-  const reply = await fetch(`${base}/mcp`, {
-    method: 'POST',
-    headers,
-    body: JSON.stringify(call),
-    signal,
-  }).catch(({ message, cause }: Error) => {
-    const why = cause instanceof Error && cause.message ? cause.message : message
-    throw new CommandFailure(`${base} cannot be reached (${why}); is the server running? --url says where`)
-  })
+export async function callTask(server: Address, name: string, input: object): Promise<TaskResult> {
+  const body = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name, arguments: input } }
+  const reply = await request(server, '/mcp', { method: 'POST', timeoutMs: TASK_MS, body })
   if (reply.status === 401)
-    throw new CommandFailure(`${base} asks for a key; give one with --token or TRIBUTARY_TOKEN`)
+    throw new CommandFailure(`${server.base} asks for a key; give one with --token or TRIBUTARY_TOKEN`)
   const { result, error } = (await reply.json()) as Record<string, Record<string, unknown> | undefined>
   const answer = result?.structuredContent
   if (!isRecord(answer)) throw new CommandFailure(String(error?.message ?? `HTTP ${reply.status}`))

@@ -8,7 +8,7 @@ import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/
 import { howMany } from '../adcp/answer.js'
 import { forTerminal } from '../adcp/redaction.js'
 import { renderTable, tableWidth } from '../explain/text.js'
-import { type Address, callTask } from './address.js'
+import { type Address, callTask, unreachable } from './address.js'
 import { CommandFailure, createProgress } from './terminal.js'
 
 const PAGE = 100
@@ -60,8 +60,7 @@ async function connected(
     const { code } = error as { code?: unknown }
     if (code === 401) throw new CommandFailure(`${url} asks for a key; give one with --token`)
     if (code === 403) throw new CommandFailure(`${url} does not accept this key; give another with --token`)
-    const cause = error instanceof Error && error.cause instanceof Error ? `: ${error.cause.message}` : ''
-    throw new CommandFailure(`${url} cannot be reached${cause}; is "tributary serve" running there?`)
+    throw unreachable(url, error)
   }
 }
 

@@ -1,36 +1,14 @@
 /** What an operator asks of a running server from the command line, and the keys that callers ask with. */
 import { hash, randomBytes } from 'node:crypto'
 import { text } from 'node:stream/consumers'
-
 import { forTerminal } from '../adcp/redaction.js'
 import type { Explanation } from '../explain/explain.js'
 import { explanationText, renderTable, tableWidth } from '../explain/text.js'
-import { addressOf, type Target } from './address.js'
+import { addressOf, request, type Target } from './address.js'
 import { CommandFailure, EXIT } from './terminal.js'
 
 const KEY_BYTES = 32
 const TIMEOUT_MS = 30_000
-
-async function send(
-  address: string,
-  method: string,
-  token: string | undefined,
-  body: object | undefined,
-): Promise<Response> {
-  const headers: Record<string, string> = {
-    ...(token && { authorization: `Bearer ${token}` }),
-    ...(body && { 'content-type': 'application/json' }),
-  }
-  try {
-    const signal = AbortSignal.timeout(TIMEOUT_MS)
-    return await fetch(address, { method, headers, signal, ...(body && { body: JSON.stringify(body) }) })
-  } catch (error) {
-    const { cause, message } = error as Error
-    const why = cause instanceof Error && cause.message ? cause.message : message
-    const { origin } = new URL(address)
-    throw new CommandFailure(`${origin} cannot be reached (${why}); is the server running? --url says where`)
-  }
-}
 
 /** The JSON that the server answers. Throws `CommandFailure` when it cannot be asked or refuses. */
 async function askServer(
@@ -39,8 +17,8 @@ async function askServer(
   method: 'GET' | 'POST',
   body?: object,
 ): Promise<unknown> {
-  const { base, token } = await addressOf(target, 'operator')
-  const response = await send(`${base}${path}`, method, token, body)
+  const server = await addressOf(target, 'operator')
+  const response = await request(server, path, { method, timeoutMs: TIMEOUT_MS, body })
   if (response.status === 401 || response.status === 403) {
     throw new CommandFailure('this needs a key with role: operator; give it as --token or TRIBUTARY_TOKEN')
   }
