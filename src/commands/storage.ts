@@ -16,6 +16,9 @@ import { type Entry, type LedgerFilter, ledgerEntries } from '../store/records/l
 import { openStore, type Store } from '../store/store.js'
 import { CommandFailure } from './terminal.js'
 
+const TABLE_ENTRIES = 50
+const LEDGER_HEADER = ['when', 'caller', 'action', 'outcome', 'upstream', 'destinations', 'handle']
+
 /** Throws `CommandFailure` where no server has run: a command must not leave an empty storage behind. */
 async function requireStorage({ storage, file }: Config): Promise<void> {
   const folder = storageFolder(storage.url)
@@ -69,9 +72,6 @@ type LedgerCommand = {
   err: NodeJS.WriteStream
   now: () => number
 }
-
-const TABLE_ENTRIES = 50
-const LEDGER_HEADER = ['when', 'caller', 'action', 'outcome', 'upstream', 'destinations', 'handle']
 
 function destinationText(destination: unknown): string {
   const { platform, agent_url, account } = destination as Record<string, string | undefined>

@@ -6,6 +6,8 @@
 import { InvalidArgumentError } from 'commander'
 import { parseDuration } from '../adcp/duration.js'
 
+const REDRAW_MS = 100
+
 /** Reads whole numbers from `minimum` to `maximum`, both included. Throws `InvalidArgumentError` for any other text. */
 export function wholeNumber(minimum: number, maximum: number) {
   return (text: string): number => {
@@ -69,7 +71,7 @@ export function destination(text: string): { type: string } {
   throw new InvalidArgumentError('expected platform:NAME or agent:URL')
 }
 
-/** Exit codes (docs/operations.md) and the one way a command ends badly: a sentence that says what to do next. */
+/** Exit codes (docs/operations.md). */
 export const EXIT = { failed: 1, usage: 2, config: 3, incomplete: 4 } as const
 
 /** A failure whose message is for the person at the terminal; anything else that is thrown is a bug. */
@@ -85,8 +87,6 @@ export class CommandFailure extends Error {
 
 /** One line on a terminal that says how far a long command is; silent where there is no terminal. */
 type Progress = { show(text: string): void; done(): void }
-
-const REDRAW_MS = 100
 
 /** Draws at most every 100 ms. */
 export function createProgress(stream: NodeJS.WriteStream, now: () => number): Progress {

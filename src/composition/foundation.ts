@@ -22,8 +22,17 @@ import { createReplica, createSharedTime } from '../store/replicas/replica.js'
 import { openStore } from '../store/store.js'
 import { createInForce, type InForce } from './running-config.js'
 
+const ALIVE_MS = 60_000 // any time: that a timer is set keeps the process alive
+/** Signals of the demo world when nothing else is said. */
+const SIGNALS = 2_400
+const WORLD = new URL('../../sandbox/world.js', import.meta.url)
+
 type Part = { close(): unknown }
 
+/**
+ * What was started, to be stopped in the opposite order: each part before those that it stands on. One that cannot be
+ * stopped keeps none of the others from being.
+ */
 export function createStack() {
   const parts: Part[] = []
 
@@ -53,11 +62,6 @@ export function createStack() {
 }
 
 export type Stack = ReturnType<typeof createStack>
-
-const LONG_MS = 60_000
-/** Signals of the demo world when nothing else is said. */
-const SIGNALS = 2_400
-const WORLD = new URL('../../sandbox/world.js', import.meta.url)
 
 type DemoWorld = {
   /** Domains of the demo world and the loopback origins that stand for them, as `egress.hosts` wants them. */
@@ -117,7 +121,7 @@ export async function openWayOut(config: Config): Promise<{ send: Send; close():
   const hosts = { ...sandbox?.hosts, ...config.egress.hosts }
   const egress = createEgress({ policy: { ...config.egress, hosts } })
   // The clock's timers do not keep a process alive; a command has to wait until it closes this.
-  const alive = setInterval(() => {}, LONG_MS)
+  const alive = setInterval(() => {}, ALIVE_MS)
   return {
     send: egress.send,
     async close() {

@@ -24,6 +24,9 @@ import type { Sources } from './sources.js'
 import type { World, Worlds } from './world.js'
 
 const RETRY_WITHIN_MS = 1_000 // a build that failed is tried again after so long at first, and within a minute always
+const INDEX_AGAIN_MS = 5_000
+const REST_MS = 15_000 // longer than the first feed waits for whoever does not answer, and than it takes to merge
+const SYNONYMS = fileURLToPath(new URL('../../../config/synonyms.yaml', import.meta.url))
 
 type PublisherOptions = {
   worlds: Worlds
@@ -172,10 +175,6 @@ export function createPublisher(options: PublisherOptions) {
     },
   }
 }
-
-const INDEX_AGAIN_MS = 5_000
-const REST_MS = 15_000 // longer than the first feed waits for whoever does not answer, and than it takes to merge
-const SYNONYMS = fileURLToPath(new URL('../../../config/synonyms.yaml', import.meta.url))
 
 type PublishingOptions = {
   foundation: Foundation

@@ -14,6 +14,10 @@ import type { Config } from '../config/values.js'
 import { type Clock, pause } from '../net/clock.js'
 import type { RunningConfiguration } from '../server/monitoring.js'
 
+const LOOK_EVERY_MS = 1_000 // looks at times and size, which works for editors that rename and for mounted links
+const STILL_MS = 100 // a file that has not changed for so long is complete
+const MOST_LOOKS = 50 // does not wait for a file that never stops changing
+
 /** What an operator changed: upstreams that are excluded or admitted, callers that are suspended. */
 export type Overrides = {
   /** Canonical url -> whether it is left out. */
@@ -86,10 +90,6 @@ export function createInForce(first: Config) {
 }
 
 export type InForce = ReturnType<typeof createInForce>
-
-const LOOK_EVERY_MS = 1_000 // looks at times and size, which works for editors that rename and for mounted links
-const STILL_MS = 100 // a file that has not changed for so long is complete
-const MOST_LOOKS = 50 // does not wait for a file that never stops changing
 
 type ReloadOptions = {
   /** The configuration that runs now. */

@@ -32,6 +32,12 @@ const UNWALKED_MS = 5 * 60_000
 const REPLACED_BYTES = 1024 ** 3
 const REPLACED_FEEDS = 2
 
+const FEED = 'feed'
+const LAST_SERVED = 'feed-last-served'
+const SAVE_AFTER_MS = 2 * 60_000
+const FIRST_WITHIN_MS = 60_000 // after a start the first generation is there, which looks at the time itself
+const PAUSE_MS = 15 * 60_000 // a longer pause is no restart: then all that is read from disk decides what is served
+
 /** A gap as it is written down. */
 export type ToldGap = Exclude<Gap, { kind: 'others' }> | { kind: 'others'; carried: string[] }
 
@@ -60,6 +66,7 @@ type SnapshotStoreOptions = {
 /** What is in use: the snapshots of the newest generation, and those that a cursor may name. */
 type InUse = { newest: ReadonlySet<string>; isWalked(id: string): boolean }
 
+/** Snapshots that several processes share, each with what it lacks in every layer of the feed that stands on it. */
 export function createSnapshotStore({ blobs, sharing, clock }: SnapshotStoreOptions) {
   const unused = new Map<string, number>() // since when
   let latest: ReadonlySet<string> = new Set() // saved last: about to be told, while the one before is the newest
@@ -141,12 +148,6 @@ export function createSnapshotStore({ blobs, sharing, clock }: SnapshotStoreOpti
   }
 }
 
-const FEED = 'feed'
-const LAST_SERVED = 'feed-last-served'
-const SAVE_AFTER_MS = 2 * 60_000
-const FIRST_WITHIN_MS = 60_000 // after a start the first generation is there, which looks at the time itself
-const PAUSE_MS = 15 * 60_000 // a longer pause is no restart: then all that is read from disk decides what is served
-
 /** A public snapshot in service, to which no account adds anything. */
 export type Served = {
   snapshot: Snapshot
@@ -176,6 +177,7 @@ type SavedFeedOptions = {
   onTrouble(message: string): void
 }
 
+/** The merged feed of a process that is alone on its storage. */
 export function createSavedFeed({ blobs, clock, revision, served, onTrouble }: SavedFeedOptions) {
   let saved: string | undefined
   let latest: Snapshot | undefined

@@ -32,6 +32,8 @@ import type { Foundation, Stack } from './foundation.js'
 import type { Publishing } from './publishing.js'
 import type { Sources } from './sources.js'
 
+const TASKS = [activateSignal, reportUsage, getTaskStatus, listTasks, listAccounts, syncAccounts]
+
 async function freePort(host: string): Promise<number> {
   const probe = createServer().listen(0, host)
   await once(probe, 'listening')
@@ -73,8 +75,6 @@ function createDraining(clock: Clock, ms: number) {
     },
   }
 }
-
-const TASKS = [activateSignal, reportUsage, getTaskStatus, listTasks, listAccounts, syncAccounts]
 
 type ServingOptions = {
   version: string

@@ -35,6 +35,8 @@ import { accountsOf, providerSettings, upstreamsSettings } from './settings.js'
 import { createWorlds } from './world.js'
 
 const GATHERED = 4 // collected as a multiple of what is asked for, until it is known how many belong to each provider
+const OPEN_AFTER_MS = 5_000 // by default
+const POLL_MS = 20
 
 /** Items of many providers by who registered them, no more of them than may be needed. */
 function createGathering<T>(most: number) {
@@ -147,9 +149,6 @@ function createProviderQuestions(providers: Providers) {
     close: () => open(),
   }
 }
-
-const OPEN_AFTER_MS = 5_000 // by default
-const POLL_MS = 20
 
 type OpeningOptions = {
   upstreams: Upstreams

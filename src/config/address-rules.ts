@@ -9,6 +9,11 @@ import { agentUrlOf, canonicalUrl } from '../adcp/url.js'
 import type { ConfigPath, Rule } from './problem.js'
 import type { AuthEntry, ConfigFile } from './schema.js'
 
+const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/ // RFC 9110, "token"
+const HEADER_VALUE = /^[\x21-\x7e](?:[\x20-\x7e\t]*[\x21-\x7e])?$/
+/** The HTTP client sets these itself. */
+const RESERVED = new Set(['connection', 'content-length', 'host', 'keep-alive', 'te', 'transfer-encoding'])
+
 /** A name as urls carry it: lower case, A-labels, no trailing dot; undefined when it is no host name. */
 function hostName(name: string): string | undefined {
   if (!/^[^\s/?#@:]+$/.test(name) || !URL.canParse(`http://${name}/`)) return undefined
@@ -82,12 +87,6 @@ export function* providerRules({ authorization }: ConfigFile): Rule {
     }
   }
 }
-
-/** Rules on what is sent as a credential. */
-const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/ // RFC 9110, "token"
-const HEADER_VALUE = /^[\x21-\x7e](?:[\x20-\x7e\t]*[\x21-\x7e])?$/
-/** The HTTP client sets these itself. */
-const RESERVED = new Set(['connection', 'content-length', 'host', 'keep-alive', 'te', 'transfer-encoding'])
 
 function* headerNameRule(name: string, at: ConfigPath): Rule {
   if (!HEADER_NAME.test(name)) yield { at, expected: 'a header name', got: JSON.stringify(name) }

@@ -13,6 +13,8 @@ import { authRules, calledUrlRule } from './address-rules.js'
 import type { ConfigPath, Rule } from './problem.js'
 import type { AuthEntry, ConfigFile } from './schema.js'
 
+const ANONYMOUS = 'anonymous'
+
 /**
  * Which upstream a caller's `accounts` and `credentials` mean. A name is bound to one canonical url when the
  * configuration is read, so that no agent that appears later can take it (docs/decisions.md#identity).
@@ -136,8 +138,6 @@ export function overlayName(callerId: string, accountId: string): string {
 export function accountNamed(name: string): [caller: string, account: string] {
   return JSON.parse(name) as [string, string]
 }
-
-const ANONYMOUS = 'anonymous'
 
 function* boundNames(named: Readonly<Record<string, unknown>>, names: UpstreamNames, at: ConfigPath): Rule {
   const bound = new Map<string, string>()

@@ -105,7 +105,7 @@ export function toLimits(limits: ConfigFile['limits']): Limits {
   }
 }
 
-/** Rules on sizes: bounds so small that nothing could pass them, and bounds of a part beyond those of the whole. */
+/** Below these nothing could pass. */
 const LEAST = { row_bytes: '1KiB', page_bytes: '64KiB', provider_bytes: '1MiB', memory: '16MiB' } as const
 
 /** What is bounded by the first is part of what is bounded by the second. */

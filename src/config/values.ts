@@ -19,6 +19,12 @@ import { type CallerSettings, toAuth, toCallers } from './callers.js'
 import { DEFAULT_TIMES, defaultDrain, type Limits, toLimits, toRetention } from './quantities.js'
 import type { ConfigFile } from './schema.js'
 
+const SECRET_MARK = '[secret]'
+/** Members whose value is a secret, or proves one, at any depth. */
+const SECRETS = new Set(['token', 'token_sha256', 'value', 'private_key', 'signing_key', 'jwks'])
+/** Members whose own members all may be secrets: headers, whose names people need not keep to. */
+const HOLDERS = new Set(['headers'])
+
 type SigningKeySetting = { keyId: string; privateKey: KeyObject }
 
 /** What the configuration file holds: a JSON Web Key as text, or an id with a key in PEM. */
@@ -47,13 +53,6 @@ export function readSigningKey(entry: SigningKeyEntry): SigningKeySetting | unde
     return undefined // whatever is wrong with it, it is not such a key
   }
 }
-
-const SECRET_MARK = '[secret]'
-
-/** Members whose value is a secret, or proves one, at any depth. */
-const SECRETS = new Set(['token', 'token_sha256', 'value', 'private_key', 'signing_key', 'jwks'])
-/** Members whose own members all may be secrets: headers, whose names people need not keep to. */
-const HOLDERS = new Set(['headers'])
 
 function isSecret(name: string, parent: string): boolean {
   return SECRETS.has(name) || HOLDERS.has(parent) || (parent === 'storage' && name === 'key')

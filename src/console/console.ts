@@ -20,6 +20,11 @@ import { addOpenApi } from './openapi.js'
 import { addSignalRoute, type SignalRouteOptions } from './signal-route.js'
 
 const MOST_ENTRIES = 500 // entries of the log
+const LOOK_EVERY_MS = 1_000
+const BEAT_EVERY = 10 // looks: a page that receives nothing for longer knows that the connection is lost
+const MOST_PAGES = 500 // open connections
+const MOST_A_CALLER = 20
+const MOST_UNREAD = 64 * 1024 // bytes that wait for one page; with more, the page is taken for gone
 
 type ActionRoutesOptions = {
   entrance: Entrance
@@ -72,12 +77,6 @@ export function addActionRoutes(
   )
 }
 
-const LOOK_EVERY_MS = 1_000
-const BEAT_EVERY = 10 // looks: a page that receives nothing for longer knows that the connection is lost
-const MOST_PAGES = 500 // open connections
-const MOST_A_CALLER = 20
-const MOST_UNREAD = 64 * 1024 // bytes that wait for one page; with more, the page is taken for gone
-
 /** One text for each part that a page may show; equal texts mean that nothing in it changed. Undefined: nothing yet. */
 type Pulse = { feed?: string | undefined; operations?: string | undefined }
 
@@ -99,7 +98,10 @@ type Listener = {
   told: string
 }
 
-/** `GET /console/api/live`: the events `changed` and `beat`. Answers 503 when too many connections are open. */
+/**
+ * `GET /console/api/live`: the events `changed` and `beat`, as server-sent events. They hold no data of the feed, only names
+ * of states, so that they tell nobody more than the page may ask for. Answers 503 when too many connections are open.
+ */
 export function addLive(app: FastifyInstance, { entrance, clock, feed, operations }: LiveOptions): void {
   const listeners = new Set<Listener>()
   let looks = 0

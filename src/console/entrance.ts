@@ -22,6 +22,8 @@ import { type AddressOf, type Door, limited, NEEDS_OPERATOR, refusePlainly } fro
 const LASTS_MS = 12 * 3_600_000
 const COOKIE = 'tributary_session'
 const LONGEST_COOKIE = 1_024 // characters; every cookie of ours is shorter
+const CSRF_HEADER = 'x-tributary-csrf'
+const ATTEMPTS = { perSecond: 1, burst: 20 } // of one address: enough for people, far too few to guess a key
 
 type SessionOptions = {
   /** Shared by all replicas, and kept over restarts. */
@@ -97,8 +99,6 @@ export function createSessions({ secret, callers, isSecure, now }: SessionOption
 }
 
 type Sessions = ReturnType<typeof createSessions>
-
-const CSRF_HEADER = 'x-tributary-csrf'
 
 export type EntranceOptions = {
   door: Door
@@ -204,8 +204,6 @@ export function createEntrance({ door, sessions, admission, onAsked, now }: Entr
 }
 
 export type Entrance = ReturnType<typeof createEntrance>
-
-const ATTEMPTS = { perSecond: 1, burst: 20 } // of one address: enough for people, far too few to guess a key
 
 type SignInOptions = {
   entrance: Entrance

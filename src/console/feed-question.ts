@@ -18,16 +18,17 @@ import { createColumn, u32 } from '../snapshot/columns.js'
 import { digestText } from '../snapshot/keys.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 
-/** The orders of the feed page. */
-export const SORTS = ['relevance', 'price', 'price_desc', 'coverage', 'name', 'provider', 'sellers'] as const
-export type Sort = (typeof SORTS)[number]
-
 const MOST_TEXT = 500
 const MOST_ROWS = 100
 const DEFAULT_ROWS = 50
-
 /** Where a page ended: how many rows of a search it showed so far, or the value and the handle of its last row. */
 const PLACE = /^-?\d[\d.e+-]*(?: sig_[\w-]{22})?$/
+const MOST_HITS = 5_000 // the best rows of a search that are kept
+const KEPT_BYTES = 64 * 1024 * 1024
+
+/** The orders of the feed page. */
+export const SORTS = ['relevance', 'price', 'price_desc', 'coverage', 'name', 'provider', 'sellers'] as const
+export type Sort = (typeof SORTS)[number]
 
 export type FeedQuestion = {
   /** The arguments of get_signals that choose the same signals, without `signal_spec`. */
@@ -146,9 +147,6 @@ export function readFeedQuestion(
     },
   }
 }
-
-const MOST_HITS = 5_000 // the best rows of a search that are kept
-const KEPT_BYTES = 64 * 1024 * 1024
 
 export type Found = {
   seen: Seen

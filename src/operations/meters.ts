@@ -12,8 +12,14 @@ import type { RosterEntry } from '../upstreams/roster/roster.js'
 const EVERY_MS = 10
 const NOTABLE_MS = 20 // shorter delays come from the timer's own precision
 const STOP_SECONDS = [0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
+const BUCKETS_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
+const MAX_URLS = 10_000
+const OTHER = 'other' // requests to registries, and to upstreams that have left the roster meanwhile
 
-/** Measures from now on, into metrics of `registry`, until it is closed. */
+/**
+ * Measures how long the thread is blocked, into metrics of `registry`, until it is closed. A timer that fires late shows it;
+ * work in other threads does not count.
+ */
 export function createWatchdog(registry: Registry) {
   let last = performance.now()
   let longestMs = 0
@@ -42,10 +48,6 @@ export function createWatchdog(registry: Registry) {
 
   return { close: () => clearInterval(timer) }
 }
-
-const BUCKETS_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
-const MAX_URLS = 10_000
-const OTHER = 'other' // requests to registries, and to upstreams that have left the roster meanwhile
 
 /** The last exchange with an upstream that brought an answer, whatever its status. */
 type Answered = { at: number; ms: number }

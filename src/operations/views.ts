@@ -27,6 +27,9 @@ import type { Span, UpstreamHistory } from './history.js'
 
 const MOST_ENTRIES = 200
 const MOST_JOBS = 200
+const MOST_SHOWN = 500 // providers, upstreams, agents that are left out
+const AGENTS_NAMED = 10 // of those that a provider's file lists
+const STATES = ['absent', 'stale', 'starting', 'fresh'] as const
 
 export type ActivitySources = Pick<Repositories, 'ledger' | 'work'>
 
@@ -110,9 +113,6 @@ export function createJobsView({ work, now }: JobsSources) {
     }
   }
 }
-
-const MOST_SHOWN = 500 // providers, upstreams, agents that are left out
-const AGENTS_NAMED = 10 // of those that a provider's file lists
 
 /** The parts of the product as they are now; read at a scrape, a view or a question, so after everything has started. */
 export type ObservedState = {
@@ -225,8 +225,6 @@ function providerView({
 function inOrder(one: ProviderState, other: ProviderState): number {
   return Number(!one.problem) - Number(!other.problem) || (one.domain < other.domain ? -1 : 1)
 }
-
-const STATES = ['absent', 'stale', 'starting', 'fresh'] as const
 
 /** Upstreams that give nothing come first, then the stale ones; those of one state by id. */
 function worstFirst(one: UpstreamStatus, other: UpstreamStatus): number {

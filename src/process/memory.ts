@@ -8,7 +8,10 @@ import { LRUCache } from 'lru-cache'
 
 export type Recent<V extends NonNullable<unknown>> = LRUCache<string, V>
 
-/** Empty, for `most` entries: one more drops the one whose last use is longest ago. */
+/**
+ * Empty, for `most` entries: one more drops the one whose last use is longest ago. It takes the memory of those it holds,
+ * where `LRUCache({ max })` takes that of all when it is made: most of what is bounded by thousands stays nearly empty.
+ */
 export function createRecent<V extends NonNullable<unknown>>(most: number): Recent<V> {
   return new LRUCache<string, V>({ maxSize: most, sizeCalculation: () => 1 })
 }

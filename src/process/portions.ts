@@ -6,6 +6,17 @@
 import { performance } from 'node:perf_hooks'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 
+const ROW_UNITS = 160
+const ROW_BYTES_A_UNIT = 5
+/** A row is one step; every word of it is looked at. */
+const LONGEST_ROW_BYTES = 16 * 1024
+/** Idle time for each active one. */
+const REST = 6
+/** Idle time that is kept for later, ms: a few pieces begin at once where nothing was done before. */
+const SAVED_MS = 30
+/** A thread that is never idle begins a piece after so long. */
+const LONGEST_WAIT_MS = 6
+
 export type InPortions<T> = Generator<undefined, T>
 
 /** Signals to look at between two stops: about a millisecond. */
@@ -32,9 +43,6 @@ export function createMeter(): Meter {
     },
   }
 }
-
-const ROW_UNITS = 160
-const ROW_BYTES_A_UNIT = 5
 
 /** The cost of parsing, merging or writing a row of so many bytes: 20 microseconds, and a millisecond for 40 KB. */
 export const rowUnits = (bytes: number) => ROW_UNITS + bytes / ROW_BYTES_A_UNIT
@@ -69,9 +77,6 @@ export async function inTurns<T>(work: Iterator<unknown, T>, signal?: AbortSigna
  */
 export const SMALL_FEED_BYTES = 1024 * 1024
 
-/** A row is one step; every word of it is looked at. */
-const LONGEST_ROW_BYTES = 16 * 1024
-
 /** Bytes of rows by their lengths; infinite when one is too long for the thread that serves. */
 export function smallBytes(lengths: Uint32Array): number {
   let sum = 0
@@ -84,7 +89,7 @@ export function smallBytes(lengths: Uint32Array): number {
 
 type Shared<T> = { result: Promise<T>; askers: number; stop: AbortController }
 
-/** Gives the function through which all ask; work is the same when its key is. */
+/** Gives the function through which all ask; work is the same when its key is, and stops when the last asker has gone. */
 export function createShared<K, T>() {
   const underWay = new Map<K, Shared<T>>()
 
@@ -121,13 +126,6 @@ export function createShared<K, T>() {
   }
 }
 
-/** Idle time for each active one. */
-const REST = 6
-/** Idle time that is kept for later, ms: a few pieces begin at once where nothing was done before. */
-const SAVED_MS = 30
-/** A thread that is never idle begins a piece after so long. */
-const LONGEST_WAIT_MS = 6
-
 /** A thread's time, which passes whether or not a test moves the clock of everything else. */
 export type ThreadTime = {
   /** How long it waited for something to do, and how long it had something to do, ms since its start. */
@@ -141,7 +139,12 @@ const THIS_THREAD: ThreadTime = {
   after: (ms, task) => setTimeout(task, ms),
 }
 
-/** The spare time of the thread that calls it, unless another is given. */
+/**
+ * The spare time of the thread that calls it, unless another is given. Pieces of work that can wait begin one after the
+ * other, as long as the thread is idle for six sevenths of its time: whoever else is served meets one piece of such work and
+ * not all of it, and other threads, and other processes on the same cores, rest as well. A thread that is busy anyway
+ * begins few pieces, but some.
+ */
 export function createSpareTime({ spent, after }: ThreadTime = THIS_THREAD) {
   const waiting: (() => void)[] = []
   let last = spent()

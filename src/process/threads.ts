@@ -5,7 +5,11 @@
  */
 import { type Transferable, Worker, type WorkerOptions } from 'node:worker_threads'
 
-/** In the worker: the number of a view, the same as long as it exists. */
+/**
+ * In the worker: the number of a view, the same as long as it exists. Shared memory that is posted becomes a new object on
+ * the other side, whoever sent it before, and what is known of it by its object, such as the names under which it is
+ * stored, would be forgotten each time. So the worker numbers its views, and the host goes on with those that it has.
+ */
 export function createViewNumbers(): (view: object) => number {
   const numbers = new WeakMap<object, number>()
   let last = 0
