@@ -65,6 +65,12 @@ test('a string of any length ends where it ends, with escapes in the message or 
   }
 })
 
+test('an answer has 100,000 rows at most', async (t) => {
+  const listing = (rows: number) => Buffer.from(`{"signals":[${Array(rows).fill(1)}]}`)
+  t.equal(skim(listing(100_000)).rows.length, 100_000)
+  t.throws(() => skim(listing(100_001)), RangeError)
+})
+
 test('JSON quoted in a text is not mistaken for rows', async (t) => {
   const message = {
     content: [{ text: JSON.stringify({ signals: [{ a: 1 }] }) }],

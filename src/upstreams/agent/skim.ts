@@ -5,9 +5,8 @@
  */
 import { bufferOf, endOfString, parseJson, skipSpace, tryParseJson } from '../../adcp/json.js'
 
-/** Elements of one array when nothing else is said: agents that do not paginate send everything at once. */
-const PAGE_ROWS = 100_000
-
+const MAX_ROWS = 100_000 // of one array: agents that do not paginate send everything at once
+const NEAR = 32 // a string that ends within so many bytes is found sooner by looking at them than by asking for its end
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
 const OPEN_BRACE = 0x7b
@@ -49,8 +48,6 @@ function findArray(bytes: Buffer, from: number): number {
   return -1
 }
 
-const NEAR = 32 // a string that ends within so many bytes is found sooner by looking at them than by asking for its end
-
 /** Index after the string that opens at `at`, or -1 when it never closes; no escapes stand in the bytes. */
 function endOfPlainString(bytes: Buffer, at: number): number {
   const near = Math.min(at + NEAR, bytes.length)
@@ -58,8 +55,8 @@ function endOfPlainString(bytes: Buffer, at: number): number {
   return bytes.indexOf(QUOTE, near) + 1 || -1
 }
 
-/** Splits the array that opens at `bracket`; undefined when it never closes. Throws a RangeError beyond `maxRows`. */
-function splitArray(bytes: Buffer, bracket: number, maxRows: number): Cut | undefined {
+/** Splits the array that opens at `bracket`; undefined when it never closes. Throws a RangeError beyond `MAX_ROWS`. */
+function splitArray(bytes: Buffer, bracket: number): Cut | undefined {
   const rows: Uint8Array[] = []
   const endOf = bytes.indexOf(BACKSLASH, bracket) === -1 ? endOfPlainString : endOfString
   let depth = 0
@@ -81,7 +78,7 @@ function splitArray(bytes: Buffer, bracket: number, maxRows: number): Cut | unde
       end = at + 1
     } else if (byte === COMMA || byte === CLOSE_BRACKET) {
       if (start !== -1) {
-        if (rows.length === maxRows) throw new RangeError(`more than ${maxRows} rows in one answer`)
+        if (rows.length === MAX_ROWS) throw new RangeError(`more than ${MAX_ROWS} rows in one answer`)
         rows.push(bytes.subarray(start, end > start ? end : at))
       }
       if (byte === CLOSE_BRACKET) return { from: bracket + 1, to: at, rows }
@@ -95,10 +92,10 @@ function splitArray(bytes: Buffer, bracket: number, maxRows: number): Cut | unde
 }
 
 /** The one array of signals in the message; undefined when there is none or more than one to choose from. */
-function findCut(bytes: Buffer, maxRows: number): Cut | undefined {
+function findCut(bytes: Buffer): Cut | undefined {
   const bracket = findArray(bytes, 0)
   if (bracket === -1) return undefined
-  const cut = splitArray(bytes, bracket, maxRows)
+  const cut = splitArray(bytes, bracket)
   return cut && findArray(bytes, cut.to) === -1 ? cut : undefined
 }
 
@@ -106,10 +103,10 @@ function findCut(bytes: Buffer, maxRows: number): Cut | undefined {
  * Throws a SyntaxError when the message is not JSON, a RangeError when it holds more than may be read. A row that is
  * not JSON is found when it is read.
  */
-export function skim(message: Uint8Array, maxRows = PAGE_ROWS): Skimmed {
+export function skim(message: Uint8Array): Skimmed {
   const bytes = bufferOf(message)
   const whole = () => tryParseJson(bytes)
-  const cut = findCut(bytes, maxRows)
+  const cut = findCut(bytes)
   if (!cut) return { value: parseJson(bytes), rows: [], whole }
   const skeleton = Buffer.concat([bytes.subarray(0, cut.from), CUT_JSON, bytes.subarray(cut.to)])
   return { value: parseJson(skeleton), rows: cut.rows, whole }
