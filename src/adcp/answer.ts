@@ -80,7 +80,7 @@ type Rest = Omit<AdcpError, 'code' | 'message' | 'recovery' | 'field' | 'suggest
  * What an error carries in addition to its code and message: what to send instead, and the field that is meant.
  * IDEMPOTENCY_CONFLICT may carry no further member (docs/protocol.md#accounts).
  */
-export type ErrorParts<C extends ErrorCode> = [C] extends ['IDEMPOTENCY_CONFLICT']
+type ErrorParts<C extends ErrorCode> = [C] extends ['IDEMPOTENCY_CONFLICT']
   ? { [name in keyof Rest | 'field' | 'suggestion']?: never }
   : Rest & { suggestion: string } & ([Extract<C, Blaming>] extends [never]
         ? { field?: string }

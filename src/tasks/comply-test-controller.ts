@@ -5,7 +5,7 @@
  */
 import { isDeepStrictEqual } from 'node:util'
 import { naturalKey } from '../activation/identity.js'
-import { type Answer, adcpError } from '../adcp/answer.js'
+import { type Answer, refuse } from '../adcp/answer.js'
 import { AccountReference, type Caller } from '../adcp/caller.js'
 import { isRecord } from '../adcp/json.js'
 import { compileCheck, type Static, Type } from '../adcp/schema.js'
@@ -204,9 +204,9 @@ function createHeldQuestions({ store, pushRules, newId }: TestControllerOptions)
       })
     } catch (error) {
       if (!(error instanceof StorageUnavailable)) throw error
-      const suggestion = 'Repeat the request.'
-      const refused = adcpError('SERVICE_UNAVAILABLE', 'The task could not be kept.', { suggestion })
-      return { kind: 'refused', error: refused }
+      return refuse('SERVICE_UNAVAILABLE', 'The task could not be kept.', {
+        suggestion: 'Repeat the request.',
+      })
     }
     return { kind: 'answer', status: 'submitted', message, fields: { task_id: id } }
   }

@@ -2,14 +2,7 @@
  * get_signals: the wholesale feed page by page, exact lookup, and search in plain words (specification, "Operation
  * `get_signals`"). The rules between fields and the account are settled here; the feed and discovery answer.
  */
-import {
-  type AdcpError,
-  type AdcpWarning,
-  type Answer,
-  type Answered,
-  adcpError,
-  howMany,
-} from '../adcp/answer.js'
+import { type AdcpWarning, type Answer, type Answered, howMany, refuse } from '../adcp/answer.js'
 import { invalidRequest, type Violation } from '../adcp/schema.js'
 import { cursorOf, GetSignalsRequest, pageSizeOf, refsOf, selectionOf } from '../adcp/signal-requests.js'
 import { GetSignalsResponse } from '../adcp/task-schemas.js'
@@ -38,6 +31,20 @@ const NARROW =
   'Leave it out and narrow with filters, destinations and countries, or leave discovery_mode out to search.'
 const NO_TOKENS = 'Leave it out, or send discovery_mode "wholesale".'
 const TOKENS = ['if_wholesale_feed_version', 'if_pricing_version'] as const
+
+/** In 3.0 every signal has a price, and prices need credentials. */
+const PRICES_NEEDED = refuse(
+  'AUTH_REQUIRED',
+  'In AdCP 3.0 every signal has a price, and prices need credentials.',
+  { suggestion: 'Send Authorization: Bearer with a key of this agent, or pin adcp_version "3.1".' },
+)
+
+/** Another process has what the walk goes on in, and a walk must not tear: the caller asks again. */
+const CUT_OFF = refuse(
+  'SERVICE_UNAVAILABLE',
+  'This walk began in a snapshot that cannot be fetched just now.',
+  { retry_after: 1, suggestion: 'Repeat this page with the same cursor, or start again without one.' },
+)
 
 export type SignalsFeed = {
   /** Whether there is a snapshot; until then the others refuse. */
@@ -79,14 +86,17 @@ export type GetSignalsOptions = {
   declaredAccounts: DeclaredAccounts
 }
 
-/** In 3.0 every signal has a price, and prices need credentials. */
-const PRICES_NEEDED = adcpError(
-  'AUTH_REQUIRED',
-  'In AdCP 3.0 every signal has a price, and prices need credentials.',
-  {
-    suggestion: 'Send Authorization: Bearer with a key of this agent, or pin adcp_version "3.1".',
-  },
-)
+/** What a request asks of the feed; the same object for an input that comes again, which pins the same release. */
+type Question = { broken: readonly Violation[]; query: WholesaleQuery }
+
+type Lacks = {
+  incomplete: IncompleteEntry[] | undefined
+  warnings: readonly AdcpWarning[]
+  /** Equal when the same is missing. */
+  name: string
+}
+
+type Found = Exclude<WholesaleAnswer, { kind: 'refused' }>
 
 function forbidden(
   names: readonly string[],
@@ -158,9 +168,6 @@ function wholesaleQuery(input: GetSignalsRequest, release: Release): WholesaleQu
   }
 }
 
-/** What a request asks of the feed; the same object for an input that comes again, which pins the same release. */
-type Question = { broken: readonly Violation[]; query: WholesaleQuery }
-
 function createQuestions() {
   const known = new WeakMap<GetSignalsRequest, Question>()
   return (input: GetSignalsRequest, { release, comesAgain }: CallContext): Question => {
@@ -171,13 +178,6 @@ function createQuestions() {
     if (comesAgain) known.set(input, made)
     return made
   }
-}
-
-type Lacks = {
-  incomplete: IncompleteEntry[] | undefined
-  warnings: readonly AdcpWarning[]
-  /** Equal when the same is missing. */
-  name: string
 }
 
 /**
@@ -217,32 +217,20 @@ function versionFields({ cacheScope, feedVersion, pricingVersion }: Versions) {
   }
 }
 
+function hiddenPrices({ visibility }: Reader): string {
+  return visibility === 'metadata' ? ' Prices and activation keys need credentials.' : ''
+}
+
 function pageMessage(page: Page, reader: Reader): string {
   if (page.total === 0) return 'No signal matches.'
-  const prices = reader.visibility === 'metadata' ? ' Prices and activation keys need credentials.' : ''
   const more = page.cursor ? ' Send pagination.cursor for the next page.' : ''
-  return `${page.count} of ${howMany(page.total, 'signal')}.${more}${prices}`
+  return `${page.count} of ${howMany(page.total, 'signal')}.${more}${hiddenPrices(reader)}`
 }
 
 function lookupMessage({ count, total }: AnswerPage, asked: number, reader: Reader): string {
-  const prices = reader.visibility === 'metadata' ? ' Prices and activation keys need credentials.' : ''
   const part = count < total ? ` This page has ${count} of them.` : ''
-  return `Found ${total} of the ${howMany(asked, 'signal')} asked for.${part}${prices}`
+  return `Found ${total} of the ${howMany(asked, 'signal')} asked for.${part}${hiddenPrices(reader)}`
 }
-
-function refused(error: AdcpError): Answer {
-  return { kind: 'refused', error }
-}
-
-/** Another process has what the walk goes on in, and a walk must not tear: the caller asks again. */
-const CUT_OFF = refused(
-  adcpError('SERVICE_UNAVAILABLE', 'This walk began in a snapshot that cannot be fetched just now.', {
-    retry_after: 1,
-    suggestion: 'Repeat this page with the same cursor, or start again without one.',
-  }),
-)
-
-type Found = Exclude<WholesaleAnswer, { kind: 'refused' }>
 
 export function getSignals(options: GetSignalsOptions): Task<typeof GetSignalsRequest> {
   const { feed, upstreams, discovery, declaredAccounts } = options
@@ -351,10 +339,10 @@ export function getSignals(options: GetSignalsOptions): Task<typeof GetSignalsRe
 
   function handle(input: GetSignalsRequest, context: CallContext): Answer | Promise<Answer> {
     const { broken, query } = questionOf(input, context)
-    if (broken.length > 0) return refused(invalidRequest(broken))
+    if (broken.length > 0) return { kind: 'refused', error: invalidRequest(broken) }
     const { caller } = context
     const wholeOnly = context.release === '3.0'
-    if (wholeOnly && caller.visibility === 'metadata') return refused(PRICES_NEEDED)
+    if (wholeOnly && caller.visibility === 'metadata') return PRICES_NEEDED
     if (input.account === undefined) {
       return answer(input, query, readerOf(caller, wholeOnly, undefined), context)
     }

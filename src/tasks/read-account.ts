@@ -3,7 +3,7 @@
  * that does not exist and one of somebody else get the same answer, byte for byte (docs/decisions.md#callers;
  * docs/protocol.md#envelope).
  */
-import { adcpError, type Refused } from '../adcp/answer.js'
+import { type Refused, refuse } from '../adcp/answer.js'
 import type { AccountReference, Caller } from '../adcp/caller.js'
 import { overlayName } from '../config/callers.js'
 import type { Reader } from '../feed/query.js'
@@ -15,21 +15,15 @@ export type AccountFound =
 /** Whether the caller declared this account id to us, with sync_accounts. */
 export type DeclaredAccounts = (callerId: string, accountId: string) => Promise<boolean>
 
-const NEEDS_CREDENTIALS: AccountFound = {
-  kind: 'refused',
-  error: adcpError('AUTH_REQUIRED', 'Account prices need credentials.', {
-    field: 'account',
-    suggestion: 'Send Authorization: Bearer with a key of this agent, or leave account out.',
-  }),
-}
+const NEEDS_CREDENTIALS: AccountFound = refuse('AUTH_REQUIRED', 'Account prices need credentials.', {
+  field: 'account',
+  suggestion: 'Send Authorization: Bearer with a key of this agent, or leave account out.',
+})
 
-const NOT_FOUND: AccountFound = {
-  kind: 'refused',
-  error: adcpError('ACCOUNT_NOT_FOUND', 'There is no such account.', {
-    field: 'account',
-    suggestion: 'Use an account_id from list_accounts, or leave account out for the rate card.',
-  }),
-}
+const NOT_FOUND: AccountFound = refuse('ACCOUNT_NOT_FOUND', 'There is no such account.', {
+  field: 'account',
+  suggestion: 'Use an account_id from list_accounts, or leave account out for the rate card.',
+})
 
 /**
  * The account of a read. A natural key (brand, operator) is the caller's own word for itself: no prices are configured

@@ -4,7 +4,7 @@
  * exception here is a bug.
  */
 import { hash, randomBytes } from 'node:crypto'
-import { type Answer, adcpError, type ErrorCode, type ErrorParts } from '../../adcp/answer.js'
+import { type AdcpError, type Answer, refuse } from '../../adcp/answer.js'
 import type { Caller } from '../../adcp/caller.js'
 import { nearest } from '../../adcp/issue-words.js'
 import { isRecord } from '../../adcp/json.js'
@@ -23,37 +23,11 @@ const CALL_MS = 130_000
 const MAX_CONTEXTS = 10_000
 const CONTEXT_ID = /^[A-Za-z0-9_.:-]{1,128}$/
 
-/**
- * The conversation of a caller who names none, under a name that only this process can make: nothing is remembered under
- * it. The same for each of its calls, so that equal questions get equal bytes.
- */
-function createContextIds(): (bucket: string) => string {
-  const secret = randomBytes(16).toString('base64url')
-  const known = createRecent<string>(MAX_CONTEXTS)
-  return (bucket) => {
-    const found = known.get(bucket)
-    if (found !== undefined) return found
-    const made = `ctx_${hash('sha256', `${secret} ${bucket}`, 'base64url').slice(0, 22)}`
-    known.set(bucket, made)
-    return made
-  }
-}
-
-/**
- * The signal that stops a task: at its deadline, or when its caller closes the connection
- * (docs/decisions.md#deadlines). It is created only when a task asks for it, because most tasks answer at once.
- */
-export function hangUpSignal({ response }: Pick<Exchange, 'response'>): AbortSignal {
-  const gone = new AbortController()
-  const deadline = createDeadline({ timeoutMs: CALL_MS, signal: gone.signal })
-  const closed = () => {
-    if (!response.writableFinished) gone.abort()
-    deadline.release()
-  }
-  if (response.closed) closed()
-  else response.once('close', closed)
-  return deadline.signal
-}
+/** What the saved feed was merged from has not been read in time, or cannot be. */
+const NOT_THERE = refuse('SERVICE_UNAVAILABLE', 'This agent has just started and is still reading.', {
+  retry_after: 1,
+  suggestion: 'Repeat the request after retry_after seconds.',
+})
 
 /** What the transport knows about a call. */
 type CallOrigin = {
@@ -62,37 +36,6 @@ type CallOrigin = {
   readonly comesAgain: boolean
   /** Made only when a task asks for it. */
   readonly signal: () => AbortSignal
-}
-
-/**
- * A class for its one lazy member: a getter in an object literal makes a hidden class each time, which costs a microsecond
- * and old-space garbage on every call of the hot path.
- */
-class Context implements CallContext {
-  readonly transport: 'mcp' | 'a2a'
-  readonly requestId: string
-  readonly comesAgain: boolean
-  readonly #origin: CallOrigin
-  #signal: AbortSignal | undefined
-
-  constructor(
-    readonly caller: Caller,
-    readonly release: Release,
-    readonly now: number,
-    readonly deadline: number,
-    readonly contextId: string,
-    origin: CallOrigin,
-  ) {
-    this.transport = origin.transport
-    this.requestId = origin.requestId
-    this.comesAgain = origin.comesAgain
-    this.#origin = origin
-  }
-
-  get signal(): AbortSignal {
-    this.#signal ??= this.#origin.signal()
-    return this.#signal
-  }
 }
 
 export type TaskCall = CallOrigin & {
@@ -137,6 +80,69 @@ type Entry = { task: Task; check: (value: unknown) => Checked<TSchema> }
 /** What is known about repeated arguments: they have passed the check. */
 type Settled = { entry: Entry; release: Release; holdsSecret: boolean }
 
+/**
+ * The conversation of a caller who names none, under a name that only this process can make: nothing is remembered under
+ * it. The same for each of its calls, so that equal questions get equal bytes.
+ */
+function createContextIds(): (bucket: string) => string {
+  const secret = randomBytes(16).toString('base64url')
+  const known = createRecent<string>(MAX_CONTEXTS)
+  return (bucket) => {
+    const found = known.get(bucket)
+    if (found !== undefined) return found
+    const made = `ctx_${hash('sha256', `${secret} ${bucket}`, 'base64url').slice(0, 22)}`
+    known.set(bucket, made)
+    return made
+  }
+}
+
+/**
+ * The signal that stops a task: at its deadline, or when its caller closes the connection
+ * (docs/decisions.md#deadlines). It is created only when a task asks for it, because most tasks answer at once.
+ */
+export function hangUpSignal({ response }: Pick<Exchange, 'response'>): AbortSignal {
+  const gone = new AbortController()
+  const deadline = createDeadline({ timeoutMs: CALL_MS, signal: gone.signal })
+  const closed = () => {
+    if (!response.writableFinished) gone.abort()
+    deadline.release()
+  }
+  if (response.closed) closed()
+  else response.once('close', closed)
+  return deadline.signal
+}
+
+/**
+ * A class for its one lazy member: a getter in an object literal makes a hidden class each time, which costs a microsecond
+ * and old-space garbage on every call of the hot path.
+ */
+class Context implements CallContext {
+  readonly transport: 'mcp' | 'a2a'
+  readonly requestId: string
+  readonly comesAgain: boolean
+  readonly #origin: CallOrigin
+  #signal: AbortSignal | undefined
+
+  constructor(
+    readonly caller: Caller,
+    readonly release: Release,
+    readonly now: number,
+    readonly deadline: number,
+    readonly contextId: string,
+    origin: CallOrigin,
+  ) {
+    this.transport = origin.transport
+    this.requestId = origin.requestId
+    this.comesAgain = origin.comesAgain
+    this.#origin = origin
+  }
+
+  get signal(): AbortSignal {
+    this.#signal ??= this.#origin.signal()
+    return this.#signal
+  }
+}
+
 /** The pins that are well formed; the others are for the request schema to refuse. */
 function pinsOf(input: Record<string, unknown>): VersionPin {
   const { adcp_version: version, adcp_major_version: major } = input
@@ -151,16 +157,6 @@ function needsSignature({ who }: TaskCall, isMutating: boolean, holdsSecret: () 
   if (who.kind !== 'caller' || who.signature === undefined) return false
   return (isMutating && who.signature === 'required') || holdsSecret()
 }
-
-function refusal<C extends ErrorCode>(code: C, message: string, parts: ErrorParts<C>): Answer {
-  return { kind: 'refused', error: adcpError(code, message, parts) }
-}
-
-/** What the saved feed was merged from has not been read in time, or cannot be. */
-const NOT_THERE = refusal('SERVICE_UNAVAILABLE', 'This agent has just started and is still reading.', {
-  retry_after: 1,
-  suggestion: 'Repeat the request after retry_after seconds.',
-})
 
 export function createDispatcher(options: DispatcherOptions) {
   const { limiter, now, observe, onBug } = options
@@ -197,13 +193,13 @@ export function createDispatcher(options: DispatcherOptions) {
   function gate(call: TaskCall, input: unknown, arrived: number): Answer | undefined {
     const { who } = call
     if (who.kind === 'denied') {
-      return refusal('AGENT_ACCESS_DENIED', 'These credentials do not give access to this signals agent.', {
+      return refuse('AGENT_ACCESS_DENIED', 'These credentials do not give access to this signals agent.', {
         suggestion: 'Ask the operator of this agent to let your principal in.',
       })
     }
     const wait = limiter.take(who.bucket, arrived)
     if (wait > 0) {
-      return refusal('RATE_LIMITED', 'Too many requests.', {
+      return refuse('RATE_LIMITED', 'Too many requests.', {
         retry_after: wait,
         suggestion: 'Wait for retry_after seconds, then repeat the request.',
       })
@@ -227,7 +223,7 @@ export function createDispatcher(options: DispatcherOptions) {
   function guarded(run: () => Answer | Promise<Answer>, call: TaskCall): Answer | Promise<Answer> {
     const bug = (error: unknown): Answer => {
       onBug(error, call)
-      return refusal('SERVICE_UNAVAILABLE', 'Something went wrong on our side.', {
+      return refuse('SERVICE_UNAVAILABLE', 'Something went wrong on our side.', {
         retry_after: 5,
         suggestion: 'Repeat the request; when it fails again, tell the operator of this agent.',
       })
@@ -265,13 +261,13 @@ export function createDispatcher(options: DispatcherOptions) {
     envelope.release = release
     const context = contextOf(call, envelope, arrived)
     if (task.mutating && context.caller.role === 'anonymous') {
-      return refusal('AUTH_REQUIRED', 'This task needs credentials.', {
+      return refuse('AUTH_REQUIRED', 'This task needs credentials.', {
         suggestion: 'Send Authorization: Bearer with a key of this agent.',
       })
     }
     const holdsSecret = () => known?.holdsSecret ?? registersSecret(input)
     if (needsSignature(call, task.mutating, holdsSecret)) {
-      return refusal('AUTH_REQUIRED', 'This request must be signed: request_signature_required.', {
+      return refuse('AUTH_REQUIRED', 'This request must be signed: request_signature_required.', {
         suggestion: 'Sign the request as RFC 9421 and the request-signing profile of the protocol say.',
       })
     }
@@ -303,7 +299,7 @@ export function createDispatcher(options: DispatcherOptions) {
   }
 
   /** A failure of a call that names no task of ours, in the envelope a task would have. */
-  function refuse(call: TaskCall, error: ReturnType<typeof adcpError>): AnswerPayload {
+  function refused(call: TaskCall, error: AdcpError): AnswerPayload {
     return payloadOf({ kind: 'refused', error }, envelopeOf(call))
   }
 
@@ -315,7 +311,7 @@ export function createDispatcher(options: DispatcherOptions) {
     )
   }
 
-  return { has: (name: string) => entries.has(name), near, run, refuse }
+  return { has: (name: string) => entries.has(name), near, run, refused }
 }
 
 export type Dispatcher = ReturnType<typeof createDispatcher>

@@ -177,7 +177,7 @@ export function addA2a(app: FastifyInstance, options: A2aOptions): void {
         didYouMean(dispatcher.near(call.task)) ||
         'Send a data part {"skill": ..., "input": {...}}; the skills are in the agent card.',
     })
-    return dispatcher.refuse(call, error)
+    return dispatcher.refused(call, error)
   }
 
   function run(call: TaskCall, exchange: Exchange): AnswerPayload | Promise<AnswerPayload> {
