@@ -18,12 +18,40 @@ import type { Criteria, Reader, WholesaleAnswer, WholesaleQuery } from './query.
 import { destinationTest } from './view.js'
 
 const ANSWER_BYTES = 64 * 1024 * 1024
+const OWN_BYTES = 8_192 // the size of an answer without rows of its own, with its texts
 const KEPT_PAGE_BYTES = 64 * 1024 * 1024
 const SEEN_PAGES = 2 ** 15
-const OWN_BYTES = 8_192 // the size of an answer without rows of its own, with its texts
+const MOST_PIECES = 4 // a page of at most this many pieces is sent from where its rows are
+const FULL = 0.75 // memory of which this part is used is kept as it is
+/** Bytes of rows on one page: a single row may be as large as an upstream is allowed to send. */
+export const PAGE_BYTES = 2 * 1024 * 1024
+const TAKEN_APART = 8 // the cost of a byte in a row that is put together (looked at, merged, copied), compared with an unchanged one
+const KEY_BYTES = 128 // what a row grows by that shows a key, about
 
 type Given = Exclude<WholesaleAnswer, { kind: 'refused' }>
 type Kept = { answer: Given; holds(now: number): boolean }
+
+/**
+ * What happens to a page: whoever asked keeps it for those who ask again; it is sent, its memory given back, and forgotten;
+ * or its reader has it for as long as it likes.
+ */
+export type PageUse = 'kept' | 'sent' | 'given'
+
+/** Gives memory of at least so many bytes. */
+type Take = (bytes: number) => Buffer
+
+/** The shown part of a page: its rows, as pieces to be written in order, and its warnings. */
+type PageBody = { rows: readonly Uint8Array[]; warnings: readonly AdcpWarning[] }
+
+type Shape = {
+  criteria: Criteria
+  fields?: readonly string[]
+  seesPrices: boolean
+  grants: Grants
+}
+
+const encoder = new TextEncoder()
+const takeNew: Take = Buffer.allocUnsafeSlow
 
 /** A number per object, as long as the object lives. */
 function createNumbers() {
@@ -48,7 +76,10 @@ function ownBytes(answer: Given): number {
   return bytes
 }
 
-/** Bounded in bytes; the answer that was used longest ago goes first. */
+/**
+ * Answers for callers who poll or walk the feed with the same question. A question and its reader are recognised as objects,
+ * so repeated requests must pass the same ones. Bounded in bytes; the answer that was used longest ago goes first.
+ */
 export function createKeptAnswers() {
   const numberOf = createNumbers()
   const kept = new LRUCache<string, Kept>({
@@ -69,22 +100,6 @@ export function createKeptAnswers() {
     clear: () => kept.clear(),
   }
 }
-
-const MOST_PIECES = 4 // a page of at most this many pieces is sent from where its rows are
-const FULL = 0.75 // memory of which this part is used is kept as it is
-
-/**
- * What happens to a page: whoever asked keeps it for those who ask again; it is sent, its memory given back, and forgotten;
- * or its reader has it for as long as it likes.
- */
-export type PageUse = 'kept' | 'sent' | 'given'
-
-/** Gives memory of at least so many bytes. */
-type Take = (bytes: number) => Buffer
-const takeNew: Take = Buffer.allocUnsafeSlow
-
-/** The shown part of a page: its rows, as pieces to be written in order, and its warnings. */
-type PageBody = { rows: readonly Uint8Array[]; warnings: readonly AdcpWarning[] }
 
 /** One piece. Rows that were put together for this page and are one piece already are it. */
 function joined(pieces: readonly Uint8Array[], take: Take): Uint8Array {
@@ -128,19 +143,6 @@ export function createKeptPages() {
 
   return { page, clear: () => kept.clear() }
 }
-
-type Shape = {
-  criteria: Criteria
-  fields?: readonly string[]
-  seesPrices: boolean
-  grants: Grants
-}
-
-const encoder = new TextEncoder()
-/** Bytes of rows on one page: a single row may be as large as an upstream is allowed to send. */
-export const PAGE_BYTES = 2 * 1024 * 1024
-const TAKEN_APART = 8 // the cost of a byte in a row that is put together (looked at, merged, copied), compared with an unchanged one
-const KEY_BYTES = 128 // what a row grows by that shows a key, about
 
 /** Whether rows are so small that they fit one page in any case. */
 export function isSmallPage({ rows: { length } }: Snapshot, entries: Uint32Array): boolean {

@@ -34,6 +34,13 @@ type Test = (entry: number) => boolean
 /** A condition on who sells the signal: tested on the columns, or on the row that countries have narrowed. */
 type OfferTest = { ofEntry: Test; ofNarrowed(facts: NarrowedFacts): boolean }
 
+export type ViewCache = {
+  get(snapshot: string, key: string): View | undefined
+  set(snapshot: string, key: string, view: View): void
+}
+
+const VIEW_BYTES = 256 * 1024 * 1024 // 300 filtered walks through 200,000 signals, or 64 through a million
+const SMALLEST = 1_024 // the size of a view without its entries
 /** Entries that one test looks at before the next one does. */
 const BATCH = 256
 const DEPLOYMENTS_A_UNIT = 8 // this many deployments take as long as one signal
@@ -254,6 +261,47 @@ function passesOffers(entry: number, narrowing: Narrowing, offered: readonly Off
     : offered.every(({ ofEntry }) => ofEntry(entry))
 }
 
+/** The index of the first of sorted `entries` that is not below `entry`. */
+function lowerBound(entries: Uint32Array, entry: number): number {
+  let low = 0
+  let high = entries.length
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    if ((entries[middle] as number) < entry) low = middle + 1
+    else high = middle
+  }
+  return low
+}
+
+/** Whether `entries` contains the entry. */
+export function stands(entries: Uint32Array, entry: number): boolean {
+  return entries[lowerBound(entries, entry)] === entry
+}
+
+/** The index in `entries` of the first signal with a key greater than `key`, which itself may no longer exist. */
+export function firstBeyond({ keys, count }: Snapshot, entries: Uint32Array, key: Uint32Array): number {
+  const below = countBelow(keys, count, key)
+  const isThere = below < count && compareKeys(keys, below, key, 0) === 0
+  return lowerBound(entries, isThere ? below + 1 : below)
+}
+
+/**
+ * The views that were made of all layers' snapshots. They share one budget: a view of a large feed takes megabytes,
+ * callers can invent any number of filters, and the total must not grow with the number of retained snapshots. The view that
+ * was used longest ago goes first.
+ */
+export function createViewCache(): ViewCache {
+  const views = new LRUCache<string, View>({
+    maxSize: VIEW_BYTES,
+    sizeCalculation: ({ entries }) => SMALLEST + entries.byteLength,
+  })
+  const nameOf = (snapshot: string, key: string) => `${snapshot} ${key}`
+  return {
+    get: (snapshot, key) => views.get(nameOf(snapshot, key)),
+    set: (snapshot, key, view) => void views.set(nameOf(snapshot, key), view),
+  }
+}
+
 /** The signals that pass every criterion. Without criteria it is the snapshot's own column, at no cost. */
 export function* viewOf(
   snapshot: Snapshot,
@@ -290,54 +338,5 @@ export function* viewOf(
     entries,
     structure: yield* digestOf(digests.structure, entries, meter),
     pricing: yield* digestOf(digests.pricing, entries, meter),
-  }
-}
-
-/** The index of the first of sorted `entries` that is not below `entry`. */
-function lowerBound(entries: Uint32Array, entry: number): number {
-  let low = 0
-  let high = entries.length
-  while (low < high) {
-    const middle = (low + high) >>> 1
-    if ((entries[middle] as number) < entry) low = middle + 1
-    else high = middle
-  }
-  return low
-}
-
-/** Whether `entries` contains the entry. */
-export function stands(entries: Uint32Array, entry: number): boolean {
-  return entries[lowerBound(entries, entry)] === entry
-}
-
-/** The index in `entries` of the first signal with a key greater than `key`, which itself may no longer exist. */
-export function firstBeyond({ keys, count }: Snapshot, entries: Uint32Array, key: Uint32Array): number {
-  const below = countBelow(keys, count, key)
-  const isThere = below < count && compareKeys(keys, below, key, 0) === 0
-  return lowerBound(entries, isThere ? below + 1 : below)
-}
-
-/**
- * The views that were made of a layer's snapshots. They share one budget: a view of a large feed takes megabytes,
- * callers can invent any number of filters, and the total must not grow with the number of retained snapshots.
- */
-const VIEW_BYTES = 256 * 1024 * 1024 // 300 filtered walks through 200,000 signals, or 64 through a million
-const SMALLEST = 1_024 // the size of a view without its entries
-
-export type ViewCache = {
-  get(snapshot: string, key: string): View | undefined
-  set(snapshot: string, key: string, view: View): void
-}
-
-/** Bounded in bytes; the view that was used longest ago goes first. */
-export function createViewCache(): ViewCache {
-  const views = new LRUCache<string, View>({
-    maxSize: VIEW_BYTES,
-    sizeCalculation: ({ entries }) => SMALLEST + entries.byteLength,
-  })
-  const nameOf = (snapshot: string, key: string) => `${snapshot} ${key}`
-  return {
-    get: (snapshot, key) => views.get(nameOf(snapshot, key)),
-    set: (snapshot, key, view) => void views.set(nameOf(snapshot, key), view),
   }
 }
