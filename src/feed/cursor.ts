@@ -6,12 +6,14 @@
  */
 import { createHmac, createSecretKey, timingSafeEqual } from 'node:crypto'
 import { KEY_BYTES } from '../merge/identity.js'
+import { createRecent } from '../process/memory.js'
 import { keyAt } from '../snapshot/keys.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import type { CacheScope, Criteria, Reader } from './query.js'
 
 const MAC_BYTES = 16
 const PLACE_BYTES = KEY_BYTES + 22 // the text of a digest (snapshot/keys.ts)
+const REMEMBERED = 2_000
 const SCOPES: readonly CacheScope[] = ['public', 'account']
 
 /** Where a page of a walk begins. */
@@ -85,16 +87,27 @@ function placeFrom(body: Buffer): Place {
 }
 
 /**
- * Signs with a secret that all replicas share, so that a cursor survives a restart and works on every one. Nothing is
- * remembered: who walks sends each cursor once, and signing costs less than finding one among thousands.
+ * Signs with a secret that all replicas share, so that a cursor survives a restart and works on every one. What a genuine one
+ * says is remembered: whoever walks sends the cursor that was just written. So is what was written: pages are polled all day.
+ * A second signature for each page made one that nobody asked for before a seventh slower: each is an object outside the heap.
  */
 export function createCursors(secret: string | Uint8Array) {
   const signed = createSignedCursors(secret)
+  const known = createRecent<Place>(REMEMBERED)
+  const written = createRecent<string>(REMEMBERED)
+  // The length keeps apart what a caller sends and what it is bound to.
+  const nameOf = (cursor: string, binding: string) => `${cursor.length} ${cursor} ${binding}`
 
   /** Undefined unless it was written for the same binding. */
   function read(cursor: string, binding: string): Place | undefined {
+    const name = nameOf(cursor, binding)
+    const found = known.get(name)
+    if (found) return found
     const body = signed.read(cursor, binding)
-    return body?.byteLength === PLACE_BYTES ? placeFrom(body) : undefined
+    if (body?.byteLength !== PLACE_BYTES) return undefined
+    const place = placeFrom(body)
+    known.set(name, place)
+    return place
   }
 
   return {
@@ -106,8 +119,15 @@ export function createCursors(secret: string | Uint8Array) {
       reader: Reader,
       scope: CacheScope,
     ): string {
-      const body = placeBytes({ snapshot: id, after: keyAt(keys, last) })
-      return signed.write(body, bindingOf(criteria, reader, scope))
+      const binding = bindingOf(criteria, reader, scope)
+      const name = `${id} ${last} ${binding}`
+      const before = written.get(name)
+      if (before !== undefined) return before
+      const place = { snapshot: id, after: keyAt(keys, last) }
+      const cursor = signed.write(placeBytes(place), binding)
+      known.set(nameOf(cursor, binding), place)
+      written.set(name, cursor)
+      return cursor
     },
     /** Where a walk is and in which scope it began; undefined when this query and caller were given no such cursor. */
     begun(cursor: string, criteria: Criteria, reader: Reader): Begun | undefined {
