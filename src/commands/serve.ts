@@ -18,7 +18,7 @@ import { CommandFailure, createProgress, EXIT } from './terminal.js'
 
 const UPSTREAM_HEADER = ['upstream', 'state', 'read', 'published', 'why not more'] as const
 const RARE_CODE_AFTER_MS = 2_000 // not while the first requests are answered
-const FAULT_MS = 20_000 // how long what is in flight may take after a fault; what is left of the process may hang
+const FAULT_MS = 60_000 // how long what is in flight may take after a fault; what is left of the process may hang
 const DEMO_KEY = 'demo-buyer-key' // config/sandbox.yaml
 
 type ServeOptions = {

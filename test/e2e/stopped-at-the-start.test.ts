@@ -1,6 +1,6 @@
 /** Told to stop before it has everything that it served the last time, a process ends in order, and leaves it to the next. */
 import { execFileSync } from 'node:child_process'
-import { open, readdir, rm, writeFile } from 'node:fs/promises'
+import { constants, open, readdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Test, test } from 'tap'
 import { callTool } from '../support/call-tool.js'
@@ -23,7 +23,9 @@ const ROWS = Array.from({ length: 5 }, (_, at) => ({
 /** A server of one upstream that can be started again and again on one storage. */
 async function prepared(t: Test) {
   const folder = await temporaryFolder(t)
-  const agent = await startMcpAgent(wholesaleAgent(ROWS, 'v1').handle)
+  const { handle } = wholesaleAgent(ROWS, 'v1')
+  let isSilent = false
+  const agent = await startMcpAgent((task, args) => (isSilent ? new Promise(() => {}) : handle(task, args)))
   t.teardown(agent.close)
   const port = await reservedPort()
   const file = join(folder, 'tributary.json')
@@ -52,21 +54,23 @@ async function prepared(t: Test) {
       ({ signals = [] }) => signals.length,
       () => undefined,
     )
-  return { start, page, blobs: join(folder, 'data', 'blobs') }
+  /** From now on the upstream answers nothing, so that nothing new is published. */
+  function silence(): void {
+    isSilent = true
+  }
+  return { start, page, silence, blobs: join(folder, 'data', 'blobs') }
 }
 
-/** Whoever reads this file waits, until the returned function is called. */
+/** Whoever reads this file waits, until the returned function is called; that waits for a reader. */
 async function heldFile(path: string): Promise<() => Promise<void>> {
   await rm(path)
   execFileSync('mkfifo', [path])
-  return async () => {
-    const writer = await open(path, 'r+')
-    await writer.close()
-  }
+  const opened = () => open(path, constants.O_WRONLY | constants.O_NONBLOCK).catch(() => undefined)
+  return async () => (await until(opened, (writer) => writer !== undefined))?.close()
 }
 
 test('a signal in the middle of a start that serves already ends it in order', async (t) => {
-  const { start, page, blobs } = await prepared(t)
+  const { start, page, silence, blobs } = await prepared(t)
   const first = start()
   await first.printed(/5 signals in one feed/)
   first.process.kill('SIGTERM')
@@ -74,6 +78,7 @@ test('a signal in the middle of a start that serves already ends it in order', a
   const slice = (await readdir(blobs)).find((name) => name.startsWith('slice'))
   const rows = join(blobs, String(slice))
 
+  silence()
   const goOn = await heldFile(rows)
   const second = start()
   await until(page, (count) => count === 5)
