@@ -72,7 +72,7 @@ async function merging(slices: readonly Slice[]): Promise<Snapshot> {
   const validating = validation.cpuMs / sample.rows.count
   const perRow = cpuMs / SIGNALS
   const { one, two } = await mergeLimit(sample.rows)
-  const of = 'a pass over the text, five hashes and a row written, each alone'
+  const of = 'a pass over the text, four hashes and a row written, each alone'
   report({ what: 'merge + index, listings a second of CPU', measured: 1_000 / perRow })
   report({
     what: 'the same, validated as rows of agents are: of one core',

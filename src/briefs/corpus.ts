@@ -17,7 +17,7 @@ import { compareKeys, findKey, putIdentity, WORDS } from '../snapshot/keys.js'
 import { identityAt } from '../snapshot/slice-index.js'
 import { handleAt, type Snapshot } from '../snapshot/snapshot.js'
 import type { FoundRow } from '../store/records/found.js'
-import { createSlabWriter, slabRow } from '../upstreams/rows/slab.js'
+import { createRowFinder, createSlabWriter, type RowFinder, slabRow } from '../upstreams/rows/slab.js'
 import { type Slice, sliceListing } from '../upstreams/rows/slice.js'
 
 const COMMA = new TextEncoder().encode(',')
@@ -169,8 +169,8 @@ type RowKeys = readonly (Uint32Array | undefined)[]
 /** Answers are shared between questions and ranked twice, so their keys are computed once. */
 const keysOfSlice = new WeakMap<Slice, RowKeys>()
 
-function rowKey(slice: Slice, row: number): Uint32Array | undefined {
-  const identity = identityAt(slice, row)
+function rowKey(slice: Slice, row: number, finder: RowFinder): Uint32Array | undefined {
+  const identity = identityAt(slice, row, finder)
   if (!identity) return undefined
   const key = new Uint32Array(WORDS)
   putIdentity(key, 0, identity)
@@ -182,8 +182,9 @@ function* rowKeys(slice: Slice, meter: Meter): InPortions<RowKeys> {
   const known = keysOfSlice.get(slice)
   if (known) return known
   const keys: (Uint32Array | undefined)[] = []
+  const finder = createRowFinder(slice.rows)
   for (const bytes of slice.rows.length) {
-    keys.push(rowKey(slice, keys.length))
+    keys.push(rowKey(slice, keys.length, finder))
     meter.did(rowUnits(bytes))
     if (meter.isDue()) yield
   }

@@ -174,9 +174,10 @@ export function createPages(snapshot: Snapshot, shape: Shape) {
 
   function membersOf(entry: number, narrowed: Row | undefined): RowBytes {
     if (!narrowed) return rowMembers(snapshot, entry, seesPrices)
-    const head = encoder.encode(narrowed.head)
-    const from = seesPrices ? Buffer.concat([head, encoder.encode(narrowed.tail)]) : head
-    return { from, start: 0, end: from.byteLength, places: placesIn(narrowed, head.byteLength) }
+    const opening = encoder.encode(narrowed.opening)
+    const rest = encoder.encode(seesPrices ? narrowed.placed + narrowed.tail : narrowed.placed)
+    const from = Buffer.concat([opening, rest])
+    return { from, start: 0, end: from.byteLength, places: placesIn(narrowed, opening.byteLength) }
   }
 
   function put(writer: RowWriter, entry: number): void {

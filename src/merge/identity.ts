@@ -57,10 +57,11 @@ export function identityKey(identity: Identity): string {
   return `native ${identity.agentUrl} ${identity.segment}`
 }
 
+/** The handle of an identity's digest, of which the first bytes are enough: base64url. */
+export const digestHandle = (digest: string) => `sig_${digest.slice(0, HANDLE_LENGTH - 4)}`
+
 /** `signal_agent_segment_id` as we publish it. */
-export function signalHandle(key: string): string {
-  return `sig_${digest(key, HANDLE_LENGTH - 4)}`
-}
+export const signalHandle = (key: string) => digestHandle(hash('sha256', key, 'base64url'))
 
 /** The first bits of the identity's digest, read from a handle; undefined for a text that is not one of our handles. */
 export function handleKey(handle: string): Uint8Array | undefined {

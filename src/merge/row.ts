@@ -170,17 +170,17 @@ export type Standing = { seller: Seller; listing: Listing; countries: readonly s
  * written.
  */
 export type Row = {
-  /** The row's JSON up to its prices, without the closing brace. */
-  readonly head: string
-  /** How much of the head is before its deployments, in characters. */
-  readonly opening: number
+  /** The row's JSON up to its deployments, without the closing brace. */
+  readonly opening: string
+  /** `,"deployments":[...]` and what follows up to the prices. */
+  readonly placed: string
+  /** The same without deployments. */
+  readonly unplaced: string
   /** `,"pricing_options":[...]`, or empty. */
   readonly tail: string
-  /** What the tail says beyond the head: of an only offer, the same for all that are sold at its prices. */
+  /** What the tail says beyond what is before it: of an only offer, the same for all that are sold at its prices. */
   readonly prices: string
-  /** What the head says, without its deployments. */
-  readonly core: string
-  /** What the head says of each deployment: the offers that give it, and its state. */
+  /** What the row says of each deployment: the offers that give it, and its state. */
   readonly states: readonly string[]
   readonly deployments: readonly MergedDeployment[]
   readonly countries: readonly string[] | undefined
@@ -203,14 +203,17 @@ const DEPLOYMENTS = ',"deployments":'
 // Before it stands only what every reader gets. Texts there cannot hold it, because their quotes are escaped.
 const SIGNAL_TYPE = ',"signal_type":'
 
-/** `headBytes`: of the row's head. */
-export function placesIn({ head, opening }: Pick<Row, 'head' | 'opening'>, headBytes: number): RowPlaces {
-  const bytesTo = (end: number) => (headBytes === head.length ? end : Buffer.byteLength(head.slice(0, end)))
+/** `bytes`: of the row's opening. */
+export function placesIn({ opening }: Pick<Row, 'opening'>, bytes: number): RowPlaces {
+  const fields = Math.max(0, opening.indexOf(SIGNAL_TYPE))
   return {
-    fields: bytesTo(Math.max(0, head.indexOf(SIGNAL_TYPE))),
-    deployments: bytesTo(opening) + DEPLOYMENTS.length,
+    fields: bytes === opening.length ? fields : Buffer.byteLength(opening.slice(0, fields)),
+    deployments: bytes + DEPLOYMENTS.length,
   }
 }
+
+/** What a row says up to its prices, without its deployments. */
+export const coreOf = ({ opening, unplaced }: Pick<Row, 'opening' | 'unplaced'>) => opening + unplaced
 
 /** The countries of a signal are the union of its offers' countries. */
 function joint(standing: readonly Standing[]): readonly string[] | undefined {
@@ -283,11 +286,11 @@ export function writeRow(description: Description, standing: readonly Standing[]
   const placed = sellers.map((seller, at) => `${seller},"deployments":${JSON.stringify(keysOf[at])}`)
   const targets = deployments.map(({ deployment }) => JSON.stringify(deployment))
   return {
-    head: `${opening}${DEPLOYMENTS}[${targets.join()}]${endOf(placed, description)}`,
-    opening: opening.length,
+    opening,
+    placed: `${DEPLOYMENTS}[${targets.join()}]${endOf(placed, description)}`,
+    unplaced: endOf(sellers, description),
     tail: tailOf(options),
     prices: pricesOf(options, standing.length),
-    core: `${opening}${endOf(sellers, description)}`,
     states: targets.map((target, at) => `${deployments[at]?.offers.join()} ${target}`),
     deployments,
     countries,

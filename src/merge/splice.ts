@@ -14,8 +14,8 @@ import {
   type ValueType,
 } from '../adcp/signal.js'
 import { type Policy, publishable } from '../authz/rules/verdict.js'
-import { remembered } from '../process/remembered.js'
-import { MEMBER, type Members } from '../upstreams/rows/written.js'
+import { type Memory, remembered, rememberedBytes } from '../process/remembered.js'
+import { hasMember, MEMBER, type Members, memberText } from '../upstreams/rows/written.js'
 import {
   countriesOf,
   type Definition,
@@ -25,7 +25,7 @@ import {
   stated,
 } from './definition.js'
 import { type MergedDeployment, mergeDeployments } from './deployments.js'
-import { type Identity, identityKey, offerHandle, signalHandle } from './identity.js'
+import { type Identity, offerHandle } from './identity.js'
 import { type MergedSignal, publishedRef } from './merged-signal.js'
 import { listsNone, type Offer, type Seller, sellerOf } from './offer.js'
 import { cpmCurrency, endOf, HANDLE, lowest, mergeCoverage, mergePricing, tailOf } from './row.js'
@@ -35,15 +35,15 @@ const only = (members: Partial<Listing>) => ({ listing: members as Listing })
 const AUTHORIZED = { upstream: '', verdict: { outcome: 'authorized', entries: [] } } as const
 
 /** The value of a descriptive field as it is published; empty when it does not conform. */
-const shownField = Object.fromEntries(
-  FIRST_WINS.map((field) => [
-    field,
-    remembered((text) => {
-      const value = stated({ [field]: JSON.parse(text) }, field)
-      return value === undefined ? '' : JSON.stringify(value)
-    }),
-  ]),
-) as Readonly<Record<Field, (text: string) => string>>
+const shownField = (field: Field) =>
+  rememberedBytes((text) => {
+    const value = stated({ [field]: JSON.parse(text) }, field)
+    return value === undefined ? '' : JSON.stringify(value)
+  })
+
+/** A member of a listing by what is remembered of its value. */
+const of = <T>(known: (memory: Memory, start: number, end: number) => T, members: Members, member: number) =>
+  known(members.memory, members.starts[member] as number, members.ends[member] as number)
 
 /**
  * Of an object of legal bases and restrictions: the members that are published, without braces, and the restrictions
@@ -56,7 +56,7 @@ const finePrint = remembered((text) => {
 })
 
 /** The countries of a listing whose provider and verdict name none. */
-const countryList = remembered((text) => {
+const countryList = rememberedBytes((text) => {
   const countries = countriesOf({ ...only({ countries: JSON.parse(text) }), ...AUTHORIZED }, undefined)
   return { countries, text: JSON.stringify(countries) }
 })
@@ -71,7 +71,7 @@ type Placed = {
 }
 
 /** The deployments of a signal's only offer. */
-const placed = remembered((text): Placed => {
+const placed = rememberedBytes((text): Placed => {
   const given = JSON.parse(text) as Deployment[]
   const { deployments, keysOf } = mergeDeployments([only({ deployments: given })])
   const targets = deployments.map(({ deployment }) => JSON.stringify(deployment))
@@ -90,7 +90,7 @@ const WRITTEN_HANDLE = JSON.stringify(HANDLE).slice(1, -1)
 const quotedName = remembered((text) => JSON.stringify(text))
 
 /** The prices of a signal's only offer: the end of its row in the pieces around its offer's handle, and the facts. */
-const priced = remembered((text) => {
+const priced = rememberedBytes((text) => {
   const listing = only({ pricing_options: JSON.parse(text) as PricingOption[] })
   const options = mergePricing([listing], [HANDLE])
   const prices = tailOf(options)
@@ -103,16 +103,29 @@ const priced = remembered((text) => {
   }
 })
 
-type Told = { field: string; place: number; name: string; text(json: string): string }
+/** The words of members that few agents choose freely, without their quotes. */
+const word = rememberedBytes((text) => text.slice(1, -1))
+const wordOf = (members: Members, member: number) =>
+  hasMember(members, member) ? of(word, members, member) : undefined
+
+type Told = {
+  field: string
+  place: number
+  name: string
+  text(memory: Memory, start: number, end: number): string
+}
 
 /** How a member of a listing is written into a row: `,"name":`, then `text` of its value; not at all where that is empty. */
-function told(field: keyof typeof MEMBER, text: (json: string) => string): Told {
+function told(field: keyof typeof MEMBER, text: Told['text']): Told {
   return { field, place: MEMBER[field], name: `,"${field}":`, text }
 }
 
-const TEXTS = ['name', 'description', 'signal_type', 'data_provider'] // published whatever they say
+const asWritten: Told['text'] = ({ bytes }, start, end) => bytes.toString('utf8', start, end)
+const WORDS = ['signal_type', 'data_provider'] // published whatever they say, as the next
+const TEXTS = ['name', 'description']
 const DESCRIBING = FIRST_WINS.map((field) => {
-  return told(field, TEXTS.includes(field) ? (json) => json : shownField[field])
+  if (TEXTS.includes(field)) return told(field, asWritten)
+  return told(field, WORDS.includes(field) ? rememberedBytes((json) => json) : shownField(field))
 })
 const PRINTED = (
   [
@@ -122,24 +135,18 @@ const PRINTED = (
     'restricted_attributes',
     'policy_categories',
   ] as const
-).map((field) => told(field, (json) => json))
+).map((field) => told(field, asWritten))
 
-/**
- * The members that a listing gives, each after a comma. Joined at once, because a text that was put together piece by
- * piece is walked through again by each of those who copy it.
- */
+/** The members that a listing gives, each after a comma. */
 function written(fields: readonly Told[], members: Members): string {
-  const all: string[] = []
+  let all = ''
   for (const { place, name, text } of fields) {
-    const json = members[place]
-    const shown = json === undefined ? '' : text(json)
-    if (shown !== '') all.push(name, shown)
+    if (!hasMember(members, place)) continue
+    const shown = of(text, members, place)
+    if (shown !== '') all += name + shown
   }
-  return all.join('')
+  return all
 }
-
-/** The content of a string's JSON without escapes. */
-const content = (json: string | undefined) => json?.slice(1, -1)
 
 /** Members as they follow others: after a comma, unless there are none. */
 const listed = (members: string) => (members === '' ? '' : `,${members}`)
@@ -151,7 +158,7 @@ function described(members: Members): Described {
   const given = written(PRINTED, members)
   const fine = given === '' ? { text: '', restrictions: [] } : finePrint(`{${given.slice(1)}}`)
   const text = `${written(DESCRIBING, members)}${listed(fine.text)}`
-  return { text, restrictions: fine.restrictions, valueType: members[MEMBER.value_type] }
+  return { text, restrictions: fine.restrictions, valueType: wordOf(members, MEMBER.value_type) }
 }
 
 /**
@@ -159,29 +166,37 @@ function described(members: Members): Described {
  * where the two may differ, because the row must name such conflicts, and where the listing may add a restriction.
  */
 function defined(members: Members, definition: Definition): Described | undefined {
-  if (PRINTED.some(({ place }) => members[place] !== undefined)) return undefined
+  if (PRINTED.some(({ place }) => hasMember(members, place))) return undefined
   const { fields, restrictions } = mergeDefinition([], [], definition)
   const json = Object.fromEntries(
     Object.entries(fields).map(([field, value]) => [field, JSON.stringify(value)]),
   )
   let all = ''
   for (const { field, place, name, text } of DESCRIBING) {
-    const [own = '', given = ''] = [json[field], members[place]]
-    const stated = given === '' ? '' : text(given)
+    const own = json[field] ?? ''
+    const stated = hasMember(members, place) ? of(text, members, place) : ''
     if (own !== '' && stated !== '' && own !== stated) return undefined
     if (own !== '' || stated !== '') all += name + (own || stated)
   }
   for (const { field, name } of PRINTED) if (json[field] !== undefined) all += name + json[field]
-  return { text: all, restrictions, valueType: json.value_type ?? members[MEMBER.value_type] }
+  const valueType = json.value_type?.slice(1, -1) ?? wordOf(members, MEMBER.value_type)
+  return { text: all, restrictions, valueType }
 }
 
-function coverageOf(members: Members, ref: SignalRef): { text: string; percentage: number | undefined } {
-  const [share, forecast] = [members[MEMBER.coverage_percentage], members[MEMBER.coverage_forecast]]
-  const own = share === undefined ? undefined : Number(share)
-  if (forecast === undefined) {
-    return { text: own === undefined ? '' : `,"coverage_percentage":${own}`, percentage: own }
-  }
-  const listing = { coverage_forecast: JSON.parse(forecast), coverage_percentage: own } as Offer['listing']
+type Coverage = { readonly text: string; readonly percentage: number | undefined }
+
+const NO_SHARE: Coverage = { text: '', percentage: undefined }
+const share = rememberedBytes((text): Coverage => {
+  const percentage = Number(text)
+  return { text: `,"coverage_percentage":${percentage}`, percentage }
+})
+
+function coverageOf(members: Members, ref: SignalRef): Coverage {
+  const { coverage_percentage, coverage_forecast } = MEMBER
+  const own = hasMember(members, coverage_percentage) ? of(share, members, coverage_percentage) : NO_SHARE
+  if (!hasMember(members, coverage_forecast)) return own
+  const given = JSON.parse(memberText(members, coverage_forecast))
+  const listing = { coverage_forecast: given, coverage_percentage: own.percentage } as Offer['listing']
   const merged = mergeCoverage([{ listing }], ref)
   const shown = { coverage_percentage: merged.percentage, coverage_forecast: merged.forecast }
   return { text: listed(JSON.stringify(shown).slice(1, -1)), percentage: merged.percentage }
@@ -190,11 +205,13 @@ function coverageOf(members: Members, ref: SignalRef): { text: string; percentag
 const NO_COUNTRIES = { countries: undefined, text: '' }
 
 function boundsOf(members: Members, { verdict, upstream }: Selling, definition: Definition | undefined) {
-  const own = members[MEMBER.countries]
+  const isBound = hasMember(members, MEMBER.countries)
   const granted = verdict.outcome === 'authorized' ? verdict.countries : undefined
-  if (!granted && !definition?.countries) return own === undefined ? NO_COUNTRIES : countryList(own)
-  const listing = (own === undefined ? {} : { countries: JSON.parse(own) }) as Offer['listing']
-  const countries = countriesOf({ listing, verdict, upstream }, definition)
+  if (!granted && !definition?.countries) {
+    return isBound ? of(countryList, members, MEMBER.countries) : NO_COUNTRIES
+  }
+  const own = isBound ? { countries: JSON.parse(memberText(members, MEMBER.countries)) } : {}
+  const countries = countriesOf({ listing: own as Offer['listing'], verdict, upstream }, definition)
   return { countries, text: countries ? JSON.stringify(countries) : '' }
 }
 
@@ -234,8 +251,12 @@ const NO_PRICES = {
   cpmCurrency: 0,
 }
 
-/** An offer whose listing has not been parsed, by its members. `ref`: the reference that it gives. */
-type Selling = Omit<Offer, 'listing'> & { readonly members: Members; readonly ref: SignalRef }
+/** An offer whose listing has not been parsed, by its members. `ref`: the reference that it gives; `handle`: its signal's. */
+type Selling = Omit<Offer, 'listing'> & {
+  readonly members: Members
+  readonly ref: SignalRef
+  readonly handle: string
+}
 
 /**
  * The signal whose only offer this is. `definition` is the provider's, if it publishes one. Undefined when the listing has
@@ -247,33 +268,33 @@ export function spliceSignal(
   policy: Policy,
   definition?: Definition,
 ): MergedSignal | undefined {
-  const { verdict, agentUrl, members, ref: claimed } = selling
+  const { verdict, agentUrl, members, ref: claimed, handle } = selling
   if (verdict.outcome === 'unauthorized' || !publishable(verdict, policy)) return undefined
   const said = definition ? defined(members, definition) : described(members)
   if (!said) return undefined
   const bounds = boundsOf(members, selling, definition)
   const { countries } = bounds
   if (countries?.length === 0) return undefined
-  const handle = signalHandle(identityKey(identity))
   const ref = publishedRef(identity, handle)
-  const offer = offerHandle(handle, agentUrl, content(members[MEMBER.signal_agent_segment_id]) as string)
+  const segment = memberText(members, MEMBER.signal_agent_segment_id).slice(1, -1)
+  const offer = offerHandle(handle, agentUrl, segment)
   const coverage = coverageOf(members, ref)
-  const { given, deployments, shown, states, keys } = placed(members[MEMBER.deployments] as string)
+  const { given, deployments, shown, states, keys } = of(placed, members, MEMBER.deployments)
   const sold = { signal_ref: claimed, deployments: given }
   const seller = sellerText(sellerOf(selling, sold, offer))
-  const prices = members[MEMBER.pricing_options]
-  const sale = prices === undefined ? NO_PRICES : priced(prices)
+  const isPriced = hasMember(members, MEMBER.pricing_options)
+  const sale = isPriced ? of(priced, members, MEMBER.pricing_options) : NO_PRICES
   const { lowestCpm, lowestPercent, cpmCurrency } = sale
   const opening = `{"signal_agent_segment_id":"${handle}",${references(identity, ref)}${said.text}${coverage.text}${bounds.text && `,"countries":${bounds.text}`}`
   const notes = { restrictions: said.restrictions, conflicts: [] }
   return {
     kind: 'signal',
     handle,
-    head: `${opening},"deployments":${shown}${endOf([`${seller},"deployments":${keys}`], notes)}`,
-    opening: opening.length,
+    opening,
+    placed: `,"deployments":${shown}${endOf([`${seller},"deployments":${keys}`], notes)}`,
+    unplaced: endOf([seller], notes),
     tail: sale.pieces.join(offer),
     prices: sale.prices,
-    core: `${opening}${endOf([seller], notes)}`,
     states,
     deployments,
     countries,
@@ -285,8 +306,8 @@ export function spliceSignal(
     cpmCurrency,
     contributes: ALONE,
     bounds: [countries],
-    type: content(members[MEMBER.signal_type]) as SignalType,
-    valueType: content(said.valueType) as ValueType | undefined,
-    provider: content(members[MEMBER.data_provider]),
+    type: wordOf(members, MEMBER.signal_type) as SignalType,
+    valueType: said.valueType as ValueType | undefined,
+    provider: wordOf(members, MEMBER.data_provider),
   }
 }

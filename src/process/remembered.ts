@@ -1,31 +1,146 @@
-/** What was found for a text, for when it comes again: few distinct parts stand in millions of rows. */
+/**
+ * What was found for a text, for when it comes again: few distinct parts stand in millions of rows. What was not asked for
+ * while as many others came is forgotten: two maps know that without a list of who was asked when.
+ */
 
 const LONGEST = 512 // of a text that is kept: longer ones hardly come again
 const MOST = 500_000 // characters of the texts in one map
 const EACH = 100 // for what an entry takes besides its text
 
-/**
- * The same function, which remembers what it gave for short texts. What was not asked for while as many others came is
- * forgotten: two maps know that without a list of who was asked when.
- */
+/** Two maps in turn: what is in neither was forgotten, or never came. */
+function createGenerations<K, V>() {
+  let recent = new Map<K, V>()
+  let earlier = recent
+  let size = 0
+  return {
+    recent: (key: K) => recent.get(key),
+    earlier: (key: K) => earlier.get(key),
+    keep(key: K, value: V, length: number): void {
+      if (size > MOST) {
+        earlier = recent
+        recent = new Map()
+        size = 0
+      }
+      size += length + EACH
+      recent.set(key, value)
+    },
+  }
+}
+
+/** The same function, which remembers what it gave for short texts. */
 export function remembered<T extends object | string | boolean>(
   make: (text: string) => T,
 ): (text: string) => T {
-  let recent = new Map<string, T>()
-  let earlier = recent
-  let size = 0
+  const known = createGenerations<string, T>()
   return (text) => {
-    const known = recent.get(text)
-    if (known !== undefined) return known
-    const value = earlier.get(text) ?? make(text)
-    if (text.length > LONGEST) return value
-    if (size > MOST) {
-      earlier = recent
-      recent = new Map()
-      size = 0
-    }
-    size += text.length + EACH
-    recent.set(Buffer.from(text).toString(), value) // a copy: a part of a text keeps the whole
+    const found = known.recent(text)
+    if (found !== undefined) return found
+    const value = known.earlier(text) ?? make(text)
+    // A copy is kept: a part of a text keeps the whole.
+    if (text.length <= LONGEST) known.keep(Buffer.from(text).toString(), value, text.length)
     return value
+  }
+}
+
+/** A memory, to be read by bytes and by words; places in it count from its first byte. */
+export type Memory = { readonly bytes: Buffer; readonly view: DataView }
+
+const memories = new WeakMap<ArrayBufferLike, Memory>()
+
+/** The memory that the bytes lie in. */
+export function wholeMemory({ buffer }: ArrayBufferView): Memory {
+  const known = memories.get(buffer)
+  if (known) return known
+  const memory = { bytes: Buffer.from(buffer), view: new DataView(buffer) }
+  memories.set(buffer, memory)
+  return memory
+}
+
+const SPREAD = 0x9e3779b1 // an odd number whose bits look random
+const WORD = 4
+
+/** A number for the bytes from `start` to `end` (excluded). Strangers can make many texts of one number. */
+function numberOf(view: DataView, start: number, end: number): number {
+  let number = end - start
+  let at = start
+  for (; at + WORD <= end; at += WORD) {
+    number = Math.imul(number ^ view.getUint32(at, true), SPREAD)
+    number ^= number >>> 15
+  }
+  for (; at < end; at += 1) number = Math.imul(number ^ view.getUint8(at), SPREAD)
+  return number
+}
+
+/** Whether the bytes from `start` on, of which there are enough, are those of `other`. */
+export function isSame(other: DataView, view: DataView, start: number): boolean {
+  const length = other.byteLength
+  let at = 0
+  for (; at + WORD <= length; at += WORD) {
+    if (other.getUint32(at) !== view.getUint32(start + at)) return false
+  }
+  for (; at < length; at += 1) if (other.getUint8(at) !== view.getUint8(start + at)) return false
+  return true
+}
+
+type Kept<T> = { readonly text: DataView; readonly value: T }
+
+/**
+ * The same for texts that lie in a memory from one place to another (excluded): what was remembered is found without making
+ * a text. Of several texts with one number the last is remembered.
+ */
+export function rememberedBytes<T>(
+  make: (text: string) => T,
+): (memory: Memory, start: number, end: number) => T {
+  const known = createGenerations<number, Kept<T>>()
+  const isIt = (kept: Kept<T> | undefined, view: DataView, start: number, end: number): kept is Kept<T> =>
+    kept !== undefined && kept.text.byteLength === end - start && isSame(kept.text, view, start)
+  return ({ bytes, view }, start, end) => {
+    const number = numberOf(view, start, end)
+    const recent = known.recent(number)
+    if (isIt(recent, view, start, end)) return recent.value
+    const text = bytes.toString('utf8', start, end)
+    const earlier = known.earlier(number)
+    const value = isIt(earlier, view, start, end) ? earlier.value : make(text)
+    if (end - start <= LONGEST) {
+      known.keep(
+        number,
+        { text: new DataView(Uint8Array.from(bytes.subarray(start, end)).buffer), value },
+        end - start,
+      )
+    }
+    return value
+  }
+}
+
+const WINDOW = 64 // bytes by which a text is looked for
+const SLOTS = 64
+const EACH_SLOT = 4 // texts that begin alike
+
+/**
+ * Texts that came lately, found by where one begins: what is known need not be walked through to find its end. Only texts
+ * that end where they end whatever follows, as an object does in JSON.
+ */
+export function createKnownTexts() {
+  const texts: (DataView | undefined)[] = new Array(SLOTS * EACH_SLOT).fill(undefined)
+  let next = 0
+  const slotOf = (view: DataView, start: number) =>
+    (numberOf(view, start, start + WINDOW) & (SLOTS - 1)) * EACH_SLOT
+  return {
+    /** Where the text that stands at `start` ends; 0 when none that is known does. `end`: of what may be read. */
+    endOf({ view }: Memory, start: number, end: number): number {
+      if (start + WINDOW > end) return 0
+      const slot = slotOf(view, start)
+      for (let at = slot; at < slot + EACH_SLOT; at += 1) {
+        const text = texts[at]
+        if (text && start + text.byteLength <= end && isSame(text, view, start))
+          return start + text.byteLength
+      }
+      return 0
+    },
+    keep({ bytes, view }: Memory, start: number, end: number): void {
+      if (end - start < WINDOW || end - start > LONGEST) return
+      next = (next + 1) % EACH_SLOT
+      texts[slotOf(view, start) + next] = new DataView(Uint8Array.from(bytes.subarray(start, end)).buffer)
+    },
   }
 }

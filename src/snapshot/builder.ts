@@ -4,20 +4,20 @@
  * previous snapshot with the new rows.
  */
 import type { Verdict } from '../authz/rules/verdict.js'
-import { type Identity, identityOf } from '../merge/identity.js'
+import { type Identity, identityKey, identityOf, signalHandle } from '../merge/identity.js'
 import type { Judge, ProviderView } from '../merge/judge.js'
 import { mergeSignal } from '../merge/merged-signal.js'
 import type { Offer } from '../merge/offer.js'
 import { spliceSignal } from '../merge/splice.js'
 import { createMeter, drained, type InPortions, rowUnits } from '../process/portions.js'
-import { slabRow } from '../upstreams/rows/slab.js'
-import { type Slice, sliceListing, sliceText } from '../upstreams/rows/slice.js'
-import { membersOf, providersRef, writtenRef } from '../upstreams/rows/written.js'
+import { createRowFinder, type RowFinder } from '../upstreams/rows/slab.js'
+import { type Slice, sliceListing } from '../upstreams/rows/slice.js'
+import { locateMembers, membersRoom, writtenRef } from '../upstreams/rows/written.js'
 import { createColumn, u32 } from './columns.js'
 import { createDraft } from './draft.js'
 import { bucketOf, hashTree } from './hash-tree.js'
 import { carryOffers, joined, type Run, weaveOf } from './join.js'
-import { compareKeys, countBelow, keyAt } from './keys.js'
+import { compareKeys, countBelow, keyAt, keyHandle } from './keys.js'
 import { indexSlices, type Move } from './slice-index.js'
 import {
   type IndexedSlice,
@@ -52,7 +52,7 @@ function createProviderViews(judge: Judge) {
 }
 
 /** What is said of an identity: by its provider, or by nobody. */
-function sayingOf(identity: Identity, view: (domain: string) => ProviderView) {
+function sayingOf(identity: Identity, view: View) {
   if (identity.kind !== 'provider') {
     return { domain: '', policy: 'strict' as const, definition: undefined, verdictOn: () => NOT_APPLICABLE }
   }
@@ -61,31 +61,31 @@ function sayingOf(identity: Identity, view: (domain: string) => ProviderView) {
   return { domain, policy, definition: definition(id), verdictOn: (agentUrl: string) => decide(id, agentUrl) }
 }
 
+type View = (domain: string) => ProviderView
+type HandleOf = (identity: Identity) => string
+
+const members = membersRoom()
+
 /**
- * The only offer of a signal, from its text alone; undefined when its listing has to be parsed, as one whose text is not
- * plain (upstreams/rows/written.ts).
+ * The only offer of a signal, from its bytes alone; undefined when its listing has to be parsed, as one whose text is not
+ * plain (upstreams/rows/written.ts). `handleOf`: the signal's handle.
  */
-function spliced({ slice }: IndexedSlice, row: number, view: (domain: string) => ProviderView) {
-  const text = sliceText(slice, row)
-  const ref = providersRef(text) ?? writtenRef(slabRow(slice.rows, row))
-  const members = ref && membersOf(text, row, slice.rows.places)
-  if (!members) return undefined
+function spliced(slice: Slice, finder: RowFinder, row: number, view: View, handleOf: HandleOf) {
+  const memory = finder.memoryOf(row)
+  const start = finder.startOf(row)
+  const end = start + (slice.rows.length[row] as number)
+  const ref = writtenRef(memory, start, end)
+  if (!ref || !locateMembers(members, memory, start, end, row, slice.rows.places)) return undefined
   const { upstream, agentUrl, mode } = slice
   const identity = identityOf({ signal_ref: ref } as Offer['listing'], agentUrl) as Identity
   const { domain, policy, definition, verdictOn } = sayingOf(identity, view)
-  const offer = { upstream, agentUrl, mode, verdict: verdictOn(agentUrl), members, ref }
+  const handle = handleOf(identity)
+  const offer = { upstream, agentUrl, mode, verdict: verdictOn(agentUrl), members, ref, handle }
   const signal = spliceSignal(identity, offer, policy, definition)
   return signal && { domain, signal }
 }
 
-function merged(
-  slices: readonly IndexedSlice[],
-  places: readonly OfferPlace[],
-  view: (domain: string) => ProviderView,
-) {
-  const [one, ...others] = places as [OfferPlace, ...OfferPlace[]]
-  const quick = others.length === 0 ? spliced(slices[one.slice] as IndexedSlice, one.row, view) : undefined
-  if (quick) return quick
+function merged(slices: readonly IndexedSlice[], places: readonly OfferPlace[], view: View) {
   const found: { listing: Offer['listing']; slice: Slice }[] = places.map(({ slice, row }) => {
     const from = (slices[slice] as IndexedSlice).slice
     return { slice: from, listing: sliceListing(from, row) }
@@ -109,6 +109,8 @@ function merged(
 function isStill(move: Move | undefined, at: number): boolean {
   return move?.to === at && (move.moved?.every((to, row) => to === row) ?? true)
 }
+
+const hashedHandle: HandleOf = (identity) => signalHandle(identityKey(identity))
 
 const inUpstreamOrder = (a: OfferPlace, b: OfferPlace) => a.slice - b.slice || a.row - b.row
 
@@ -154,6 +156,7 @@ export function* buildingSnapshot({ previous, slices: given, judge }: BuildInput
     for (let entry = 0; entry < before; entry += 1) if (stale[domain[entry] as number]) touched[entry] = 1
   }
   const patch = createDraft(fresh.row.length, slices)
+  const finders = slices.map(({ slice }) => createRowFinder(slice.rows))
   const buckets = new Set<number>()
   const runs: Run[] = []
   let merges = 0
@@ -170,6 +173,17 @@ export function* buildingSnapshot({ previous, slices: given, judge }: BuildInput
     return offers
   }
 
+  function mergedOf(offers: OfferPlace[], handleOf: HandleOf) {
+    if (offers.length > 1) offers.sort(inUpstreamOrder)
+    else {
+      const { slice, row } = offers[0] as OfferPlace
+      const finder = finders[slice] as RowFinder
+      const quick = spliced((slices[slice] as IndexedSlice).slice, finder, row, views.view, handleOf)
+      if (quick) return quick
+    }
+    return merged(slices, offers, views.view)
+  }
+
   /** Consecutive signals that were merged form one run. */
   function endRun(): void {
     if (merges > inRun) runs.push({ patch: true, start: inRun, end: merges })
@@ -184,11 +198,11 @@ export function* buildingSnapshot({ previous, slices: given, judge }: BuildInput
     kept = entry
   }
 
-  function put(keys: Uint32Array, at: number, offers: OfferPlace[]): void {
+  /** `handleOf`: the handle of the signal whose key this is. */
+  function put(keys: Uint32Array, at: number, offers: OfferPlace[], handleOf: HandleOf): void {
     buckets.add(bucketOf(keys, at))
     if (offers.length === 0) return
-    offers.sort(inUpstreamOrder)
-    const { domain, signal } = merged(slices, offers, views.view)
+    const { domain, signal } = mergedOf(offers, handleOf)
     if (signal.kind === 'signal') patch.add(keys, at, domain, offers, signal)
     else patch.withhold(keys, at, domain, offers)
     for (const { slice, row } of offers) {
@@ -208,7 +222,7 @@ export function* buildingSnapshot({ previous, slices: given, judge }: BuildInput
     if (!previous || !carried) return
     for (let entry = nextTouched(end); entry >= 0; entry = nextTouched(end)) {
       keepUntil(entry)
-      put(previous.keys, entry, carried.of(entry))
+      put(previous.keys, entry, carried.of(entry), hashedHandle)
       kept = entry + 1
       if (meter.isDue()) yield
     }
@@ -220,8 +234,9 @@ export function* buildingSnapshot({ previous, slices: given, judge }: BuildInput
     keepUntil(entry)
     const isThere = previous && entry < before && compareKeys(previous.keys, entry, fresh.keys, row) === 0
     const offers = freshOffers(row)
+    const all = isThere && carried ? [...carried.of(entry), ...offers] : offers
+    put(fresh.keys, row, all, () => keyHandle(fresh.keys, row, fresh.rest[row] as number))
     row += offers.length
-    put(fresh.keys, row - offers.length, isThere && carried ? [...carried.of(entry), ...offers] : offers)
     if (isThere) kept = entry + 1
     if (meter.isDue()) yield
   }

@@ -12,7 +12,7 @@ import { WORDS } from './keys.js'
  */
 export type Numbers = Uint8Array | Uint16Array | Uint32Array | Float64Array
 
-const GROWTH = 1.25
+const GROWTH = 2
 
 /** Makes columns of one number type: of a given length, or over bytes read from a storage. */
 export type Maker<T extends Numbers> = {

@@ -14,7 +14,8 @@ import {
   type WordList,
   WRITTEN,
 } from './columns.js'
-import { createChunks, keyWords, pushWords, type RowWords, rowWords } from './rows.js'
+import { digestWords } from './keys.js'
+import { createChunks, keyWords, pushWords, type RowWords, rowWords, type Words } from './rows.js'
 import { type IndexedSlice, keptListing, type OfferPlace, type Snapshot } from './snapshot.js'
 
 const NO_DIGEST = [0, 0, 0, 0]
@@ -23,14 +24,18 @@ const NO_SPAN: KeySpan = { listing: 0, start: 0, bytes: 0 }
 /** All columns except those that are derived from others. */
 export type Columns = Pick<Snapshot, 'count' | keyof typeof WRITTEN>
 
-type Words = ReturnType<typeof createWords>
-type WriterOf<S> = S extends { make: Maker<infer T> } ? Column<T> : S extends WordList ? Words : WritersOf<S>
+type WordWriter = ReturnType<typeof createWords>
+type WriterOf<S> = S extends { make: Maker<infer T> }
+  ? Column<T>
+  : S extends WordList
+    ? WordWriter
+    : WritersOf<S>
 type WritersOf<T> = { readonly [Name in keyof T]: WriterOf<T[Name]> }
 /** The appenders of each column and list. */
 type Writers = WritersOf<typeof WRITTEN>
 
 /** `expected` is a guess of how many entries there will be. */
-function writerOf(spec: Spec, expected: number): Words | Column<Uint32Array> | Column<never> {
+function writerOf(spec: Spec, expected: number): WordWriter | Column<Uint32Array> | Column<never> {
   if (spec.kind === 'list') return createWords(spec.fixed === 0 ? [] : [''])
   if (spec.kind === 'values') return createColumn(spec.make as Maker<never>, expected * spec.width)
   const starts = createColumn(spec.make as Maker<Uint32Array>, expected + 1)
@@ -54,17 +59,20 @@ function createRowDraft({ chunkOf, start, head, length, fields, deployments }: W
     deployments.push(places.deployments)
   }
 
-  /** A new row, written directly to its final place. */
-  function add(row: Row): void {
-    const { head: headText, tail } = row
-    const most = (headText.length + tail.length) * 3 + 2 // UTF-8 takes at most three bytes a code unit
-    const { buffer, start: from } = chunks.room(most)
-    const headEnd = from + buffer.write(headText, from)
+  /** A new row, written directly to its final place. Gives the digest of its core, which stands there on the way. */
+  function add(row: Row): Words {
+    const { opening, placed, unplaced, tail } = row
+    const rest = Math.max(unplaced.length, placed.length + tail.length + 2)
+    const { buffer, start: from } = chunks.room((opening.length + rest) * 3) // UTF-8 takes at most three bytes a code unit
+    const openingEnd = from + buffer.write(opening, from)
+    const core = digestWords(buffer.subarray(from, openingEnd + buffer.write(unplaced, openingEnd)))
+    const headEnd = openingEnd + buffer.write(placed, openingEnd)
     const tailEnd = headEnd + buffer.write(tail, headEnd)
     buffer[tailEnd] = BRACE
     buffer[tailEnd + 1] = COMMA
     const { chunk } = chunks.take(tailEnd + 2 - from)
-    push(chunk, from, headEnd - from, tailEnd + 1 - from, placesIn(row, headEnd - from))
+    push(chunk, from, headEnd - from, tailEnd + 1 - from, placesIn(row, openingEnd - from))
+    return core
   }
 
   /** An entry without a row. */
@@ -143,8 +151,7 @@ export function createDraft(expected: number, slices: readonly IndexedSlice[]) {
     places: readonly OfferPlace[],
     signal: MergedSignal,
   ) {
-    const words = rowWords(signal)
-    rows.add(signal)
+    const words = rowWords(signal, rows.add(signal))
     pushWords(keys, key, at)
     pushWords(digests.structure, words.structure)
     pushWords(digests.core, words.core)
@@ -167,7 +174,7 @@ export function createDraft(expected: number, slices: readonly IndexedSlice[]) {
 
   function finish(): Columns {
     const columns = filled(WRITTEN, (path, spec) => {
-      if (spec.kind === 'list') return (valueAt(to, path) as Words).list
+      if (spec.kind === 'list') return (valueAt(to, path) as WordWriter).list
       return (valueAt(to, path) as Column<Uint32Array>).finish()
     }) as Columns
     return { ...columns, count, rows: { ...columns.rows, chunks: rows.chunks() } }

@@ -3,11 +3,11 @@
  * digest reveals nothing about who came first, and the order is the same on every replica.
  */
 import { type BinaryLike, createHash, hash } from 'node:crypto'
-import { type Identity, identityKey, KEY_BYTES } from '../merge/identity.js'
+import { digestHandle, type Identity, identityKey, KEY_BYTES } from '../merge/identity.js'
 
 export const WORDS = KEY_BYTES / 4
-const DIGIT = 65_536
-const FEW = 4_096 // below this, a radix sort spends more time on its counters than on the keys
+const MOST_BITS = 20
+const LONG_RUN = 32
 
 /** Writes a key's bytes as words that compare in the same order. */
 export function putKey(keys: Uint32Array, at: number, bytes: Uint8Array): void {
@@ -22,11 +22,21 @@ export function putKey(keys: Uint32Array, at: number, bytes: Uint8Array): void {
   }
 }
 
+const ofHandle = Buffer.alloc(KEY_BYTES + 1)
+
+/** The handle of the identity whose key this is; `rest`: what `putIdentity` gave for it. */
+export function keyHandle(keys: Uint32Array, at: number, rest: number): string {
+  for (let word = 0; word < WORDS; word += 1)
+    ofHandle.writeUInt32BE(keys[at * WORDS + word] as number, word * 4)
+  ofHandle[KEY_BYTES] = rest
+  return digestHandle(ofHandle.toString('base64url'))
+}
+
 /**
  * The key of an identity's handle (merge/identity.ts `handleKey`), computed directly from the digest that both begin
- * with.
+ * with. Gives the next byte of the digest: with it the handle is known, without hashing the identity again.
  */
-export function putIdentity(keys: Uint32Array, at: number, identity: Identity): void {
+export function putIdentity(keys: Uint32Array, at: number, identity: Identity): number {
   const digest = hash('sha256', identityKey(identity), 'binary')
   for (let word = 0; word < WORDS; word += 1) {
     const from = word * 4
@@ -37,6 +47,7 @@ export function putIdentity(keys: Uint32Array, at: number, identity: Identity): 
         digest.charCodeAt(from + 3)) >>>
       0
   }
+  return digest.charCodeAt(KEY_BYTES)
 }
 
 /** A copy of one key. */
@@ -71,43 +82,46 @@ export function findKey(keys: Uint32Array, count: number, key: Uint32Array): num
   return at < count && compareKeys(keys, at, key, 0) === 0 ? at : -1
 }
 
+/** Sorts few positions of keys, by inserting one after another. */
+function sortRun(keys: Uint32Array, order: Uint32Array, start: number, end: number): void {
+  for (let next = start + 1; next < end; next += 1) {
+    const position = order[next] as number
+    let to = next
+    while (to > start && compareKeys(keys, order[to - 1] as number, keys, position) > 0) {
+      order[to] = order[to - 1] as number
+      to -= 1
+    }
+    order[to] = position
+  }
+}
+
 /**
- * The positions of `keys` in key order; equal keys keep their order. A radix sort, because a comparing sort of a
- * million keys takes a second.
+ * The positions of `keys` in key order; equal keys keep their order. Keys are as good as random, so their first bits spread
+ * them over as many runs as there are keys, and each run has few to compare; a run that is long, because many rows offer one
+ * signal or somebody looked for keys that begin alike, is sorted by itself.
  */
 export function sortedPositions(keys: Uint32Array): Uint32Array {
   const count = keys.length / WORDS
-  if (count <= FEW) {
-    const positions = Uint32Array.from({ length: count }, (_, at) => at)
-    return positions.sort((a, b) => compareKeys(keys, a, keys, b) || a - b)
+  const shift = 32 - Math.min(MOST_BITS, Math.max(1, 32 - Math.clz32(count)))
+  const ends = new Uint32Array(2 ** (32 - shift) + 1)
+  for (let at = 0; at < count; at += 1) {
+    const run = ((keys[at * WORDS] as number) >>> shift) + 1
+    ends[run] = (ends[run] as number) + 1
   }
-  let order = Uint32Array.from({ length: count }, (_, at) => at)
-  let next = new Uint32Array(count)
-  const starts = new Uint32Array(DIGIT)
-  for (let digit = WORDS * 2 - 1; digit >= 0; digit -= 1) {
-    const word = digit >> 1
-    const shift = digit & 1 ? 0 : 16
-    const digitOf = (at: number) => ((keys[at * WORDS + word] as number) >>> shift) & (DIGIT - 1)
-    starts.fill(0)
-    for (let at = 0; at < count; at += 1) {
-      const value = digitOf(at)
-      starts[value] = (starts[value] as number) + 1
-    }
-    let sum = 0
-    for (let value = 0; value < DIGIT; value += 1) {
-      const here = starts[value] as number
-      starts[value] = sum
-      sum += here
-    }
-    for (let at = 0; at < count; at += 1) {
-      const from = order[at] as number
-      const value = digitOf(from)
-      next[starts[value] as number] = from
-      starts[value] = (starts[value] as number) + 1
-    }
-    const spare = order
-    order = next
-    next = spare
+  for (let run = 1; run < ends.length; run += 1) ends[run] = (ends[run] as number) + (ends[run - 1] as number)
+  const order = new Uint32Array(count)
+  for (let at = 0; at < count; at += 1) {
+    const run = (keys[at * WORDS] as number) >>> shift
+    order[ends[run] as number] = at
+    ends[run] = (ends[run] as number) + 1
+  }
+  let start = 0
+  for (let run = 0; run < ends.length - 1; run += 1) {
+    const end = ends[run] as number
+    if (end - start > LONG_RUN)
+      order.subarray(start, end).sort((a, b) => compareKeys(keys, a, keys, b) || a - b)
+    else if (end - start > 1) sortRun(keys, order, start, end)
+    start = end
   }
   return order
 }

@@ -5,7 +5,7 @@
  * that no build pays for all of them.
  */
 import type { ActivationKey } from '../adcp/signal.js'
-import type { Row } from '../merge/row.js'
+import { coreOf, type Row } from '../merge/row.js'
 import { remembered } from '../process/remembered.js'
 import { type Column, u16, u32 } from './columns.js'
 import { digestWords, WORDS } from './keys.js'
@@ -41,9 +41,8 @@ export type RowWords = {
 /** Memory for the digests behind `structure`: to hash fresh memory of a few bytes costs more than the hash. */
 const USUAL = Array.from({ length: 16 }, (_, deployments) => new Uint32Array(WORDS * (deployments + 1)))
 
-/** The hashes of one row as it is written. */
-export function rowWords(row: Row): RowWords {
-  const core = digestWords(row.core)
+/** The hashes of one row as it is written. `core`: that of its core, where it is known. */
+export function rowWords(row: Row, core = digestWords(coreOf(row))): RowWords {
   const deployments = row.states.map(stateWords)
   const parts = USUAL[deployments.length] ?? new Uint32Array(WORDS * (deployments.length + 1))
   parts.set(core)

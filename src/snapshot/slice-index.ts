@@ -4,8 +4,14 @@
  */
 import { type Identity, identityOf } from '../merge/identity.js'
 import { type InPortions, type Meter, rowUnits } from '../process/portions.js'
-import { bytesOf, slabRow } from '../upstreams/rows/slab.js'
-import { type Listing, type Slice, sameDigests, sliceListing } from '../upstreams/rows/slice.js'
+import { bytesOf, createRowFinder, type RowFinder } from '../upstreams/rows/slab.js'
+import {
+  digestNumbers,
+  type Listing,
+  type Slice,
+  sameDigests,
+  sliceListing,
+} from '../upstreams/rows/slice.js'
 import { writtenRef } from '../upstreams/rows/written.js'
 import { u32 } from './columns.js'
 import { putIdentity, sortedPositions, WORDS } from './keys.js'
@@ -19,18 +25,21 @@ export type SliceIndex = {
   /** One per earlier slice; undefined when the upstream left. */
   readonly moves: readonly (Move | undefined)[]
   /** Rows that no earlier slice has, in key order. */
-  readonly fresh: { readonly keys: Uint32Array; readonly slice: Uint16Array; readonly row: Uint32Array }
+  readonly fresh: {
+    readonly keys: Uint32Array
+    /** What `putIdentity` gave with each key. */
+    readonly rest: Uint8Array
+    readonly slice: Uint16Array
+    readonly row: Uint32Array
+  }
 }
 
-/** Which signal a row offers; undefined when it names none. */
-export function identityAt(slice: Slice, row: number): Identity | undefined {
-  const ref = writtenRef(slabRow(slice.rows, row))
+/** Which signal a row offers; undefined when it names none. `finder`: of the slice's rows. */
+export function identityAt(slice: Slice, row: number, finder: RowFinder): Identity | undefined {
+  const start = finder.startOf(row)
+  const ref = writtenRef(finder.memoryOf(row), start, start + (slice.rows.length[row] as number))
   const listing = ref ? ({ signal_ref: ref } as Listing) : sliceListing(slice, row)
   return identityOf(listing, slice.agentUrl)
-}
-
-function words(digests: BigUint64Array): Uint32Array {
-  return new Uint32Array(digests.buffer, digests.byteOffset, digests.length * 2)
 }
 
 /** Finds rows by digest, each row once. Open addressing over the digests themselves, which are as good as random. */
@@ -61,15 +70,17 @@ function sameWords(a: Uint32Array, b: Uint32Array): boolean {
   return Buffer.compare(bytesOf(a), bytesOf(b)) === 0
 }
 
-type Indexed = { keys: Uint32Array; freshRows: number[]; moved: Int32Array | undefined }
+type Indexed = { keys: Uint32Array; freshRows: number[]; rests: number[]; moved: Int32Array | undefined }
 
 function* indexed(slice: Slice, before: IndexedSlice | undefined, meter: Meter): InPortions<Indexed> {
   const count = slice.rows.count
   const keys = u32(count * WORDS)
   const freshRows: number[] = []
+  const rests: number[] = []
+  const finder = createRowFinder(slice.rows)
   const moved = before && new Int32Array(before.slice.rows.count).fill(-1)
-  const find = before && createFinder(words(before.slice.digests))
-  const digests = words(slice.digests)
+  const find = before && createFinder(digestNumbers(before.slice.digests))
+  const digests = digestNumbers(slice.digests)
   for (let row = 0; row < count; row += 1) {
     const old = find ? find(digests[row * 2] as number, digests[row * 2 + 1] as number) : -1
     if (before && moved && old >= 0) {
@@ -77,18 +88,18 @@ function* indexed(slice: Slice, before: IndexedSlice | undefined, meter: Meter):
       keys.set(before.keys.subarray(old * WORDS, (old + 1) * WORDS), row * WORDS)
       continue
     }
-    const identity = identityAt(slice, row)
+    const identity = identityAt(slice, row, finder)
     meter.did(rowUnits(0))
     if (meter.isDue()) yield
     if (!identity) continue
-    putIdentity(keys, row, identity)
+    rests.push(putIdentity(keys, row, identity))
     freshRows.push(row)
   }
   const isSame = before && sameWords(keys, before.keys)
-  return { keys: isSame ? before.keys : keys, freshRows, moved }
+  return { keys: isSame ? before.keys : keys, freshRows, rests, moved }
 }
 
-type FreshRows = { slice: number; rows: readonly number[]; keys: Uint32Array }
+type FreshRows = { slice: number; rows: readonly number[]; rests: readonly number[]; keys: Uint32Array }
 
 /** Rows with one key stay in slice order, which is upstream order. */
 function inKeyOrder(parts: readonly FreshRows[]): SliceIndex['fresh'] {
@@ -96,30 +107,36 @@ function inKeyOrder(parts: readonly FreshRows[]): SliceIndex['fresh'] {
   const gathered = new Uint32Array(count * WORDS)
   const sliceOf = new Uint16Array(count)
   const rowOf = new Uint32Array(count)
+  const restOf = new Uint8Array(count)
   let at = 0
-  for (const { slice, rows, keys } of parts) {
-    for (const row of rows) {
+  for (const { slice, rows, rests, keys } of parts) {
+    for (let fresh = 0; fresh < rows.length; fresh += 1) {
+      const row = rows[fresh] as number
       for (let word = 0; word < WORDS; word += 1) {
         gathered[at * WORDS + word] = keys[row * WORDS + word] as number
       }
       sliceOf[at] = slice
       rowOf[at] = row
+      restOf[at] = rests[fresh] as number
       at += 1
     }
   }
   const order = sortedPositions(gathered)
   const fresh = {
     keys: new Uint32Array(count * WORDS),
+    rest: new Uint8Array(count),
     slice: new Uint16Array(count),
     row: new Uint32Array(count),
   }
-  order.forEach((from, to) => {
+  for (let to = 0; to < count; to += 1) {
+    const from = order[to] as number
     for (let word = 0; word < WORDS; word += 1) {
       fresh.keys[to * WORDS + word] = gathered[from * WORDS + word] as number
     }
     fresh.slice[to] = sliceOf[from] as number
     fresh.row[to] = rowOf[from] as number
-  })
+    fresh.rest[to] = restOf[from] as number
+  }
   return fresh
 }
 
@@ -145,9 +162,9 @@ export function* indexSlices(
       result.push({ slice, keys: known.one.keys })
       continue
     }
-    const { keys, freshRows, moved } = yield* indexed(slice, known?.one, meter)
+    const { keys, freshRows, rests, moved } = yield* indexed(slice, known?.one, meter)
     if (known && moved) moves[known.at] = { to, moved }
-    freshOf.push({ slice: to, rows: freshRows, keys })
+    freshOf.push({ slice: to, rows: freshRows, rests, keys })
     result.push({ slice, keys })
   }
   return { slices: result, moves, fresh: inKeyOrder(freshOf) }

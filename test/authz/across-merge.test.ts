@@ -6,6 +6,7 @@ import { compileProvider, type Policy } from '../../src/authz/rules/verdict.js'
 import { viewProvider } from '../../src/merge/judge.js'
 import { mergeSignal } from '../../src/merge/merged-signal.js'
 import type { Offer } from '../../src/merge/offer.js'
+import { rowText } from '../merge/offers.js'
 import { proven } from '../support/proven.js'
 import { NOW, stateWith } from './compiled.js'
 
@@ -102,8 +103,7 @@ test('an offer that is not authorized changes no byte of a signal that has an au
             continue
           }
           if (authorized.length < offers.length) compared += 1
-          if (merged.head !== alone.head || merged.tail !== alone.tail)
-            throw new Error(`${merged.head}${merged.tail}`)
+          if (rowText(merged) !== rowText(alone)) throw new Error(rowText(merged))
         }
       },
     ),

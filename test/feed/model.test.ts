@@ -8,6 +8,7 @@ import type { Offer } from '../../src/merge/offer.js'
 import { buildSnapshot } from '../../src/snapshot/builder.js'
 import type { Snapshot } from '../../src/snapshot/snapshot.js'
 import { type Slice, sliceListing } from '../../src/upstreams/rows/slice.js'
+import { rowText } from '../merge/offers.js'
 import { proven } from '../support/proven.js'
 import { anyJudge, anyRows } from './arbitrary.js'
 import { emptyFeed } from './feed-of.js'
@@ -41,9 +42,7 @@ function reference(slices: readonly Slice[], judge: Judge): Row[] {
       const definition = identity.kind === 'provider' ? view?.definition(identity.id) : undefined
       return mergeSignal(identity, offers, view?.policy ?? 'strict', definition)
     })
-    .flatMap((signal) =>
-      signal.kind === 'signal' ? [JSON.parse(`${signal.head}${signal.tail}}`) as Row] : [],
-    )
+    .flatMap((signal) => (signal.kind === 'signal' ? [JSON.parse(`${rowText(signal)}}`) as Row] : []))
     .sort((a, b) => Buffer.compare(order(a), order(b)))
 }
 

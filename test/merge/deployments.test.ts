@@ -3,7 +3,7 @@ import { test } from 'tap'
 import type { Deployment } from '../../src/adcp/signal.js'
 import { matchesDestination } from '../../src/merge/deployments.js'
 import { proven } from '../support/proven.js'
-import { merge, offer, rowOf } from './offers.js'
+import { merge, offer, rowOf, rowText } from './offers.js'
 
 const platform = (more: Partial<Deployment> = {}): Deployment =>
   ({
@@ -47,7 +47,7 @@ test('agents are one target by their canonical url', (t) => {
 test('activation keys never stand in the row', (t) => {
   const keyed = platform({ is_live: true, activation_key: { type: 'segment_id', segment_id: 'secret' } })
   const signal = merge([offer('north', { deployments: [keyed] })])
-  t.notMatch(`${signal.head}${signal.tail}`, /activation_key|secret/)
+  t.notMatch(rowText(signal), /activation_key|secret/)
   t.same(signal.deployments[0]?.activationKey, { type: 'segment_id', segment_id: 'secret' })
   t.end()
 })

@@ -32,7 +32,15 @@ export function merge(offers: readonly Offer[], options: Options = {}): MergedSi
   return signal
 }
 
+/** A row's JSON without its closing brace. */
+export function rowText({
+  opening,
+  placed,
+  tail,
+}: Pick<MergedSignal, 'opening' | 'placed' | 'tail'>): string {
+  return opening + placed + tail
+}
+
 export function rowOf(offers: readonly Offer[], options: Options = {}): Row {
-  const { head, tail } = merge(offers, options)
-  return JSON.parse(`${head}${tail}}`) as Row
+  return JSON.parse(`${rowText(merge(offers, options))}}`) as Row
 }

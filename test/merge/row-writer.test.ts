@@ -106,10 +106,10 @@ function fromPieces(row: Row, { fields, shown, keyed, prices }: Choice): string 
   const platforms = row.deployments.map(({ platform }) => platform)
   const json = JSON.stringify(prices && pricing_options ? { ...head, pricing_options } : head)
   const { deployments: _, ext: __, ...opened } = head
-  const written = { head: JSON.stringify(head).slice(0, -1), opening: JSON.stringify(opened).length - 1 }
+  const opening = JSON.stringify(opened).slice(0, -1)
   const before = 'what is before it in memory'
   const from = Buffer.from(`${before}${json}`)
-  const places = placesIn(written, Buffer.byteLength(written.head))
+  const places = placesIn({ opening }, Buffer.byteLength(opening))
   const writer = createRowWriter(Buffer.alloc(0))
   writer.add(
     { from, start: before.length, end: from.byteLength - 1, places },

@@ -7,12 +7,13 @@ import fc from 'fast-check'
 import { test } from 'tap'
 import type { Policy, Verdict } from '../../src/authz/rules/verdict.js'
 import { type Definition, published } from '../../src/merge/definition.js'
-import type { Identity } from '../../src/merge/identity.js'
+import { type Identity, identityKey, signalHandle } from '../../src/merge/identity.js'
 import { mergeSignal } from '../../src/merge/merged-signal.js'
 import { spliceSignal } from '../../src/merge/splice.js'
+import { wholeMemory } from '../../src/process/remembered.js'
 import { readRow } from '../../src/upstreams/rows/listing.js'
 import type { Listing } from '../../src/upstreams/rows/slice.js'
-import { membersOf } from '../../src/upstreams/rows/written.js'
+import { locateMembers, membersRoom } from '../../src/upstreams/rows/written.js'
 import { AUTHORIZED, agentUrl, listing } from '../feed/world.js'
 import { hostileText } from '../support/hostile-text.js'
 import { proven } from '../support/proven.js'
@@ -184,6 +185,10 @@ function definitionFrom(more: object, agreed: readonly string[], given: object):
   return Object.fromEntries([...own, ...told].filter(([field]) => DEFINING.includes(field)))
 }
 
+const located = membersRoom()
+const isLocated = (row: Buffer) =>
+  locateMembers(located, wholeMemory(row), row.byteOffset, row.byteOffset + row.length)
+
 test('a signal from the text of its only listing is what the parsed listing gives', (t) => {
   let spliced = 0
   let defined = 0
@@ -199,9 +204,9 @@ test('a signal from the text of its only listing is what the parsed listing give
       const offer = { upstream: 'a "name"', agentUrl: agentUrl('one'), mode, verdict }
       const identity = identityOf(ref, offer.agentUrl)
       const definition = said && definitionFrom(said.more, said.agreed, rest)
-      const members = membersOf(text)
-      if (!members) return
-      const selling = { ...offer, members, ref: ref as NonNullable<typeof ref> }
+      if (!isLocated(read.bytes)) return
+      const handle = signalHandle(identityKey(identity))
+      const selling = { ...offer, members: located, ref: ref as NonNullable<typeof ref>, handle }
       const signal = spliceSignal(identity, selling, policy, definition)
       if (!signal) return
       if (definition) defined += 1
@@ -224,9 +229,9 @@ test('an ordinary listing, in whatever language, is not parsed', (t) => {
     verdict: AUTHORIZED,
   }
   for (const name of ['Auto', '車の購入者 — {早い}, "']) {
-    const members = membersOf(JSON.stringify(listing('s', { name: name.replace('"', '') })))
-    t.ok(members && spliceSignal(identityOf(ref, ''), { ...offer, members, ref }, 'strict'))
+    t.ok(isLocated(Buffer.from(JSON.stringify(listing('s', { name: name.replace('"', '') })))))
+    t.ok(spliceSignal(identityOf(ref, ''), { ...offer, members: located, ref, handle: 'sig_x' }, 'strict'))
   }
-  t.equal(membersOf(JSON.stringify(listing('s', { name: 'a "name"' }))), undefined)
+  t.notOk(isLocated(Buffer.from(JSON.stringify(listing('s', { name: 'a "name"' })))))
   t.end()
 })

@@ -2,6 +2,7 @@ import { hash } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import { test } from 'tap'
+import { wholeMemory } from '../../src/process/remembered.js'
 import { createCollector } from '../../src/upstreams/rows/collect.js'
 import { listingBytes, readRows } from '../../src/upstreams/rows/read-rows.js'
 import { slabRow } from '../../src/upstreams/rows/slab.js'
@@ -99,7 +100,10 @@ test('what is kept of a row is what JSON.parse says it is, or nothing is', async
       const meant = said.signal_ref as Record<string, unknown> | undefined
       return (
         isUnambiguous(text) &&
-        isDeepStrictEqual(writtenRef(bytes), ref) &&
+        isDeepStrictEqual(
+          writtenRef(wholeMemory(bytes), bytes.byteOffset, bytes.byteOffset + bytes.length),
+          ref,
+        ) &&
         (meant === undefined || meant.signal_id === ref?.signal_id) &&
         listing.name === said.name &&
         listing.signal_agent_segment_id === said.signal_agent_segment_id &&

@@ -5,9 +5,17 @@
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import { test } from 'tap'
+import { wholeMemory } from '../../src/process/remembered.js'
 import { readRow } from '../../src/upstreams/rows/listing.js'
 import { readPlain } from '../../src/upstreams/rows/read-rows.js'
-import { MEMBER, membersAt, placesRoom } from '../../src/upstreams/rows/written.js'
+import {
+  hasMember,
+  MEMBER,
+  membersRoom,
+  memberText,
+  placesRoom,
+  putMembers,
+} from '../../src/upstreams/rows/written.js'
 import { proven } from '../support/proven.js'
 
 const REF = '{"scope":"data_provider","data_provider_domain":"provider.example","signal_id":"s"}'
@@ -77,6 +85,23 @@ const STRANGE = [
     '{"a":[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]}',
   ],
 ]
+/** Values of several parts, and others that begin as they do. */
+const PRICES = '[{"pricing_option_id":"po","model":"cpm","cpm":2,"currency":"USD"}]'
+const TARGETS =
+  '[{"type":"platform","platform":"the-trade-desk","is_live":false},{"type":"platform","platform":"dv360","is_live":false}]'
+const KNOWN = [
+  ...[PRICES, TARGETS].flatMap((text) => [
+    text,
+    `${text}1`,
+    `${text}]`,
+    `${text} `,
+    text.slice(0, -1),
+    `${text}"`,
+  ]),
+  TARGETS.replace('dv360', 'dv36'),
+  TARGETS.replace('dv360', 'dv361'),
+  TARGETS.replace('false}]', '"no"}]'),
+]
 const NAMES = [
   ...ORDINARY.map(([name]) => name),
   ...[
@@ -97,7 +122,12 @@ const change = fc.record({
   at: fc.nat({ max: ORDINARY.length - 1 }),
   cut: fc.constantFrom(0, 1, 1),
   name: fc.oneof(fc.constant(undefined), fc.constantFrom(...NAMES)),
-  json: fc.oneof(fc.constantFrom(...STRANGE), fc.json({ maxDepth: 3 }), fc.string({ maxLength: 5 })),
+  json: fc.oneof(
+    fc.constantFrom(...STRANGE),
+    fc.constantFrom(...KNOWN),
+    fc.json({ maxDepth: 3 }),
+    fc.string({ maxLength: 5 }),
+  ),
 })
 
 const scene = fc.record({
@@ -117,6 +147,7 @@ const scene = fc.record({
 })
 
 const places = placesRoom()
+const found = membersRoom()
 
 const row = (members: readonly (readonly [string, string])[]) =>
   Buffer.from(`{${members.map(([name, json]) => `"${name}":${json}`).join()}}`)
@@ -150,9 +181,9 @@ test('what is kept without being parsed is what parsing keeps', (t) => {
       row.listing.signal_ref?.scope === 'data_provider' && row.listing.signal_ref.data_provider_domain,
       read.domain,
     )
-    const found = membersAt(raw.toString(), places, 0, read.members)
-    const named = Object.entries(MEMBER).filter(([, at]) => found[at] !== undefined)
-    const said = named.map(([name, at]) => [name, JSON.parse(found[at] as string)])
+    putMembers(found, wholeMemory(raw), raw.byteOffset, places, 0, read.members)
+    const named = Object.entries(MEMBER).filter(([, at]) => hasMember(found, at))
+    const said = named.map(([name, at]) => [name, JSON.parse(memberText(found, at))])
     assert.deepEqual(Object.fromEntries(said), row.listing)
   })
   t.doesNotThrow(() => proven(t, 5_000, property))

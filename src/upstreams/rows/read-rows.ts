@@ -9,17 +9,26 @@ import { isUtf8 } from 'node:buffer'
 import { boundedText, bufferOf, countMembers, isRecord, measure } from '../../adcp/json.js'
 import { spellings } from '../../adcp/redaction.js'
 import { createChecks, type TSchema, Type } from '../../adcp/schema.js'
-import { type SignalRef, SignalRow } from '../../adcp/signal.js'
-import { remembered } from '../../process/remembered.js'
+import { SignalRow } from '../../adcp/signal.js'
+import { createKnownTexts, type Memory, rememberedBytes, wholeMemory } from '../../process/remembered.js'
 import { createPruner, type Dropped, ROW_BYTES, readRow } from './listing.js'
 import type { Places } from './slab.js'
 import { digestNumbers, type Listing, putDigest, type RefusedRow } from './slice.js'
-import { findMembers, MEMBER, membersAt, placesRoom, providersRef } from './written.js'
+import {
+  endOfRef,
+  findMembers,
+  isPlain,
+  MEMBER,
+  membersRoom,
+  type ProvidersRef,
+  placesRoom,
+  providersRef,
+  putMembers,
+} from './written.js'
 
 const MAX_DEPTH = 8 // of one member; a row may be deeper, and is parsed then
 
-type Keeps = (json: string) => boolean
-type ProvidersRef = Extract<SignalRef, { scope: 'data_provider' }>
+type Keeps = (memory: Memory, start: number, end: number) => boolean
 
 const check = createChecks({ strictNumbers: true, unicode: false, logger: false })
 
@@ -31,16 +40,25 @@ function parsed(json: string): unknown {
   }
 }
 
-/** Whether a text can stand in a kept row: nearly every row has its own, so it is looked at each time. */
+const [QUOTE, SPACE] = [0x22, 0x20]
+
+/**
+ * Whether a text can stand in a kept row: nearly every row has its own, so it is looked at each time. It has no escapes and
+ * ends where its first quote is, so it is a JSON string unless a control character stands in it.
+ */
 function keepsText({ minLength = 0, maxLength = Number.POSITIVE_INFINITY }: TSchema): Keeps {
-  return (json) => {
-    const value = parsed(json)
-    return typeof value === 'string' && value.length >= minLength && value.length <= maxLength
+  return ({ bytes }, start, end) => {
+    if (bytes[start] !== QUOTE) return false
+    for (let at = start + 1; at < end - 1; at += 1) if ((bytes[at] as number) < SPACE) return false
+    const length = end - start - 2
+    if (length <= maxLength && minLength <= 1) return length >= minLength
+    const units = bytes.toString('utf8', start + 1, end - 1).length
+    return units >= minLength && units <= maxLength
   }
 }
 
 /** Whether a value can stand in a kept row as it is: valid, nothing to cut, no name twice. */
-function keepsValue(name: string, schema: TSchema): Keeps {
+function keepsValue(name: string, schema: TSchema): (json: string) => boolean {
   const alone = Type.Object({ [name]: schema })
   const prune = createPruner(alone)
   const { conforms } = check(alone)
@@ -54,50 +72,83 @@ function keepsValue(name: string, schema: TSchema): Keeps {
   }
 }
 
-const { signal_ref: Ref, signal_id: Id, ...others } = SignalRow.properties
+const { signal_ref: Ref, ...others } = SignalRow.properties
 const { conforms: isRef } = check(Ref)
 const REQUIRED: ReadonlySet<string> = new Set(SignalRow.required)
 const TEXTS: ReadonlySet<string> = new Set(['signal_agent_segment_id', 'name', 'description'])
 
-const keepsId = keepsValue('signal_id', Id)
-
 /**
- * Whether a legacy id can stand beside a reference that is kept: nearly always it says the same in its own words. The
- * domain and the id are of a reference that was checked, so nothing in them is escaped.
+ * Where a legacy id ends that says the same as the reference in its own words, as nearly all do; 0 for any other. The domain
+ * and the id are of a reference that was checked, so nothing in them is escaped.
  */
-function isIdBeside({ data_provider_domain: domain, signal_id: id }: ProvidersRef, json: string): boolean {
-  return json === `{"source":"catalog","data_provider_domain":"${domain}","id":"${id}"}` || keepsId(json)
+function endOfUsualId(
+  { data_provider_domain: domain, signal_id: id }: ProvidersRef,
+  memory: Memory,
+  start: number,
+) {
+  const usual = `{"source":"catalog","data_provider_domain":"${domain}","id":"${id}"}`
+  return memory.bytes.toString('latin1', start, start + usual.length) === usual ? start + usual.length : 0
 }
 
-/** The members besides the references. */
+/** The members besides the reference. `known`: values of several parts that were kept lately. */
 const MEMBERS = Object.entries(others).map(([name, schema]) => ({
   place: MEMBER[name as keyof typeof MEMBER],
   isRequired: REQUIRED.has(name),
-  isKept: TEXTS.has(name) ? keepsText(schema) : remembered(keepsValue(name, schema)),
+  isKept: TEXTS.has(name) ? keepsText(schema) : rememberedBytes(keepsValue(name, schema)),
+  known: schema.type === 'array' ? createKnownTexts() : undefined,
 }))
+const KNOWN = membersRoom().starts.length
+const KNOWN_OF = Array.from(
+  { length: KNOWN },
+  (_, member) => MEMBERS.find(({ place }) => place === member)?.known,
+)
 
 /**
  * A row that is kept as it came: its segment, the domain of the provider whose signal it is, and how many members it has.
  */
 type PlainRow = { segment: string; domain: string; members: number }
 
+const listed = membersRoom()
+const isKnown = new Uint8Array(listed.starts.length)
+
 /** Undefined for every other row. The places of its members are written into `places` (upstreams/rows/written.ts). */
 export function readPlain(raw: Uint8Array, places: Uint32Array): PlainRow | undefined {
-  if (!isUtf8(raw)) return undefined
-  const text = bufferOf(raw).toString()
-  const ref = providersRef(text)
-  if (ref?.scope !== 'data_provider' || !isRef(ref)) return undefined
-  const count = findMembers(text, places)
-  if (count === 0) return undefined
-  const members = membersAt(text, places, 0, count)
-  const id = members[MEMBER.signal_id]
-  if (id !== undefined && !isIdBeside(ref, id)) return undefined
-  for (const { place, isRequired, isKept } of MEMBERS) {
-    const json = members[place]
-    if (json === undefined ? isRequired : !isKept(json)) return undefined
+  if (!isUtf8(raw) || !isPlain(raw)) return undefined
+  const memory = wholeMemory(raw)
+  const start = raw.byteOffset
+  const end = start + raw.byteLength
+  const ref = providersRef(memory, start, end)
+  if (!ref || !isRef(ref)) return undefined
+
+  const refEnd = endOfRef(ref, start)
+
+  function knownEnd(member: number, from: number): number {
+    if (from < refEnd) return refEnd
+    const to =
+      member === MEMBER.signal_id
+        ? endOfUsualId(ref as ProvidersRef, memory, from)
+        : (KNOWN_OF[member]?.endOf(memory, from, end) ?? 0)
+    isKnown[member] = to > 0 ? 1 : 0
+    return to
   }
-  const segment = members[MEMBER.signal_agent_segment_id] as string
-  return { segment: segment.slice(1, -1), domain: ref.data_provider_domain, members: count }
+
+  const count = findMembers(memory, start, end, places, knownEnd)
+  if (count === 0) return undefined
+  putMembers(listed, memory, start, places, 0, count)
+  const { starts, ends } = listed
+  for (const { place, isRequired, isKept, known } of MEMBERS) {
+    const from = starts[place] as number
+    if (from === 0) {
+      if (isRequired) return undefined
+    } else if (isKnown[place] === 0) {
+      const to = ends[place] as number
+      if (!isKept(memory, from, to)) return undefined
+      known?.keep(memory, from, to)
+    }
+  }
+  const segment = MEMBER.signal_agent_segment_id
+  const text = memory.bytes.toString('utf8', (starts[segment] as number) + 1, (ends[segment] as number) - 1)
+  return { segment: text, domain: ref.data_provider_domain, members: count }
 }
 
 /** Refused rows that are named; the others are counted. */

@@ -3,6 +3,7 @@
  * bytes without a copy. One Buffer a row would cost a third more memory and long collector pauses
  * (docs/decisions.md#memory-and-threads).
  */
+import { type Memory, wholeMemory } from '../../process/remembered.js'
 
 /** The bytes of a typed array: a view, not a copy. */
 export function bytesOf(array: ArrayBufferView): Uint8Array {
@@ -64,6 +65,19 @@ export function slabRow(slab: Slab, row: number): Uint8Array {
     start + (slab.length[row] as number),
   )
 }
+
+/** Where each row lies, for who reads many of them: a view of each would cost more than reading it does. */
+export function createRowFinder({ chunks, chunkOf, start }: Slab) {
+  const memories = chunks.map(wholeMemory)
+  return {
+    memoryOf: (row: number) => memories[chunkOf[row] as number] as Memory,
+    /** Its first byte in that memory. */
+    startOf: (row: number) =>
+      (chunks[chunkOf[row] as number] as Uint8Array).byteOffset + (start[row] as number),
+  }
+}
+
+export type RowFinder = ReturnType<typeof createRowFinder>
 
 /** Bytes that the slab's chunks hold. */
 export function slabBytes(slab: Slab): number {

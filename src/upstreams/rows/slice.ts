@@ -135,12 +135,7 @@ export function withoutPlaces(slice: Slice): Slice {
   return places ? { ...slice, rows } : slice
 }
 
-/** One row of a slice as it is kept. */
-export function sliceText({ rows }: Slice, row: number): string {
-  return bufferOf(slabRow(rows, row)).toString()
-}
-
 /** The listing in one row of a slice. Rows were validated when the slice was made. */
-export function sliceListing(slice: Slice, row: number): Listing {
-  return JSON.parse(sliceText(slice, row)) as Listing
+export function sliceListing({ rows }: Slice, row: number): Listing {
+  return JSON.parse(bufferOf(slabRow(rows, row)).toString()) as Listing
 }

@@ -5,13 +5,13 @@
  * published as it came needs no writing.
  */
 import { isUtf8 } from 'node:buffer'
-import { bufferOf } from '../../adcp/json.js'
 import { type SignalRef, SignalRow } from '../../adcp/signal.js'
+import { isSame, type Memory, rememberedBytes, wholeMemory } from '../../process/remembered.js'
 import type { Places } from './slab.js'
 import type { Listing } from './slice.js'
 
 const REF = Buffer.from('{"signal_ref":{')
-const [QUOTE, BACKSLASH, COMMA, COLON] = [0x22, 0x5c, 0x2c, 0x3a]
+const [QUOTE, BACKSLASH, COMMA] = [0x22, 0x5c, 0x2c]
 const [OPEN_BRACKET, CLOSE_BRACKET, OPEN_BRACE, CLOSE_BRACE] = [0x5b, 0x5d, 0x7b, 0x7d]
 const SPACE = 0x20 // and whatever sorts below it is white space
 
@@ -35,31 +35,74 @@ export function isWritten(row: Uint8Array): boolean {
   return isUtf8(row)
 }
 
-const REF_BYTES = 640 // a provider's reference is never longer
-const PROVIDERS =
-  /^\{"signal_ref":\{"scope":"data_provider","data_provider_domain":"([^"\\]*)","signal_id":"([^"\\]*)"\}/
+const PROVIDERS = Buffer.from('{"signal_ref":{"scope":"data_provider","data_provider_domain":"')
+const ITS_ID = Buffer.from('","signal_id":"')
 
-/** The reference that nearly every row begins with, to a provider's signal; undefined for any other. */
-export function providersRef(text: string): SignalRef | undefined {
-  const [, data_provider_domain, signal_id] = PROVIDERS.exec(text) ?? []
-  if (data_provider_domain === undefined || signal_id === undefined) return undefined
-  return { scope: 'data_provider', data_provider_domain, signal_id }
+export type ProvidersRef = Extract<SignalRef, { scope: 'data_provider' }>
+
+/** Whether these bytes stand at `at`. */
+function standsAt(bytes: Uint8Array, at: number, expected: Uint8Array): boolean {
+  for (let next = 0; next < expected.length; next += 1) {
+    if (bytes[at + next] !== expected[next]) return false
+  }
+  return true
 }
 
+/** The place of the quote that ends a string, from `at` on; -1 when there is an escape before it, or no end. */
+function quoteAfter(bytes: Uint8Array, at: number, end: number): number {
+  for (let next = at; next < end; next += 1) {
+    const byte = bytes[next]
+    if (byte === QUOTE) return next
+    if (byte === BACKSLASH) return -1
+  }
+  return -1
+}
+
+const domainOf = rememberedBytes((text) => text)
+
+/**
+ * The reference that nearly every row begins with, to a provider's signal; undefined for any other. The row stands from
+ * `start` to `end` (excluded).
+ */
+export function providersRef(memory: Memory, start: number, end: number): ProvidersRef | undefined {
+  const { bytes } = memory
+  if (!standsAt(bytes, start, PROVIDERS)) return undefined
+  const domain = start + PROVIDERS.length
+  const domainEnd = quoteAfter(bytes, domain, end)
+  if (domainEnd < 0 || !standsAt(bytes, domainEnd, ITS_ID)) return undefined
+  const id = domainEnd + ITS_ID.length
+  const idEnd = quoteAfter(bytes, id, end)
+  if (idEnd < 0 || bytes[idEnd + 1] !== CLOSE_BRACE) return undefined
+  return {
+    scope: 'data_provider',
+    data_provider_domain: domainOf(memory, domain, domainEnd),
+    signal_id: bytes.toString('utf8', id, idEnd),
+  }
+}
+
+/** Where a provider's reference, valid and so without a letter of two bytes, ends in a row that begins at `start`. */
+export const endOfRef = (ref: ProvidersRef, start: number): number =>
+  start +
+  PROVIDERS.length +
+  ref.data_provider_domain.length +
+  ITS_ID.length +
+  ref.signal_id.length +
+  '"}'.length
+
 /** The reference of a row that `writeListing` wrote; undefined when it has none. */
-export function writtenRef(row: Uint8Array): SignalRef | undefined {
-  const bytes = bufferOf(row)
-  const known = providersRef(bytes.toString('latin1', 0, REF_BYTES))
+export function writtenRef(memory: Memory, start: number, end: number): SignalRef | undefined {
+  const known = providersRef(memory, start, end)
   if (known) return known
-  for (let at = 0; at < REF.length; at += 1) if (row[at] !== REF[at]) return undefined
+  const { bytes } = memory
+  if (!standsAt(bytes, start, REF)) return undefined
   let inString = false
-  for (let at = REF.length; at < row.length; at += 1) {
-    const byte = row[at]
+  for (let at = start + REF.length; at < end; at += 1) {
+    const byte = bytes[at]
     if (inString && byte === BACKSLASH) at += 1
     else if (byte === QUOTE) inString = !inString
     else if (byte === CLOSE_BRACE && !inString) {
       // A validated reference holds nothing but strings, so this is where it ends.
-      return JSON.parse(bytes.toString('utf8', REF.length - 1, at + 1)) as SignalRef
+      return JSON.parse(bytes.toString('utf8', start + REF.length - 1, at + 1)) as SignalRef
     }
   }
   return undefined
@@ -79,103 +122,187 @@ export function nameHash(name: string): number {
 
 const NAMES = Object.keys(SignalRow.properties) as (keyof SignalRow)[]
 const NUMBERS = new Map(NAMES.map((name, at) => [nameHash(name), at]))
+/** Each name as it stands in a listing, from its quote to its colon. */
+const SPELLED = NAMES.map((name) => new DataView(Uint8Array.from(Buffer.from(`"${name}":`)).buffer))
 
-/** The place of each member among `membersOf`. */
+/** The place of each member in `Members`. */
 export const MEMBER = Object.fromEntries(NAMES.map((name, at) => [name, at])) as Readonly<
   Record<keyof SignalRow, number>
 >
 
-/** Index after the string that opens at `at`, in a text without escapes. */
-const afterString = (text: string, at: number) => text.indexOf('"', at + 1) + 1 || text.length
+const NEAR = 32 // a string that ends within so many bytes is found sooner by looking at them than by asking for its end
 
-/** Index after the value that begins at `at`, in a text without escapes. */
-function afterValue(text: string, at: number): number {
-  const first = text.charCodeAt(at)
-  if (first === QUOTE) return afterString(text, at)
+/** Index after the string that opens at `at`, in bytes without escapes. */
+function afterString(bytes: Buffer, at: number, end: number): number {
+  const near = Math.min(at + NEAR, end)
+  for (let next = at + 1; next < near; next += 1) if (bytes[next] === QUOTE) return next + 1
+  return bytes.indexOf(QUOTE, near) + 1 || end
+}
+
+/** Index after the value that begins at `at`, in bytes without escapes. */
+function afterValue(bytes: Buffer, at: number, end: number): number {
+  const first = bytes[at]
+  if (first === QUOTE) return afterString(bytes, at, end)
   const isNested = first === OPEN_BRACE || first === OPEN_BRACKET
   let depth = 0
   let next = at
-  while (next < text.length) {
-    const code = text.charCodeAt(next)
-    if (code === QUOTE) next = afterString(text, next)
+  while (next < end) {
+    const byte = bytes[next] as number
+    if (byte === QUOTE) next = afterString(bytes, next, end)
     else {
-      if (!isNested && (code === COMMA || code === CLOSE_BRACE || code <= SPACE)) return next
+      if (!isNested && (byte === COMMA || byte === CLOSE_BRACE || byte <= SPACE)) return next
       next += 1
-      if (code === OPEN_BRACE || code === OPEN_BRACKET) depth += 1
-      else if (code === CLOSE_BRACE || code === CLOSE_BRACKET) depth -= 1
+      if (byte === OPEN_BRACE || byte === OPEN_BRACKET) depth += 1
+      else if (byte === CLOSE_BRACE || byte === CLOSE_BRACKET) depth -= 1
       if (isNested && depth === 0) return next
     }
   }
   return next
 }
 
-/** The values of a listing's members as JSON, by their places in `MEMBER`. */
-export type Members = readonly (string | undefined)[]
+/** Where the values of a listing's members stand in a memory, by the places of `MEMBER`. It is filled again for each listing. */
+export type Members = {
+  memory: Memory
+  /** 0 for a member that the listing does not have: what stands at the first byte of a memory is no member's value. */
+  readonly starts: Uint32Array
+  readonly ends: Uint32Array
+}
 
-const NONE: Members = NAMES.map(() => undefined)
+/** Room for the members of any listing. */
+export const membersRoom = (): Members => ({
+  memory: wholeMemory(new Uint8Array()),
+  starts: new Uint32Array(NAMES.length),
+  ends: new Uint32Array(NAMES.length),
+})
+
+export const hasMember = ({ starts }: Members, member: number): boolean => starts[member] !== 0
+
+/** The JSON of a member that the listing has. A string stands in it exactly as it is written. */
+export function memberText({ memory, starts, ends }: Members, member: number): string {
+  return memory.bytes.toString('utf8', starts[member], ends[member])
+}
+
 /** From the comma or brace before a member to its value. */
 const BEFORE_VALUE = NAMES.map((name) => name.length + 4)
 /** The place of a member in one number: the end of its value, then which member it is in the last bits. */
 const NAME_BITS = 32 - Math.clz32(NAMES.length)
 const NAME_MASK = 2 ** NAME_BITS - 1
 
-const LONGEST = 2 ** (32 - NAME_BITS) // of a text whose ends fit beside the number of a member
+const LONGEST = 2 ** (32 - NAME_BITS) // of a row whose ends fit beside the number of a member
 const seen = new Uint8Array(NAMES.length)
 
 /** Room for the places of any listing's members. */
 export const placesRoom = () => new Uint32Array(NAMES.length)
 
-/**
- * Writes the place of each member into `places`, for `membersAt`, and gives how many there are. None for a listing with
- * escapes or with space between its members, or with a member that is unknown or comes twice: it is parsed instead.
- */
-export function findMembers(text: string, places: Uint32Array): number {
-  if (text.length >= LONGEST || text.includes('\\')) return 0
-  const last = text.length - 1
-  seen.fill(0)
-  let count = 0
-  let at = 0 // of the brace or comma before a member
-  do {
-    let hash = 0
-    let end = at + 2
-    for (; end < last && text.charCodeAt(end) !== QUOTE; end += 1) hash = step(hash, text.charCodeAt(end))
-    const member = NUMBERS.get(hash)
-    const isPlain = text.charCodeAt(at + 1) === QUOTE && text.charCodeAt(end + 1) === COLON
-    if (member === undefined || seen[member] === 1 || !isPlain) return 0
-    seen[member] = 1
-    const name = NAMES[member] as string // strangers can make a name of any number
-    if (end - at - 2 !== name.length || !text.startsWith(name, at + 2)) return 0
-    at = afterValue(text, end + 2)
-    places[count] = ((at << NAME_BITS) | member) >>> 0
-    count += 1
-  } while (text.charCodeAt(at) === COMMA)
-  return at === last && text.charCodeAt(last) === CLOSE_BRACE ? count : 0
+/** The members of the row that was read last, in its order: an agent writes all its rows in one. */
+const usual = new Uint8Array(NAMES.length + 1)
+
+const isSpelled = ({ view }: Memory, at: number, end: number, member: number) => {
+  const name = SPELLED[member] as DataView
+  return at + name.byteLength <= end && isSame(name, view, at)
 }
 
+/** Which member's name opens at `at`; undefined when it is none's, or stands otherwise than we write it. */
+function memberAt(memory: Memory, at: number, end: number): number | undefined {
+  const { bytes } = memory
+  let hash = 0
+  for (let next = at + 1; next < end; next += 1) {
+    const byte = bytes[next] as number
+    if (byte === QUOTE) break
+    hash = step(hash, byte)
+  }
+  const member = NUMBERS.get(hash)
+  // Strangers can make a name of any number.
+  return member !== undefined && isSpelled(memory, at, end, member) ? member : undefined
+}
+
+/** Where a member's value that begins at `start` ends, when that is known; else 0. */
+type KnownEnd = (member: number, start: number) => number
+
+const NOTHING_KNOWN: KnownEnd = () => 0
+
 /**
- * The members at the places `from` to `end` (excluded) that `findMembers` gave for the text. Strings stand in the text exactly
- * as they are written. The values may be anything that begins and ends like JSON.
+ * Writes the place of each member of the row from `start` to `end` (excluded) into `places`, for `putMembers`, and gives how
+ * many there are. No escapes stand in the row. None for a row with space between its members, or with a member that is
+ * unknown or comes twice: it is parsed instead.
  */
-export function membersAt(text: string, places: Uint32Array, from: number, end: number): Members {
-  const members = NONE.slice()
-  let before = 0
+export function findMembers(
+  memory: Memory,
+  start: number,
+  end: number,
+  places: Uint32Array,
+  knownEnd = NOTHING_KNOWN,
+): number {
+  if (end - start >= LONGEST) return 0
+  const { bytes } = memory
+  const last = end - 1
+  seen.fill(0)
+  let count = 0
+  let at = start // of the brace or comma before a member
+  do {
+    const likely = usual[count] as number
+    const member = isSpelled(memory, at + 1, end, likely) ? likely : memberAt(memory, at + 1, end)
+    if (member === undefined || seen[member] === 1) return 0
+    seen[member] = 1
+    usual[count] = member
+    const value = at + (BEFORE_VALUE[member] as number)
+    at = knownEnd(member, value) || afterValue(bytes, value, end)
+    places[count] = (((at - start) << NAME_BITS) | member) >>> 0
+    count += 1
+  } while (bytes[at] === COMMA && at < last)
+  return at === last && bytes[last] === CLOSE_BRACE ? count : 0
+}
+
+/** Whether no string of a row has an escape, so that it ends at the first quote. */
+export const isPlain = (row: Uint8Array) => !row.includes(BACKSLASH)
+
+/**
+ * Fills `members` from the places `from` to `end` (excluded) that `findMembers` gave for the row at `start`. The values may
+ * be anything that begins and ends like JSON.
+ */
+export function putMembers(
+  members: Members,
+  memory: Memory,
+  start: number,
+  places: Uint32Array,
+  from: number,
+  end: number,
+): void {
+  const { starts, ends } = members
+  members.memory = memory
+  starts.fill(0)
+  let before = start
   for (let at = from; at < end; at += 1) {
     const place = places[at] as number
     const member = place & NAME_MASK
-    const valueEnd = place >>> NAME_BITS
-    members[member] = text.slice(before + (BEFORE_VALUE[member] as number), valueEnd)
-    before = valueEnd
+    starts[member] = before + (BEFORE_VALUE[member] as number)
+    before = start + (place >>> NAME_BITS)
+    ends[member] = before
   }
-  return members
 }
 
 const found = placesRoom()
 
-/** The members of a row from its text. `places`: of the rows of its slab; without the row's own they are found anew. */
-export function membersOf(text: string, row = 0, places?: Places): Members | undefined {
+/**
+ * Fills `members` for a row of a slab. `places`: of the rows of its slab; without the row's own they are found anew. False
+ * when the row has to be parsed.
+ */
+export function locateMembers(
+  members: Members,
+  memory: Memory,
+  start: number,
+  end: number,
+  row = 0,
+  places?: Places,
+): boolean {
   const from = places?.ends[row - 1] ?? 0
-  const end = places?.ends[row] ?? 0
-  if (places && end > from) return membersAt(text, places.words, from, end)
-  const count = findMembers(text, found)
-  return count === 0 ? undefined : membersAt(text, found, 0, count)
+  const to = places?.ends[row] ?? 0
+  if (places && to > from) {
+    putMembers(members, memory, start, places.words, from, to)
+    return true
+  }
+  if (!isPlain(memory.bytes.subarray(start, end))) return false
+  const count = findMembers(memory, start, end, found)
+  if (count > 0) putMembers(members, memory, start, found, 0, count)
+  return count > 0
 }
