@@ -12,7 +12,7 @@ import { spliceSignal } from '../merge/splice.js'
 import { createMeter, drained, type InPortions, rowUnits } from '../process/portions.js'
 import { createRowFinder, type RowFinder } from '../upstreams/rows/slab.js'
 import { type Slice, sliceListing } from '../upstreams/rows/slice.js'
-import { locateMembers, membersRoom, writtenRef } from '../upstreams/rows/written.js'
+import { locateMembers, membersRoom, releaseMembers, writtenRef } from '../upstreams/rows/written.js'
 import { createColumn, u32 } from './columns.js'
 import { createDraft } from './draft.js'
 import { bucketOf, hashTree } from './hash-tree.js'
@@ -243,6 +243,7 @@ export function* buildingSnapshot({ previous, slices: given, judge }: BuildInput
   yield* mergeTouched(before)
   keepUntil(before)
   endRun()
+  releaseMembers(members)
 
   const weave = weaveOf(runs, before)
   const base = previous ?? EMPTY

@@ -24,6 +24,7 @@ import {
   placesRoom,
   providersRef,
   putMembers,
+  releaseMembers,
 } from './written.js'
 
 const MAX_DEPTH = 8 // of one member; a row may be deeper, and is parsed then
@@ -288,6 +289,7 @@ export function readRows(
     putDigest(segmentWords, at, segment)
     if (domain !== undefined) domains.add(domain)
   }
+  releaseMembers(listed)
   const count = texts.length
   const bytes = new Uint8Array(end) // its memory is its own, so that it can be handed over
   texts.reduce((at, text) => {

@@ -168,12 +168,19 @@ export type Members = {
   readonly ends: Uint32Array
 }
 
+const NOWHERE = wholeMemory(new Uint8Array())
+
 /** Room for the members of any listing. */
 export const membersRoom = (): Members => ({
-  memory: wholeMemory(new Uint8Array()),
+  memory: NOWHERE,
   starts: new Uint32Array(NAMES.length),
   ends: new Uint32Array(NAMES.length),
 })
+
+/** The memory of the last listing is held no longer. */
+export function releaseMembers(members: Members): void {
+  members.memory = NOWHERE
+}
 
 export const hasMember = ({ starts }: Members, member: number): boolean => starts[member] !== 0
 
