@@ -1,6 +1,7 @@
 /**
  * The contract of a task: what the dispatcher needs to offer it over MCP and A2A alike.
- * A task's file in `tasks/` reads as the specification's section: request schema, rules, handler, message.
+ * A task's file in `tasks/` reads as the specification's section: rules, handler, message. What it takes is in adcp/task-schemas.ts
+ * and adcp/signal-requests.ts.
  */
 import type { Answer } from '../adcp/answer.js'
 import type { Caller } from '../adcp/caller.js'

@@ -17,7 +17,7 @@ import {
   nameOf,
   spelled,
   type ToolInputs,
-} from './signatures.js'
+} from './tool-inputs.js'
 
 const MAX_SIGNED = 100
 const MAX_OFFERS = 20

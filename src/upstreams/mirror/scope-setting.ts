@@ -13,7 +13,7 @@ import {
   type UpstreamFailure,
 } from '../agent/agent.js'
 import { type Dialect, takes } from '../agent/dialect.js'
-import { isOld } from '../agent/signatures.js'
+import { isOld } from '../agent/tool-inputs.js'
 import type { RosterEntry } from '../roster/roster.js'
 import { packSlab } from '../rows/slab.js'
 import type { Contact } from '../walk/contact.js'

@@ -25,7 +25,7 @@ import {
   recognises,
   unsaid,
 } from '../agent/dialect.js'
-import { nameOf, type ToolInput, type ToolInputs } from '../agent/signatures.js'
+import { nameOf, type ToolInput, type ToolInputs } from '../agent/tool-inputs.js'
 import { listingBytes, type ReadRows, readRows } from '../rows/read-rows.js'
 import type { Blobs } from '../rows/storage.js'
 import { createLink, credentialName, type LineOptions } from './link.js'

@@ -24,7 +24,7 @@ import {
   withoutSecrets,
 } from '../agent/agent.js'
 import { createMcpAgent } from '../agent/mcp.js'
-import { readToolInputs, type ToolInputs } from '../agent/signatures.js'
+import { readToolInputs, type ToolInputs } from '../agent/tool-inputs.js'
 import type { RosterEntry } from '../roster/roster.js'
 import type { ReadLimits, Slots } from './governor.js'
 

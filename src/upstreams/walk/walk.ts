@@ -15,7 +15,7 @@ import {
   type UpstreamFailure,
 } from '../agent/agent.js'
 import { type Dialect, isCredentialError } from '../agent/dialect.js'
-import { nameOf } from '../agent/signatures.js'
+import { nameOf } from '../agent/tool-inputs.js'
 import { type Collected, type Collector, createCollector } from '../rows/collect.js'
 import { PARTS, type Part } from '../rows/slice.js'
 

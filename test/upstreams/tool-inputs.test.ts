@@ -6,7 +6,7 @@ import {
   lookupShapes,
   unsaid,
 } from '../../src/upstreams/agent/dialect.js'
-import { readToolInputs } from '../../src/upstreams/agent/signatures.js'
+import { readToolInputs } from '../../src/upstreams/agent/tool-inputs.js'
 import { rowsRead } from '../../src/upstreams/mirror/scope-status.js'
 import { startMcpAgent, type TaskHandler } from '../support/upstream-agent.js'
 import { configOf, openUpstreams, row, until } from '../support/upstream-world.js'
@@ -18,8 +18,8 @@ const text = { type: 'string' }
 const object = { type: 'object' }
 const list = { type: 'array' }
 
-/** The signatures that are known, each as a tool list of its kind says it. */
-const SIGNATURES = {
+/** The tool inputs that are known, each as a tool list of its kind says it. */
+const INPUTS = {
   current: {
     get_adcp_capabilities: {},
     get_signals: { properties: {}, additionalProperties: true },
@@ -92,19 +92,19 @@ const activation = {
 test('an activation is said in the words of the tool', async (t) => {
   const said = (release: Dialect['release'], tools: Tools) =>
     argumentsFor(dialectWith(release, tools), 'activate_signal', activation)
-  t.same(said('current', SIGNATURES.current), activation)
-  t.same(said('3.0', SIGNATURES['3.0']), {
+  t.same(said('current', INPUTS.current), activation)
+  t.same(said('3.0', INPUTS['3.0']), {
     signal_agent_segment_id: 's1',
     destinations,
     idempotency_key: 'key-0123456789abcdef',
   })
   t.same(
-    said('current', SIGNATURES['3.0']),
-    said('3.0', SIGNATURES['3.0']),
+    said('current', INPUTS['3.0']),
+    said('3.0', INPUTS['3.0']),
     'a closed schema decides, whatever release the agent claims',
   )
-  t.same(said('older', SIGNATURES['2.6']), { signal_agent_segment_id: 's1', deployments: destinations })
-  t.same(said('older', SIGNATURES['plural id and platform']), {
+  t.same(said('older', INPUTS['2.6']), { signal_agent_segment_id: 's1', deployments: destinations })
+  t.same(said('older', INPUTS['plural id and platform']), {
     signals_agent_segment_id: 's1',
     platform: 'the-trade-desk',
     account: 'seat_7',
@@ -112,7 +112,7 @@ test('an activation is said in the words of the tool', async (t) => {
 })
 
 test('what cannot be said is not asked', async (t) => {
-  const plural = dialectWith('older', SIGNATURES['plural id and platform'])
+  const plural = dialectWith('older', INPUTS['plural id and platform'])
   const two = [...destinations, { type: 'platform', platform: 'dv360' }]
   const agentUrl = [{ type: 'agent', agent_url: 'https://sa.example' }]
   t.equal(unsaid(plural, 'activate_signal', { ...activation, account: undefined }), undefined)
@@ -120,7 +120,7 @@ test('what cannot be said is not asked', async (t) => {
   t.match(unsaid(plural, 'activate_signal', { ...activation, destinations: two }), onlyOne)
   t.match(unsaid(plural, 'activate_signal', { ...activation, destinations: agentUrl }), onlyOne)
   t.match(unsaid(plural, 'activate_signal', activation), { field: 'account' })
-  for (const tools of [SIGNATURES['2.6'], SIGNATURES['3.0'], SIGNATURES['plural id and platform']]) {
+  for (const tools of [INPUTS['2.6'], INPUTS['3.0'], INPUTS['plural id and platform']]) {
     const dialect = dialectWith('older', tools)
     t.match(unsaid(dialect, 'activate_signal', { ...activation, action: 'deactivate' }), {
       field: 'action',
@@ -131,7 +131,7 @@ test('what cannot be said is not asked', async (t) => {
 
 test('a question has the shapes that the tool can tell apart, and nothing that it does not name', async (t) => {
   const ref = { scope: 'data_provider' as const, data_provider_domain: 'a.example', signal_id: 'x' }
-  for (const [name, tools] of Object.entries(SIGNATURES) as [string, Tools][]) {
+  for (const [name, tools] of Object.entries(INPUTS) as [string, Tools][]) {
     const release = name === 'current' ? 'current' : name === '3.0' ? '3.0' : 'older'
     const dialect = dialectWith(release, tools)
     const shapes = [...briefShapes(dialect, 'cars'), ...lookupShapes(dialect, [ref])]
@@ -195,7 +195,7 @@ async function readBy(t: Parameters<typeof openUpstreams>[0], url: string) {
 }
 
 test('an old agent of 575 signals whose pages were dropped is read whole, and is sent nothing that it refuses', async (t) => {
-  const { url, calls, refused } = await startStrict(t, SIGNATURES['plural id and platform'], ({ args }) => ({
+  const { url, calls, refused } = await startStrict(t, INPUTS['plural id and platform'], ({ args }) => ({
     signals: rows.slice(0, Number(args.max_results ?? 50)),
   }))
   const upstreams = await readBy(t, url)
@@ -226,7 +226,7 @@ test('an old agent of 575 signals whose pages were dropped is read whole, and is
 })
 
 test('an agent that gives no more than 50 rows at once is said to be limited', async (t) => {
-  const { url } = await startStrict(t, SIGNATURES['2.6'], ({ args }) => ({
+  const { url } = await startStrict(t, INPUTS['2.6'], ({ args }) => ({
     signals: rows.slice(0, Math.min(50, Number(args.max_results))),
     pagination: { has_more: true, total_count: TOTAL },
   }))
@@ -235,7 +235,7 @@ test('an agent that gives no more than 50 rows at once is said to be limited', a
 })
 
 test('an agent that refuses a larger number keeps the one that it took', async (t) => {
-  const { url } = await startStrict(t, SIGNATURES['2.6'], ({ args }) =>
+  const { url } = await startStrict(t, INPUTS['2.6'], ({ args }) =>
     Number(args.max_results) > 100
       ? { status: 'failed', adcp_error: { code: 'INVALID_REQUEST', message: 'at most 100' } }
       : { signals: rows.slice(0, Number(args.max_results)) },

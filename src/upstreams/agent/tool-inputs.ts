@@ -33,8 +33,8 @@ export type ToolInput = {
 export type ToolInputs = ReadonlyMap<string, ToolInput>
 
 /**
- * Known signatures, for agents without a tool list and for tools whose schema names nothing. `current` takes what the
- * protocol has.
+ * The arguments that tools of each release are known to take, for agents without a tool list and for tools whose schema names
+ * nothing. `current` takes what the protocol has.
  */
 const KNOWN: Readonly<Record<AgentRelease, Readonly<Record<string, readonly string[]>>>> = {
   current: {},
