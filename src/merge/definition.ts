@@ -143,10 +143,7 @@ const RESTRICTED = [
   'age',
   'familial_status',
 ]
-/**
- * The restrictions that the response schema allows. Others are kept as well, elsewhere in the row
- * (merge/definition.ts).
- */
+/** The restrictions that the response schema allows. Others are kept as well, elsewhere in the row (`mergeDefinition`). */
 const restrictedWords: ReadonlySet<string> = new Set(RESTRICTED)
 
 /** The fields in published order. */

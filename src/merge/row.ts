@@ -192,7 +192,7 @@ export type Row = {
   /** NaN when no option has the model. */
   readonly lowestCpm: number
   readonly lowestPercent: number
-  /** The currency of the CPM prices (merge/row.ts). */
+  /** The currency of the CPM prices (`currencyNumber`). */
   readonly cpmCurrency: number
 }
 

@@ -8,7 +8,7 @@ const MOST = 500_000 // characters of the texts in one map
 const EACH = 100 // for what an entry takes besides its text
 
 /** Two maps in turn: what is in neither was forgotten, or never came. */
-function createGenerations<K, V>() {
+function createTwoMaps<K, V>() {
   let recent = new Map<K, V>()
   let earlier = recent
   let size = 0
@@ -31,7 +31,7 @@ function createGenerations<K, V>() {
 export function remembered<T extends object | string | boolean>(
   make: (text: string) => T,
 ): (text: string) => T {
-  const known = createGenerations<string, T>()
+  const known = createTwoMaps<string, T>()
   return (text) => {
     const found = known.recent(text)
     if (found !== undefined) return found
@@ -91,7 +91,7 @@ type Kept<T> = { readonly text: DataView; readonly value: T }
 export function rememberedBytes<T>(
   make: (text: string) => T,
 ): (memory: Memory, start: number, end: number) => T {
-  const known = createGenerations<number, Kept<T>>()
+  const known = createTwoMaps<number, Kept<T>>()
   const isIt = (kept: Kept<T> | undefined, view: DataView, start: number, end: number): kept is Kept<T> =>
     kept !== undefined && kept.text.byteLength === end - start && isSame(kept.text, view, start)
   return ({ bytes, view }, start, end) => {

@@ -6,13 +6,10 @@
  */
 import { WORDS } from './keys.js'
 
-/**
- * Columns of numbers in shared memory: what a snapshot knows about its signals besides their bytes. A worker fills them
- * and the serving thread reads the same memory (docs/decisions.md#memory-and-threads: columns filter 1M rows in 1 ms).
- */
-export type Numbers = Uint8Array | Uint16Array | Uint32Array | Float64Array
+const GROWTH = 2 // of a column that is full
 
-const GROWTH = 2
+/** What a column is made of. */
+export type Numbers = Uint8Array | Uint16Array | Uint32Array | Float64Array
 
 /** Makes columns of one number type: of a given length, or over bytes read from a storage. */
 export type Maker<T extends Numbers> = {
@@ -153,7 +150,7 @@ export const WRITTEN = {
   rows: {
     chunkOf: entry(u16),
     start: entry(u32),
-    /** Bytes up to the prices, without a closing brace (merge/merged-signal.ts, head and tail). */
+    /** Bytes up to the prices, without a closing brace (merge/row.ts, Row). */
     head: entry(u32),
     /** All bytes; 0 when the signal is withheld. */
     length: entry(u32),

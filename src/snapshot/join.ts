@@ -21,6 +21,9 @@ import { unworn } from './rows.js'
 import type { Move, SliceIndex } from './slice-index.js'
 import type { OfferPlace, Rows, Snapshot } from './snapshot.js'
 
+const SHORT = 32 // up to this many values, a loop is faster than a copy through a view
+const FEW = 64 // words that no column uses and that stay all the same
+
 /** Entries `start` to `end` of the previous snapshot, or of the patch. Runs in order make up the new snapshot. */
 export type Run = { readonly patch: boolean; readonly start: number; readonly end: number }
 
@@ -32,8 +35,6 @@ type Weave = {
   /** Whether every previous entry keeps its position; the patch then only replaces entries in place. */
   readonly inPlace: boolean
 }
-
-const SHORT = 32 // up to this many values, a loop is faster than a copy through a view
 
 export function weaveOf(runs: readonly Run[], before: number): Weave {
   let count = 0
@@ -102,6 +103,21 @@ export function childWeave(weave: Weave, previousAt: Uint32Array, patchAt: Uint3
   return weaveOf(runs, previousAt[previousAt.length - 1] as number)
 }
 
+/** Totals may be equal although one entry has a child more and its neighbour one less. */
+function shiftsChildren(previous: Uint32Array, patch: Uint32Array, { runs }: Weave): boolean {
+  let at = 0
+  for (const { patch: isPatch, start, end } of runs) {
+    if (isPatch) {
+      const shift = (previous[at] as number) - (patch[start] as number)
+      for (let entry = start; entry <= end; entry += 1) {
+        if (previous[at + entry - start] !== (patch[entry] as number) + shift) return true
+      }
+    }
+    at += end - start
+  }
+  return false
+}
+
 /** The `at` column itself; `children` is its `childWeave`. */
 export function wovenAt(
   previous: Uint32Array,
@@ -123,21 +139,6 @@ export function wovenAt(
   })
   to[at] = child
   return to
-}
-
-/** Totals may be equal although one entry has a child more and its neighbour one less. */
-function shiftsChildren(previous: Uint32Array, patch: Uint32Array, { runs }: Weave): boolean {
-  let at = 0
-  for (const { patch: isPatch, start, end } of runs) {
-    if (isPatch) {
-      const shift = (previous[at] as number) - (patch[start] as number)
-      for (let entry = start; entry <= end; entry += 1) {
-        if (previous[at + entry - start] !== (patch[entry] as number) + shift) return true
-      }
-    }
-    at += end - start
-  }
-  return false
 }
 
 /** Where the offers of the previous snapshot are in the new slices, and which signals lost one. */
@@ -202,7 +203,7 @@ export function carryOffers(previous: Snapshot, moves: SliceIndex['moves'], touc
   return { offers: renumbered(previous, moves), of }
 }
 
-/** Joins the word lists behind number columns of two snapshots into one. */
+/** The words behind the numbers of columns. */
 type List = readonly string[]
 
 /** The number of each word. A list that two snapshots share is numbered once. */
@@ -229,8 +230,6 @@ function joinWords(list: List, patch: List): { list: List; renumbered(column: Ui
       ids.every((id, at) => id === at) ? column : mapped(u32, column, (id) => ids[id] as number),
   }
 }
-
-const FEW = 64
 
 /** Removes words that no column uses, once they are more than half. The first `fixed` stay in their place. */
 function tidied(list: List, columns: readonly Uint32Array[], fixed: number): [List, readonly Uint32Array[]] {

@@ -1,13 +1,14 @@
 /**
  * The order of the feed: by 128 bits of each identity's digest (merge/identity.ts `handleKey`), four words per key. A
- * digest reveals nothing about who came first, and the order is the same on every replica.
+ * digest reveals nothing about who came first, and the order is the same on every replica. Contents have digests of as many
+ * bits.
  */
 import { type BinaryLike, createHash, hash } from 'node:crypto'
 import { digestHandle, type Identity, identityKey, KEY_BYTES } from '../merge/identity.js'
 
 export const WORDS = KEY_BYTES / 4
-const MOST_BITS = 20
-const LONG_RUN = 32
+const MOST_BITS = 20 // of a key, by which it is put into a run
+const LONG_RUN = 32 // keys; a longer run is sorted by itself
 
 /** Writes a key's bytes as words that compare in the same order. */
 export function putKey(keys: Uint32Array, at: number, bytes: Uint8Array): void {

@@ -11,6 +11,16 @@ import { type Column, u16, u32 } from './columns.js'
 import { digestWords, WORDS } from './keys.js'
 import type { Rows } from './snapshot.js'
 
+const FIRST_CHUNK = 64 * 1024 // bytes; each is twice as large as the one before
+const LAST_CHUNK = 8 * 1024 * 1024
+const LIVE_SHARE = 0.75 // of a chunk's bytes: one with less is worn
+/** Small builds leave small chunks. Beyond this many, the small ones are copied into one. */
+const MOST_SMALL_CHUNKS = 32
+const SMALL_CHUNK = 1024 * 1024
+/** Bytes to copy per byte that changed: at this rate chunks are dropped as fast as they fill with dead rows. */
+const REWRITTEN_PER_NEW = 4
+const LEAST_REWRITTEN = 16 * 1024 * 1024
+
 export type Words = readonly number[]
 
 /** Few distinct deployments and prices occur in millions of rows, so each is hashed once. */
@@ -58,16 +68,13 @@ export function pushWords(column: Column<Uint32Array>, from: ArrayLike<number>, 
   column.pushAll(from, at * WORDS, WORDS)
 }
 
-/**
- * Shared memory for rows, written one after the other. Chunks start small and grow, so that a small build uses little
- * memory; only the last one is copied to its final size.
- */
-const FIRST_CHUNK = 64 * 1024
-const LAST_CHUNK = 8 * 1024 * 1024
-
 type Place = { readonly chunk: number; readonly start: number }
 
-/** Chunks for new rows, in shared memory. `room` gives a place for at most so many bytes, `take` keeps what was written of it. */
+/**
+ * Shared memory for new rows, written one after the other: `room` gives a place for at most so many bytes, `take` keeps what was
+ * written of it. Chunks start small and grow, so that a small build uses little memory; only the last one is copied to its
+ * final size.
+ */
 export function createChunks() {
   const chunks: Uint8Array[] = []
   let current: Buffer | undefined
@@ -99,14 +106,6 @@ export function createChunks() {
 
   return { room, take, finish }
 }
-
-const LIVE_SHARE = 0.75
-/** Small builds leave small chunks. Beyond this many, the small ones are copied into one. */
-const MOST_SMALL_CHUNKS = 32
-const SMALL_CHUNK = 1024 * 1024
-/** Bytes to copy per byte that changed: at this rate chunks are dropped as fast as they fill with dead rows. */
-const REWRITTEN_PER_NEW = 4
-const LEAST_REWRITTEN = 16 * 1024 * 1024
 
 /** Bytes of each chunk that rows still use. */
 function liveBytes({ chunks, chunkOf, length }: Rows): Float64Array {

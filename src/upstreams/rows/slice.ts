@@ -37,13 +37,12 @@ export function digestOf(of: Uint8Array | string): bigint {
   return digest[0] as bigint
 }
 
-/**
- * A growing set of digests in typed arrays: a set of two million strings takes hundreds of megabytes of heap, this one
- * 32. Digests are as good as random, so a slot is found by their own bits.
- */
 const FIRST_SLOTS = 1_024
 
-/** An empty set of digests, 8 bytes for each. */
+/**
+ * An empty set of digests, in typed arrays: a set of two million strings takes hundreds of megabytes of heap, this one 32.
+ * Digests are as good as random, so a slot is found by their own bits.
+ */
 export function createDigestSet() {
   let slots = new Uint32Array(FIRST_SLOTS * 2) // low and high word of each; a low word of 0 is an empty slot
   let count = 0

@@ -5,10 +5,7 @@
  * and nobody to tell.
  */
 
-/**
- * Durable named bytes: where slices, the roster and provider documents outlive the process.
- * The store room implements it (files when embedded, rows in PostgreSQL when shared).
- */
+/** Named bytes. A blob may be in parts, which come back as they were written. */
 export type Blobs = {
   /** The parts as they were written, or undefined when there is no such blob or it is damaged. */
   read(name: string): Promise<Uint8Array[] | undefined>
