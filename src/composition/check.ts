@@ -20,8 +20,8 @@ import { notesOf, rowsRead, type UpstreamStatus } from '../upstreams/mirror/scop
 import type { Roster } from '../upstreams/roster/roster.js'
 import { createPassingBlobs } from '../upstreams/rows/storage.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
-import { type FirstLook, firstLooks } from './first-looks.js'
 import { createStack, openWayOut } from './foundation.js'
+import { lookAtPlaces, type PlaceLook } from './places.js'
 import { createSources, opening, settled } from './sources.js'
 
 /**
@@ -74,7 +74,7 @@ export type CheckReport = {
   /** Signals that would be in the feed. */
   signals: number
   /** What a server would open besides; none when one upstream is looked at. */
-  opened: FirstLook[]
+  opened: PlaceLook[]
   registries: { url: string; agents: number; problem?: { reason: string; message: string } }[]
   upstreams: CheckedUpstream[]
   excluded: { url: string; reason: string }[]
@@ -193,7 +193,7 @@ function describeAgent(dialect: Dialect): AgentDescription {
   }
 }
 
-type Parts = { opened: FirstLook[]; upstreams: Upstreams; providers: Providers; snapshot: Snapshot }
+type Parts = { opened: PlaceLook[]; upstreams: Upstreams; providers: Providers; snapshot: Snapshot }
 
 /** Names in callers and policies that match nothing, usually because of a typing error. */
 function danglingNames(
@@ -311,7 +311,7 @@ export async function checkConfig(options: CheckOptions): Promise<CheckReport> {
     await providers.settled()
     const judge = verdicts.judge()
     const snapshot = buildSnapshot({ slices: upstreams.slices(), judge })
-    const opened = upstream === undefined ? await firstLooks(config, way.send) : []
+    const opened = upstream === undefined ? await lookAtPlaces(config, way.send) : []
     const report = reportOf(
       config,
       { opened, upstreams, providers, snapshot },

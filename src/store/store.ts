@@ -8,7 +8,6 @@ import { type Kysely, type Migration, sql } from 'kysely'
 import type { AddedBlobs } from '../upstreams/rows/storage.js'
 import { openBlobFiles } from './blob-files.js'
 import { createBlobRows } from './blob-rows.js'
-import { carryOver } from './carry-over.js'
 import { type Db, embedded, POSTGRES, type SqlDialect, type Tables } from './database/database.js'
 import {
   databaseFile,
@@ -22,6 +21,7 @@ import { EMBEDDED_MIGRATIONS, migrate, SHARED_MIGRATIONS } from './database/migr
 import { createSeal, type Seal } from './database/seal.js'
 import { openSqlite } from './database/sqlite.js'
 import { storageMethods, storageWork, watchedStorage } from './database/storage-work.js'
+import { carryOver } from './first-release.js'
 import { createJobs } from './jobs.js'
 import { createSteps, type PromisedRecords, type Steps } from './promised-work.js'
 import {

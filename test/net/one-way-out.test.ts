@@ -20,7 +20,7 @@ const DIALS =
  * The tools that speak to the operator's own server, `check` at the address where that is to listen among them, and a
  * buyer's mirror of the one server that it is told.
  */
-const OWN = /^(commands\/|composition\/first-looks\.ts$|mirror\/feed-client\.ts$)/
+const OWN = /^(commands\/|composition\/places\.ts$|mirror\/feed-client\.ts$)/
 const none = { type: 'none' } as const
 
 test('no room but net opens a connection, so that all of them go through its guard', async (t) => {

@@ -1,11 +1,15 @@
-/**
- * State that goes on elsewhere: what the first release left open, in the jobs of this one; and everything, in another storage, for
- * instance from the embedded SQLite in a PostgreSQL that replicas will share.
- */
-import { type Kysely, sql, type Transaction } from 'kysely'
+/** What the first release left open in a storage goes on as jobs of this one: its calls, its questions, its tasks. */
+import { type Kysely, sql } from 'kysely'
 import type { Blobs } from '../upstreams/rows/storage.js'
-import { type Db, STATE_TABLES, type Tables } from './database/database.js'
+import type { Db } from './database/database.js'
 import { callJob, type NewCall, type PromisedRecords } from './promised-work.js'
+
+const BATCH = 200 // rows in a transaction
+const QUESTIONS = 'discovery/'
+const LOST = {
+  code: 'SERVICE_UNAVAILABLE',
+  message: 'What was known of this question is lost; ask it again.',
+}
 
 /** The table of the first release: the columns that are read. */
 type OldCall = {
@@ -28,13 +32,6 @@ type OldQuestion = {
   id: string
   reader: { caller: string }
   createdAt: number
-}
-
-const BATCH = 200 // rows, of twenty columns: well under the bound-parameter limits of both databases
-const QUESTIONS = 'discovery/'
-const LOST = {
-  code: 'SERVICE_UNAVAILABLE',
-  message: 'What was known of this question is lost; ask it again.',
 }
 
 type Old = Kysely<{ calls: OldCall }>
@@ -140,58 +137,4 @@ export async function carryOver({ write, blobs, shared }: CarryOverOptions): Pro
     await blobs.remove(name)
   }
   while (await inTurn(carryTasks));
-}
-
-type StateTable = keyof typeof STATE_TABLES
-
-/** Rows per table and blobs that were moved. */
-type Moved = Record<StateTable | 'blobs', number>
-
-const tables = Object.keys(STATE_TABLES) as StateTable[]
-
-async function copyTable(from: Kysely<Tables>, to: Transaction<Tables>, table: StateTable): Promise<number> {
-  const inOrder = STATE_TABLES[table].map((column) => sql.ref(column))
-  for (let offset = 0; ; offset += BATCH) {
-    const rows = await from
-      .selectFrom(table)
-      .selectAll()
-      .orderBy(sql.join(inOrder))
-      .limit(BATCH)
-      .offset(offset)
-      .execute()
-    if (rows.length > 0) await to.insertInto(table).values(rows).execute()
-    if (rows.length < BATCH) return offset + rows.length
-  }
-}
-
-async function isEmpty(db: Kysely<Tables>, table: StateTable): Promise<boolean> {
-  return (await db.selectFrom(table).select(sql.lit(1).as('row')).limit(1).execute()).length === 0
-}
-
-type Storage = { db: Kysely<Tables>; blobs: Blobs; shared: boolean }
-
-/**
- * Moves the whole state: all rows in one transaction, then the blobs. The source is only read. Stop the server first: what it writes
- * during the move is lost. Throws when the target already holds state.
- */
-export async function moveStore(from: Storage, to: Storage): Promise<Moved> {
-  for (const table of tables) {
-    if (!(await isEmpty(to.db, table))) {
-      throw new Error(`the target storage already holds state (table ${table}): move into an empty one`)
-    }
-  }
-  const moved = { ...Object.fromEntries(tables.map((table) => [table, 0])), blobs: 0 } as Moved
-  await to.db.transaction().execute(async (tx) => {
-    for (const table of tables) moved[table] = await copyTable(from.db, tx, table)
-    // PostgreSQL's counter does not notice inserted numbers, so it is moved past them.
-    if (to.shared)
-      await sql`select setval(pg_get_serial_sequence('jobs', 'seq'), max(seq)) from jobs`.execute(tx)
-  })
-  for (const name of await from.blobs.list('')) {
-    const parts = await from.blobs.read(name)
-    if (!parts) continue // damaged, and reported: the content of blobs can be fetched again
-    await to.blobs.write(name, parts)
-    moved.blobs += 1
-  }
-  return moved
 }

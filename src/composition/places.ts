@@ -18,7 +18,7 @@ const KEY_SET_BYTES = 256 * 1024
 const LOOK_MS = 10_000
 const PRIVILEGED = 1_024 // ports below it are not for every user
 
-export type FirstLook = {
+export type PlaceLook = {
   what: 'storage' | 'key set' | 'route' | 'address'
   place: string
   problem?: string
@@ -77,7 +77,7 @@ async function lookAtDatabase(url: string): Promise<string | undefined> {
   }
 }
 
-async function lookAtStorage({ storage: { url } }: Config): Promise<FirstLook> {
+async function lookAtStorage({ storage: { url } }: Config): Promise<PlaceLook> {
   const folder = storageFolder(url)
   const problem = await (folder === undefined ? lookAtDatabase(url) : lookAtFolder(folder))
   return { what: 'storage', place: folder ?? shownUrl(url), ...(problem && { problem }) }
@@ -92,7 +92,7 @@ function hasKeys(body: Uint8Array): boolean {
   }
 }
 
-async function lookAtKeys(url: string, send: Send): Promise<FirstLook> {
+async function lookAtKeys(url: string, send: Send): Promise<PlaceLook> {
   const request = {
     url,
     headers: { accept: 'application/json' },
@@ -107,7 +107,7 @@ async function lookAtKeys(url: string, send: Send): Promise<FirstLook> {
   return { what: 'key set', place, ...(!hasKeys(reply.body) && { problem: 'it holds no keys' }) }
 }
 
-async function lookAtRoute(domain: string, origin: string, send: Send): Promise<FirstLook> {
+async function lookAtRoute(domain: string, origin: string, send: Send): Promise<PlaceLook> {
   const reply = await send({ url: `https://${domain}/`, timeoutMs: LOOK_MS, maxBytes: KEY_SET_BYTES })
   const isDown = reply.kind === 'failed' && reply.reason === 'unreachable'
   const place = `${domain} at ${shownUrl(origin)}`
@@ -149,7 +149,7 @@ function whyNotListen(host: string, port: number): Promise<string | undefined> {
 }
 
 /** A free port is not taken, unless it is privileged: a server that starts meanwhile finds it free. */
-async function lookAtAddress({ listen: { host, port } }: Config): Promise<FirstLook> {
+async function lookAtAddress({ listen: { host, port } }: Config): Promise<PlaceLook> {
   const place = host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`
   const away = await whyNotListen(host, 0)
   if (away) return { what: 'address', place, problem: away }
@@ -164,7 +164,7 @@ async function lookAtAddress({ listen: { host, port } }: Config): Promise<FirstL
 }
 
 /** Never rejects: what cannot be opened has its `problem`. */
-export async function firstLooks(config: Config, send: Send): Promise<FirstLook[]> {
+export async function lookAtPlaces(config: Config, send: Send): Promise<PlaceLook[]> {
   const { callers, egress } = config
   const sets = callers.keys.flatMap(({ signing }) =>
     signing && 'url' in signing.source ? signing.source.url : [],
