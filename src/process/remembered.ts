@@ -1,6 +1,7 @@
 /**
  * What was found for a text, for when it comes again: few distinct parts stand in millions of rows. What was not asked for
- * while as many others came is forgotten: two maps know that without a list of who was asked when.
+ * while as many others came is forgotten: two maps know that without a list of who was asked when. A text may be given as such,
+ * or by where it lies in memory: then none is made to look it up.
  */
 
 const LONGEST = 512 // of a text that is kept: longer ones hardly come again
