@@ -31,7 +31,7 @@ export function createWatchdog(registry: Registry) {
   })
   new Gauge({
     name: 'tributary_loop_longest_stop_seconds',
-    help: 'The longest of them since the start',
+    help: 'The longest stop of the thread that serves, since the start',
     registers: [registry],
     collect() {
       this.set(longestMs / 1_000)

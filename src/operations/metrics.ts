@@ -126,7 +126,7 @@ export function createMetrics(observed: ObservedState, now: () => number): Metri
   number('tributary_rows_bytes', "What all upstreams' rows take", () => observed.memory().usedBytes)
   number(
     'tributary_rows_limit_bytes',
-    'What they may take (limits.memory)',
+    "What all upstreams' rows may take (limits.memory)",
     () => observed.memory().limitBytes,
   )
   number(
@@ -219,7 +219,7 @@ export function createMetrics(observed: ObservedState, now: () => number): Metri
   )
   number(
     'tributary_retained_bytes',
-    'Memory that nothing but those snapshots holds',
+    'Memory that nothing but replaced snapshots holds',
     () => observed.retained().bytes,
   )
   gauge('tributary_account_scopes', 'Accounts as upstreams price them, by state', ['state'], () => {
