@@ -36,11 +36,7 @@ export function createSeen(places: number): (text: string) => boolean {
   }
 }
 
-/**
- * Bytes held for many owners under one bound. When the bound is passed, the largest thing of the largest owner is
- * dropped: of the owner that holds most, and within it of the group that holds most. So an owner that holds no more
- * than an equal share loses nothing, whatever the others do.
- */
+/** Something that is held. */
 type Holding = {
   bytes: number
   group: string
@@ -59,7 +55,7 @@ function greediest<T extends { bytes: number }>(all: Iterable<[string, T]>): [st
   return most
 }
 
-/** `limit` returns the current bound in bytes. */
+/** Bytes held for many owners under one bound, as said above; `limit` gives it at present. */
 export function createFairBudget(limit: () => number) {
   const held = new Map<string, Held>()
   const accounts = new Map<string, Account>()

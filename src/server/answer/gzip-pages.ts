@@ -53,7 +53,7 @@ export function createGzipPages() {
   })
   const seen = createRecent<true>(SEEN_PIECES)
   const underWay = new Set<string>()
-  // Rows are never rewritten in place, so their address identifies their content as long as the memory exists.
+  // Rows outside of lent memory are never rewritten in place: their address identifies their content while the memory exists.
   const memories = new WeakMap<ArrayBufferLike, number>()
   let memoryCount = 0
 
