@@ -18,7 +18,7 @@ function stampOf({ digest, rules, expiresAt, reason }: CompiledProvider, nowMs: 
 }
 
 /** Verdicts and definitions at `nowMs`. A provider whose file has expired also defines nothing. */
-export function viewProvider(compiled: CompiledProvider, nowMs: number) {
+function viewProvider(compiled: CompiledProvider, nowMs: number) {
   const { rules, expiresAt } = compiled
   const inForce = nowMs < expiresAt ? rules : undefined
   return {

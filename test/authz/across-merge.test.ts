@@ -3,7 +3,7 @@ import { test } from 'tap'
 import type { PricingOption } from '../../src/adcp/signal.js'
 import { canonicalUrl } from '../../src/adcp/url.js'
 import { compileProvider, type Policy } from '../../src/authz/rules/verdict.js'
-import { viewProvider } from '../../src/merge/judge.js'
+import { judgeAt } from '../../src/merge/judge.js'
 import { mergeSignal } from '../../src/merge/merged-signal.js'
 import type { Offer } from '../../src/merge/offer.js'
 import { rowText } from '../merge/offers.js'
@@ -83,7 +83,12 @@ test('an offer that is not authorized changes no byte of a signal that has an au
       fc.boolean(),
       (rows, entries, found, expired) => {
         const provider = compileProvider(stateWith({ signals: rows, authorized_agents: entries }))
-        const view = viewProvider(provider, expired ? NOW + 8 * 86_400_000 : NOW)
+        const now = expired ? NOW + 8 * 86_400_000 : NOW
+        const view = judgeAt(
+          new Map([['p.example', provider]]),
+          { policy: 'strict', providers: {} },
+          now,
+        )('p.example')
         const offers = found.map(({ agentUrl, listing: row }): Offer => {
           const verdict = view.decide('s1', canonicalUrl(agentUrl) ?? '')
           return { upstream: agentUrl.slice(8, 9), agentUrl, mode: 'wholesale', listing: row, verdict }

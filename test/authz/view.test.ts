@@ -1,6 +1,12 @@
 import { test } from 'tap'
-import { compileProviders, policyFor, publishable, type Verdict } from '../../src/authz/rules/verdict.js'
-import { viewProvider } from '../../src/merge/judge.js'
+import {
+  type CompiledProvider,
+  compileProviders,
+  policyFor,
+  publishable,
+  type Verdict,
+} from '../../src/authz/rules/verdict.js'
+import { judgeAt } from '../../src/merge/judge.js'
 import { compiled, EXPIRES, NOW, stateWith } from './compiled.js'
 
 const AGENT = 'https://agent.example/mcp'
@@ -11,25 +17,28 @@ const file = (more = {}) => ({
   authorized_agents: [{ ...entry, ...more }],
 })
 
+const viewAt = (provider: CompiledProvider, at: number) =>
+  judgeAt(new Map([['p.example', provider]]), { policy: 'strict', providers: {} }, at)('p.example')
+
 test('the stamp moves when a verdict may: with the file, a window edge and the cap', async (t) => {
   const iso = (ms: number) => new Date(ms).toISOString()
   const window = { effective_from: iso(NOW + DAY), effective_until: iso(NOW + 2 * DAY) }
   const provider = compiled(file(window))
-  const stamp = (at: number) => viewProvider(provider, at).stamp
+  const stamp = (at: number) => viewAt(provider, at).stamp
   t.equal(stamp(NOW), stamp(NOW + DAY - 1))
   t.not(stamp(NOW), stamp(NOW + DAY))
   t.equal(stamp(NOW + DAY), stamp(NOW + 2 * DAY - 1))
   t.not(stamp(NOW + DAY), stamp(NOW + 2 * DAY))
   t.not(stamp(NOW + 2 * DAY), stamp(EXPIRES))
-  t.not(stamp(NOW), viewProvider(compiled(file()), NOW).stamp)
-  t.equal(viewProvider(compiled(file()), NOW).stamp, viewProvider(compiled(file()), NOW + DAY).stamp)
+  t.not(stamp(NOW), viewAt(compiled(file()), NOW).stamp)
+  t.equal(viewAt(compiled(file()), NOW).stamp, viewAt(compiled(file()), NOW + DAY).stamp)
 })
 
 test('a provider that proves nothing defines nothing', async (t) => {
   const provider = compiled(file())
-  t.match(viewProvider(provider, NOW).definition('s'), { id: 's', name: 'S' })
-  t.equal(viewProvider(provider, EXPIRES).definition('s'), undefined)
-  t.match(viewProvider(provider, EXPIRES).decide('s', AGENT), { outcome: 'unverifiable', reason: 'expired' })
+  t.match(viewAt(provider, NOW).definition('s'), { id: 's', name: 'S' })
+  t.equal(viewAt(provider, EXPIRES).definition('s'), undefined)
+  t.match(viewAt(provider, EXPIRES).decide('s', AGENT), { outcome: 'unverifiable', reason: 'expired' })
 })
 
 test('one document is opened once, whoever publishes it and however often', async (t) => {

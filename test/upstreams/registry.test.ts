@@ -10,6 +10,7 @@ import { wholesaleAgent } from '../support/upstream-feed.js'
 import { configOf, loopbackEgress, openUpstreams, rows, until } from '../support/upstream-world.js'
 
 const REGISTRY = '../shared/adcp/registry'
+const listingOf = (body: unknown) => readListing(Buffer.from(JSON.stringify(body)))
 type Test = { teardown(task: () => unknown): void }
 
 /** A registry with an ETag that moves with what it lists; `down` makes it answer 503. */
@@ -175,7 +176,7 @@ test('agents whom nobody vouched for come back with the registry, whose list has
 })
 
 test('a record that is called at another place than its url is refused, with the reason', async (t) => {
-  const read = (url: string, mcp_endpoint: string) => readListing({ agents: [record(url, { mcp_endpoint })] })
+  const read = (url: string, mcp_endpoint: string) => listingOf({ agents: [record(url, { mcp_endpoint })] })
   const others = [
     ['https://hub.example/acme/mcp', 'https://hub.example/evil/mcp'],
     ['https://hub.example/acme/mcp', 'https://hub.example/acme/mcp?tenant=evil'],
@@ -214,7 +215,7 @@ test('what a registry was shown does not come back in what it lists', async (t) 
 })
 
 test('a broken record is skipped and named', async (t) => {
-  const listing = readListing({
+  const listing = listingOf({
     agents: [
       record('https://a.example/mcp'),
       record('not a url'),
@@ -231,7 +232,8 @@ test('a broken record is skipped and named', async (t) => {
   ])
   t.equal(listing?.records.length, 2)
   t.equal(listing?.diagnostics.length, 3)
-  for (const body of [undefined, [], { agents: {} }, { error: 'no' }]) t.equal(readListing(body), undefined)
+  for (const body of [[], { agents: {} }, { error: 'no' }]) t.equal(listingOf(body), undefined)
+  t.equal(readListing(Buffer.from('{"agents":[')), undefined)
 })
 
 const files = [
@@ -245,7 +247,7 @@ for (const file of files) {
   const options = existsSync(path) ? {} : { skip: `${path} is absent` }
   test(`what the real registry answered is read: ${file}`, options, async (t) => {
     const { body } = JSON.parse(readFileSync(path, 'utf8'))
-    const listing = readListing(body)
+    const listing = listingOf(body)
     t.equal(listing?.records.length, body.agents.length)
     t.same(listing?.diagnostics, [])
   })

@@ -7,7 +7,7 @@
 import { availableParallelism } from 'node:os'
 import { createGathering, type Gathering } from '../../net/body.js'
 import { createPool } from '../../process/threads.js'
-import { readListingBytes } from '../rows/registry-records.js'
+import { readListing } from '../rows/registry-records.js'
 import { holdsResponse, type ReadAnswer, type ReadingJob, readMessages } from './answer.js'
 
 const SMALL_BYTES = 16 * 1024 // takes well under a millisecond, whatever it holds
@@ -27,7 +27,7 @@ const MARK = Buffer.from('\ufeff')
 const EMPTY = Buffer.alloc(0)
 const LINE_BREAK = Buffer.from('\n')
 
-type RegistryListing = ReturnType<typeof readListingBytes>
+type RegistryListing = ReturnType<typeof readListing>
 export type ReaderJob = ReadingJob | { registry: Uint8Array; secrets: readonly string[] }
 
 /** `last`: nothing after it matters. */
@@ -233,7 +233,7 @@ export async function readRegistry(
   body: Uint8Array,
   secrets: readonly string[],
 ): Promise<RegistryListing> {
-  if (body.byteLength <= SMALL_BYTES) return readListingBytes(body, secrets)
+  if (body.byteLength <= SMALL_BYTES) return readListing(body, secrets)
   const registry = owned(body)
   try {
     return (await pool.run(

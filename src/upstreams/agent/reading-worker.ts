@@ -1,6 +1,6 @@
 /** The thread that reads large answers. The rows that it has read are transferred, not copied. */
 import { parentPort } from 'node:worker_threads'
-import { readListingBytes } from '../rows/registry-records.js'
+import { readListing } from '../rows/registry-records.js'
 import { readMessages } from './answer.js'
 import type { ReaderJob } from './reader.js'
 
@@ -9,7 +9,7 @@ const port = parentPort
 
 port.on('message', (job: ReaderJob) => {
   if ('registry' in job) {
-    port.postMessage(readListingBytes(job.registry, job.secrets))
+    port.postMessage(readListing(job.registry, job.secrets))
     return
   }
   const reading = readMessages(job)

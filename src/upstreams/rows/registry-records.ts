@@ -82,11 +82,12 @@ function readRecord(record: unknown, secrets: readonly string[]): RegistryRecord
   }
 }
 
-/** Undefined when the body is no registry listing. `secrets`: what its registry was shown. */
+/** What the bytes that a registry sent list; undefined when they are no listing. `secrets`: what the registry was shown. */
 export function readListing(
-  body: unknown,
+  bytes: Uint8Array,
   secrets: readonly string[] = [],
 ): Pick<RegistryListing, 'records' | 'diagnostics'> | undefined {
+  const body = tryParseJson(bytes, MAX_VALUES)
   if (!isRecord(body) || !Array.isArray(body.agents)) return undefined
   const diagnostics: string[] = []
   const byAgent = new Map<string, RegistryRecord>()
@@ -99,12 +100,4 @@ export function readListing(
   }
   if (body.agents.length > MAX_RECORDS) diagnostics.push(`only the first ${MAX_RECORDS} records were read`)
   return { records: [...byAgent.values()], diagnostics }
-}
-
-/** The same of the bytes that a registry sent. */
-export function readListingBytes(
-  body: Uint8Array,
-  secrets: readonly string[],
-): ReturnType<typeof readListing> {
-  return readListing(tryParseJson(body, MAX_VALUES), secrets)
 }
