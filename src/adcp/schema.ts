@@ -107,7 +107,10 @@ export function createChecks(options: Options = {}) {
   }
 }
 
-const check = createChecks({ allErrors: true, verbose: true })
+/** Makes validators that stop at the first violation. They share one compiler, because each loads the formats again. */
+export const check = createChecks()
+
+const checkWhole = createChecks({ allErrors: true, verbose: true })
 
 /** A violated rule and what to send instead. `suggestion` goes into the error, not into its issues. */
 export type Violation = Issue & { suggestion: string }
@@ -172,7 +175,7 @@ function settled(error: ErrorObject): ErrorObject {
 
 /** A validator of one schema that says what is wrong. */
 export function compileCheck<S extends TSchema>(schema: S): (value: unknown) => Checked<S> {
-  const { conforms, errors } = check<Static<S>>(schema)
+  const { conforms, errors } = checkWhole<Static<S>>(schema)
   return (value) => {
     if (conforms(value)) return { ok: true, value }
     const issues = meaningful([...errors()])

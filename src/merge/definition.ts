@@ -1,19 +1,12 @@
 /**
  * What a signal is: which of its fields may be published, and whose value. A field must have the closed shape of the response
- * schema (schemas core/signal-definition-enrichment, core/signal-coverage-forecast): listings may be looser than our answers, so
+ * schema (schema core/signal-definition-enrichment): listings may be looser than our answers, so
  * what does not conform is left out and never repaired. The provider's published definition is asked first, then the offers
  * (docs/decisions.md#trust, #merging). Three fields are not "first wins": legal bases are stated by the provider or absent,
  * restrictions are never dropped, and countries only become fewer.
  */
-import {
-  type Check,
-  createChecks,
-  type TObject,
-  type TProperties,
-  type TSchema,
-  Type,
-} from '../adcp/schema.js'
-import { SignalRef, type SignalRow } from '../adcp/signal.js'
+import { type Check, check, type TObject, type TProperties, type TSchema, Type } from '../adcp/schema.js'
+import type { SignalRow } from '../adcp/signal.js'
 import { definitionSchemas as defined } from '../authz/rules/provider-definition.js'
 import type { Offer } from './offer.js'
 
@@ -94,43 +87,6 @@ const DataSubjectRights = Type.Object(
   closed,
 )
 
-const Range = Type.Object({
-  low: Optional(Type.Number({ minimum: 0 })),
-  mid: Type.Number({ minimum: 0 }),
-  high: Optional(Type.Number({ minimum: 0 })),
-})
-const Share = Type.Object({
-  low: Optional(Type.Number({ minimum: 0, maximum: 1 })),
-  mid: Type.Number({ minimum: 0, maximum: 1 }),
-  high: Optional(Type.Number({ minimum: 0, maximum: 1 })),
-})
-const Dimension = Type.Union([
-  Type.Object({
-    kind: Type.Literal('signal'),
-    signal_ref: Optional(SignalRef),
-    presence: Type.Literal('absent'),
-    signal_value: Type.Null(),
-  }),
-  Type.Object({
-    kind: Type.Literal('signal'),
-    signal_ref: Optional(SignalRef),
-    presence: Type.Literal('present'),
-    signal_value: Optional(Type.String()),
-  }),
-])
-const Forecast = Type.Object({
-  method: words('estimate', 'modeled', 'guaranteed'),
-  forecast_range_unit: Type.Literal('availability'),
-  scope: Type.Object({ kind: words('inventory', 'account', 'custom'), label: Type.String() }),
-  points: some(
-    Type.Object({
-      label: Optional(Type.String({ maxLength: 128 })),
-      dimensions: some(Dimension),
-      metrics: Type.Object({ coverage_rate: Share, impressions: Optional(Range) }),
-    }),
-  ),
-})
-
 const RESTRICTED = [
   'racial_ethnic_origin',
   'political_opinions',
@@ -176,7 +132,6 @@ export const published = {
 
 type PublishedField = keyof typeof published
 
-const check = createChecks()
 const checks = Object.fromEntries(
   Object.entries(published).map(([field, schema]) => [field, check(schema)]),
 ) as Record<PublishedField, Check<unknown>>
@@ -185,15 +140,6 @@ const checks = Object.fromEntries(
 function conforms(field: PublishedField, value: unknown): boolean {
   return checks[field].conforms(value)
 }
-
-/** Whether a forecast may be published. Its references are not checked: they are rewritten to the enclosing signal. */
-export const { conforms: forecastConforms } = check(Forecast)
-
-/** Whether a strict client accepts `value` as a date-time. */
-export const { conforms: isMoment } = check<string>(Moment)
-
-/** Whether a strict client accepts `value` as a uri. */
-export const { conforms: isUri } = check<string>(Uri)
 
 /** A provider's own words about one signal, from its adagents.json. */
 export type Definition = Partial<Pick<SignalRow, PublishedField | 'name' | 'description'>>

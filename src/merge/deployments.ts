@@ -6,10 +6,10 @@
  * listing, which is private: it is copied nowhere else.
  */
 import { bufferOf, endOfValue } from '../adcp/json.js'
+import { check, Type } from '../adcp/schema.js'
 import type { ActivationKey, Deployment, Destination } from '../adcp/signal.js'
 import { canonicalUrl } from '../adcp/url.js'
 import { createRecent } from '../process/memory.js'
-import { isMoment, isUri } from './definition.js'
 import type { Offer } from './offer.js'
 
 export type MergedDeployment = {
@@ -28,6 +28,10 @@ type Building = Omit<MergedDeployment, 'activationKey'> & {
   offers: number[]
   activationKey?: ActivationKey
 }
+
+/** What a strict client accepts. */
+const { conforms: isUri } = check<string>(Type.String({ format: 'uri' }))
+const { conforms: isMoment } = check<string>(Type.String({ format: 'date-time' }))
 
 /** Millions of deployments share few agents, so each url is canonicalised once. Empty: a url that must not be published. */
 const agents = createRecent<string>(10_000)

@@ -5,18 +5,61 @@
  * ids. The same function writes the row with all offers and the row with the offers that a reader's countries allow
  * (merge/merged-signal.ts).
  */
+import { check, Type, wordOf } from '../adcp/schema.js'
 import {
   type CoverageForecast,
   forecastPercentage,
   legacyFromRef,
   type PricingOption,
-  type SignalRef,
+  SignalRef,
 } from '../adcp/signal.js'
 import type { Listing } from '../upstreams/rows/slice.js'
-import { type Conflict, forecastConforms } from './definition.js'
+import type { Conflict } from './definition.js'
 import { type MergedDeployment, mergeDeployments } from './deployments.js'
 import { optionId } from './identity.js'
 import { byText, listsNone, type Offer, type Seller } from './offer.js'
+
+const Range = Type.Object({
+  low: Type.Optional(Type.Number({ minimum: 0 })),
+  mid: Type.Number({ minimum: 0 }),
+  high: Type.Optional(Type.Number({ minimum: 0 })),
+})
+const Share = Type.Object({
+  low: Type.Optional(Type.Number({ minimum: 0, maximum: 1 })),
+  mid: Type.Number({ minimum: 0, maximum: 1 }),
+  high: Type.Optional(Type.Number({ minimum: 0, maximum: 1 })),
+})
+const Dimension = Type.Union([
+  Type.Object({
+    kind: Type.Literal('signal'),
+    signal_ref: Type.Optional(SignalRef),
+    presence: Type.Literal('absent'),
+    signal_value: Type.Null(),
+  }),
+  Type.Object({
+    kind: Type.Literal('signal'),
+    signal_ref: Type.Optional(SignalRef),
+    presence: Type.Literal('present'),
+    signal_value: Type.Optional(Type.String()),
+  }),
+])
+/** What the response schema wants of a forecast (schema core/signal-coverage-forecast); a listing's may be looser. */
+const Forecast = Type.Object({
+  method: wordOf(['estimate', 'modeled', 'guaranteed']),
+  forecast_range_unit: Type.Literal('availability'),
+  scope: Type.Object({ kind: wordOf(['inventory', 'account', 'custom']), label: Type.String() }),
+  points: Type.Array(
+    Type.Object({
+      label: Type.Optional(Type.String({ maxLength: 128 })),
+      dimensions: Type.Array(Dimension, { minItems: 1 }),
+      metrics: Type.Object({ coverage_rate: Share, impressions: Type.Optional(Range) }),
+    }),
+    { minItems: 1 },
+  ),
+})
+
+/** Whether a forecast may be published. Its references are not checked: they are rewritten to the enclosing signal. */
+const { conforms: forecastConforms } = check(Forecast)
 
 type MergedCoverage = {
   /** Index of the offer that the estimate comes from; -1 when no offer gives one. */

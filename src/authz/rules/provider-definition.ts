@@ -3,7 +3,7 @@
  * and reported; the others are kept (docs/protocol.md#provider-files). Nothing is repaired or added. A restriction may be any
  * word: dropping one that is newer than this list would widen the use of a signal (docs/decisions.md#trust).
  */
-import { type Check, createChecks, type Static, Type, wordOf } from '../../adcp/schema.js'
+import { type Check, check, type Static, Type, wordOf } from '../../adcp/schema.js'
 import { VALUE_TYPES } from '../../adcp/signal.js'
 import type { Diagnostic } from './elements.js'
 import type { PublishedSignal, Rules } from './rules.js'
@@ -221,12 +221,11 @@ const guards: readonly Guard[] = [
  * generators that drop those keywords need equivalent runtime guards"). They report and never repair.
  */
 function guard(definition: SignalDefinition, row: Readonly<Record<string, unknown>>) {
-  return guards.flatMap((check) => check(definition, row) ?? [])
+  return guards.flatMap((warningOf) => warningOf(definition, row) ?? [])
 }
 
-const makeCheck = createChecks()
 const checks: ReadonlyMap<string, Check<unknown>> = new Map(
-  Object.entries(definitionSchemas).map(([field, schema]) => [field, makeCheck(schema)]),
+  Object.entries(definitionSchemas).map(([field, schema]) => [field, check(schema)]),
 )
 
 function hostile(value: unknown): boolean {
