@@ -4,7 +4,8 @@
  * the group's own term.
  */
 import { createMeter, type InPortions, rowUnits } from '../process/portions.js'
-import type { Rows, Snapshot } from '../snapshot/snapshot.js'
+import type { Rows } from '../snapshot/rows.js'
+import type { Snapshot } from '../snapshot/snapshot.js'
 import { createTermTableBuilder, type TermTable } from './term-table.js'
 import { isStop, termOf, tokens } from './words.js'
 

@@ -16,17 +16,11 @@ import { locateMembers, membersRoom, releaseMembers, writtenRef } from '../upstr
 import { createColumn, u32 } from './columns.js'
 import { createDraft } from './draft.js'
 import { bucketOf, hashTree } from './hash-tree.js'
-import { carryOffers, joined, type Run, weaveOf } from './join.js'
+import { joined, type Run, weaveOf } from './join.js'
 import { compareKeys, countBelow, keyAt, keyHandle } from './keys.js'
-import { indexSlices, type Move } from './slice-index.js'
-import {
-  type IndexedSlice,
-  memoryOf,
-  NO_MEMORY,
-  type OfferPlace,
-  type Rows,
-  type Snapshot,
-} from './snapshot.js'
+import type { Rows } from './rows.js'
+import { carryOffers, indexSlices, type Move } from './slice-index.js'
+import { type IndexedSlice, memoryOf, NO_MEMORY, type OfferPlace, type Snapshot } from './snapshot.js'
 
 type BuildInput = {
   /** The last public snapshot. The new one shares its memory for everything that did not change. */

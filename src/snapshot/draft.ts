@@ -3,6 +3,7 @@ import { SIGNAL_TYPES, VALUE_TYPES } from '../adcp/signal.js'
 import { type KeySpan, keySpans } from '../merge/deployments.js'
 import type { MergedSignal } from '../merge/merged-signal.js'
 import { NO_CURRENCY, placesIn, type Row, type RowPlaces } from '../merge/row.js'
+import { createChunks } from '../upstreams/rows/slab.js'
 import {
   type Column,
   createColumn,
@@ -15,7 +16,7 @@ import {
   WRITTEN,
 } from './columns.js'
 import { digestWords } from './keys.js'
-import { createChunks, keyWords, pushWords, type RowWords, rowWords, type Words } from './rows.js'
+import { FIRST_CHUNK_BYTES, keyWords, pushWords, type RowWords, rowWords, type Words } from './rows.js'
 import { type IndexedSlice, keptListing, type OfferPlace, type Snapshot } from './snapshot.js'
 
 const NO_DIGEST = [0, 0, 0, 0]
@@ -48,7 +49,7 @@ const COMMA = 0x2c
 
 /** The new rows of a snapshot, written one after the other into shared memory. */
 function createRowDraft({ chunkOf, start, head, length, fields, deployments }: Writers['rows']) {
-  const chunks = createChunks()
+  const chunks = createChunks(FIRST_CHUNK_BYTES)
 
   function push(chunk: number, from: number, headBytes: number, bytes: number, places: RowPlaces): void {
     chunkOf.push(chunk)
@@ -63,14 +64,14 @@ function createRowDraft({ chunkOf, start, head, length, fields, deployments }: W
   function add(row: Row): Words {
     const { opening, placed, unplaced, tail } = row
     const rest = Math.max(unplaced.length, placed.length + tail.length + 2)
-    const { buffer, start: from } = chunks.room((opening.length + rest) * 3) // UTF-8 takes at most three bytes a code unit
+    const { buffer, chunk, start: from } = chunks.room((opening.length + rest) * 3) // UTF-8 takes at most three bytes a code unit
     const openingEnd = from + buffer.write(opening, from)
     const core = digestWords(buffer.subarray(from, openingEnd + buffer.write(unplaced, openingEnd)))
     const headEnd = openingEnd + buffer.write(placed, openingEnd)
     const tailEnd = headEnd + buffer.write(tail, headEnd)
     buffer[tailEnd] = BRACE
     buffer[tailEnd + 1] = COMMA
-    const { chunk } = chunks.take(tailEnd + 2 - from)
+    chunks.take(tailEnd + 2 - from)
     push(chunk, from, headEnd - from, tailEnd + 1 - from, placesIn(row, openingEnd - from))
     return core
   }

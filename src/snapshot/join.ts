@@ -17,9 +17,8 @@ import {
   WRITTEN,
 } from './columns.js'
 import type { Columns } from './draft.js'
-import { unworn } from './rows.js'
-import type { Move, SliceIndex } from './slice-index.js'
-import type { OfferPlace, Rows, Snapshot } from './snapshot.js'
+import { type Rows, unworn } from './rows.js'
+import type { Snapshot } from './snapshot.js'
 
 const SHORT = 32 // up to this many values, a loop is faster than a copy through a view
 const FEW = 64 // words that no column uses and that stay all the same
@@ -139,68 +138,6 @@ export function wovenAt(
   })
   to[at] = child
   return to
-}
-
-/** Where the offers of the previous snapshot are in the new slices, and which signals lost one. */
-type Carried = {
-  readonly offers: Snapshot['offers']
-  /** How many offers of an entry remain. */
-  of(entry: number): OfferPlace[]
-}
-
-/** -1 when the offer is gone. */
-function rowNow(move: Move | undefined, row: number): number {
-  if (!move) return -1
-  return move.moved ? (move.moved[row] as number) : row
-}
-
-/** Whether a slice has another number now, or one of its remaining rows has another place. */
-function isShifted(move: Move | undefined, at: number): boolean {
-  return (
-    (move !== undefined && move.to !== at) || (move?.moved?.some((to, row) => to >= 0 && to !== row) ?? false)
-  )
-}
-
-function renumbered({ offers }: Snapshot, moves: SliceIndex['moves']): Snapshot['offers'] {
-  if (!moves.some(isShifted)) return offers
-  const slice = u16(offers.slice.length)
-  const row = u32(offers.row.length)
-  for (let offer = 0; offer < slice.length; offer += 1) {
-    const move = moves[offers.slice[offer] as number]
-    const now = rowNow(move, offers.row[offer] as number)
-    if (!move || now < 0) continue // its signal is merged again
-    slice[offer] = move.to
-    row[offer] = now
-  }
-  return { ...offers, slice, row }
-}
-
-/** Marks in `touched` (one flag an entry) the signals that lost an offer. */
-function markLosses({ offers, count }: Snapshot, moves: SliceIndex['moves'], touched: Uint8Array): void {
-  const { at, slice, row } = offers
-  for (let entry = 0; entry < count; entry += 1) {
-    for (let offer = at[entry] as number; offer < (at[entry + 1] as number); offer += 1) {
-      if (rowNow(moves[slice[offer] as number], row[offer] as number) < 0) touched[entry] = 1
-    }
-  }
-}
-
-/** The offers of the previous snapshot in the numbering of the new slices. Marks in `touched` the entries that lost one. */
-export function carryOffers(previous: Snapshot, moves: SliceIndex['moves'], touched: Uint8Array): Carried {
-  markLosses(previous, moves, touched)
-
-  function of(entry: number): OfferPlace[] {
-    const { at, slice, row } = previous.offers
-    const found: OfferPlace[] = []
-    for (let offer = at[entry] as number; offer < (at[entry + 1] as number); offer += 1) {
-      const move = moves[slice[offer] as number]
-      const now = rowNow(move, row[offer] as number)
-      if (move && now >= 0) found.push({ slice: move.to, row: now })
-    }
-    return found
-  }
-
-  return { offers: renumbered(previous, moves), of }
 }
 
 /** The words behind the numbers of columns. */

@@ -7,12 +7,16 @@
 import type { ActivationKey } from '../adcp/signal.js'
 import { coreOf, type Row } from '../merge/row.js'
 import { remembered } from '../process/remembered.js'
-import { type Column, u16, u32 } from './columns.js'
+import { createChunks } from '../upstreams/rows/slab.js'
+import { type Column, type Filled, type TABLE, u16, u32 } from './columns.js'
 import { digestWords, WORDS } from './keys.js'
-import type { Rows } from './snapshot.js'
 
-const FIRST_CHUNK = 64 * 1024 // bytes; each is twice as large as the one before
-const LAST_CHUNK = 8 * 1024 * 1024
+/** The bytes of rows, and where each row is in them. */
+export type Rows = Filled<typeof TABLE.rows> & { readonly chunks: readonly Uint8Array[] }
+
+/** Of the first chunk that a build writes rows to: a small build uses little memory. */
+export const FIRST_CHUNK_BYTES = 64 * 1024
+
 const LIVE_SHARE = 0.75 // of a chunk's bytes: one with less is worn
 /** Small builds leave small chunks. Beyond this many, the small ones are copied into one. */
 const MOST_SMALL_CHUNKS = 32
@@ -68,45 +72,6 @@ export function pushWords(column: Column<Uint32Array>, from: ArrayLike<number>, 
   column.pushAll(from, at * WORDS, WORDS)
 }
 
-type Place = { readonly chunk: number; readonly start: number }
-
-/**
- * Shared memory for new rows, written one after the other: `room` gives a place for at most so many bytes, `take` keeps what was
- * written of it. Chunks start small and grow, so that a small build uses little memory; only the last one is copied to its
- * final size.
- */
-export function createChunks() {
-  const chunks: Uint8Array[] = []
-  let current: Buffer | undefined
-  let used = 0
-
-  /** Where up to `bytes` bytes may be written; `take` says how many were used. */
-  function room(bytes: number): { buffer: Buffer; start: number } {
-    if (current && used + bytes <= current.byteLength) return { buffer: current, start: used }
-    if (current) chunks[chunks.length - 1] = current.subarray(0, used)
-    const size = Math.max(bytes, Math.min(LAST_CHUNK, FIRST_CHUNK * 2 ** Math.min(chunks.length, 16)))
-    current = Buffer.from(new SharedArrayBuffer(size))
-    used = 0
-    chunks.push(current)
-    return { buffer: current, start: 0 }
-  }
-
-  function take(bytes: number): Place {
-    const place = { chunk: chunks.length - 1, start: used }
-    used += bytes
-    return place
-  }
-
-  function finish(): readonly Uint8Array[] {
-    if (!current) return []
-    const last = new Uint8Array(new SharedArrayBuffer(used))
-    last.set(current.subarray(0, used))
-    return [...chunks.slice(0, -1), last]
-  }
-
-  return { room, take, finish }
-}
-
 /** Bytes of each chunk that rows still use. */
 function liveBytes({ chunks, chunkOf, length }: Rows): Float64Array {
   const live = new Float64Array(chunks.length)
@@ -142,7 +107,7 @@ export function unworn(rows: Rows, fresh: number): Rows {
   const budget = Math.max(LEAST_REWRITTEN, fresh * REWRITTEN_PER_NEW)
   const left = wornChunks(rows, live, budget)
   if (!left.includes(1)) return rows
-  const written = createChunks()
+  const written = createChunks(FIRST_CHUNK_BYTES)
   const kept = rows.chunks.filter((_, at) => !left[at])
   const numbers = new Uint16Array(rows.chunks.length)
   let next = 0
@@ -159,10 +124,11 @@ export function unworn(rows: Rows, fresh: number): Rows {
       continue
     }
     const from = rows.start[entry] as number
-    const { buffer, start: to } = written.room(bytes + 1)
-    buffer.set((rows.chunks[chunk] as Uint8Array).subarray(from, from + bytes + 1), to)
-    start[entry] = to
-    chunkOf[entry] = kept.length + written.take(bytes + 1).chunk
+    const place = written.room(bytes + 1)
+    place.buffer.set((rows.chunks[chunk] as Uint8Array).subarray(from, from + bytes + 1), place.start)
+    written.take(bytes + 1)
+    start[entry] = place.start
+    chunkOf[entry] = kept.length + place.chunk
   }
   return { ...rows, chunks: [...kept, ...written.finish()], chunkOf, start }
 }

@@ -1,6 +1,7 @@
 /**
- * Maps the rows of a slice to signals, and finds what changed since the slice before it. A row whose bytes are known is
- * not parsed again (docs/decisions.md#memory-and-threads).
+ * Maps the rows of slices to signals, and finds what changed since the slices before them: which rows are new, and where the
+ * offers of the previous snapshot are now. A row whose bytes are known is not parsed again
+ * (docs/decisions.md#memory-and-threads).
  */
 import { type Identity, identityOf } from '../merge/identity.js'
 import { type InPortions, type Meter, rowUnits } from '../process/portions.js'
@@ -13,14 +14,14 @@ import {
   sliceListing,
 } from '../upstreams/rows/slice.js'
 import { writtenRef } from '../upstreams/rows/written.js'
-import { u32 } from './columns.js'
+import { u16, u32 } from './columns.js'
 import { putIdentity, sortedPositions, WORDS } from './keys.js'
-import type { IndexedSlice } from './snapshot.js'
+import type { IndexedSlice, OfferPlace, Snapshot } from './snapshot.js'
 
 /** Where the rows of an earlier slice are now: `moved[row]` is the row's new place, -1 when it is gone. */
 export type Move = { to: number; moved?: Int32Array }
 
-export type SliceIndex = {
+type SliceIndex = {
   readonly slices: readonly IndexedSlice[]
   /** One per earlier slice; undefined when the upstream left. */
   readonly moves: readonly (Move | undefined)[]
@@ -168,4 +169,66 @@ export function* indexSlices(
     result.push({ slice, keys })
   }
   return { slices: result, moves, fresh: inKeyOrder(freshOf) }
+}
+
+/** Where the offers of the previous snapshot are in the new slices, and which signals lost one. */
+type Carried = {
+  readonly offers: Snapshot['offers']
+  /** How many offers of an entry remain. */
+  of(entry: number): OfferPlace[]
+}
+
+/** -1 when the offer is gone. */
+function rowNow(move: Move | undefined, row: number): number {
+  if (!move) return -1
+  return move.moved ? (move.moved[row] as number) : row
+}
+
+/** Whether a slice has another number now, or one of its remaining rows has another place. */
+function isShifted(move: Move | undefined, at: number): boolean {
+  return (
+    (move !== undefined && move.to !== at) || (move?.moved?.some((to, row) => to >= 0 && to !== row) ?? false)
+  )
+}
+
+function renumbered({ offers }: Snapshot, moves: SliceIndex['moves']): Snapshot['offers'] {
+  if (!moves.some(isShifted)) return offers
+  const slice = u16(offers.slice.length)
+  const row = u32(offers.row.length)
+  for (let offer = 0; offer < slice.length; offer += 1) {
+    const move = moves[offers.slice[offer] as number]
+    const now = rowNow(move, offers.row[offer] as number)
+    if (!move || now < 0) continue // its signal is merged again
+    slice[offer] = move.to
+    row[offer] = now
+  }
+  return { ...offers, slice, row }
+}
+
+/** Marks in `touched` (one flag an entry) the signals that lost an offer. */
+function markLosses({ offers, count }: Snapshot, moves: SliceIndex['moves'], touched: Uint8Array): void {
+  const { at, slice, row } = offers
+  for (let entry = 0; entry < count; entry += 1) {
+    for (let offer = at[entry] as number; offer < (at[entry + 1] as number); offer += 1) {
+      if (rowNow(moves[slice[offer] as number], row[offer] as number) < 0) touched[entry] = 1
+    }
+  }
+}
+
+/** The offers of the previous snapshot in the numbering of the new slices. Marks in `touched` the entries that lost one. */
+export function carryOffers(previous: Snapshot, moves: SliceIndex['moves'], touched: Uint8Array): Carried {
+  markLosses(previous, moves, touched)
+
+  function of(entry: number): OfferPlace[] {
+    const { at, slice, row } = previous.offers
+    const found: OfferPlace[] = []
+    for (let offer = at[entry] as number; offer < (at[entry + 1] as number); offer += 1) {
+      const move = moves[slice[offer] as number]
+      const now = rowNow(move, row[offer] as number)
+      if (move && now >= 0) found.push({ slice: move.to, row: now })
+    }
+    return found
+  }
+
+  return { offers: renumbered(previous, moves), of }
 }

@@ -13,15 +13,13 @@ import { bytesOf, sharedBytes, slabRow } from '../upstreams/rows/slab.js'
 import { type Listing, type Slice, type SliceMode, sliceListing } from '../upstreams/rows/slice.js'
 import { columnsOf, type Filled, filled, listsOf, TABLE, valueAt } from './columns.js'
 import { findKey, putKey, WORDS } from './keys.js'
+import type { Rows } from './rows.js'
 
 export type IndexedSlice = {
   readonly slice: Slice
   /** The key of each row's identity (snapshot/keys.ts). */
   readonly keys: Uint32Array
 }
-
-/** The bytes of rows, and where each row is in them. */
-export type Rows = Filled<typeof TABLE.rows> & { readonly chunks: readonly Uint8Array[] }
 
 export type Snapshot = Omit<Filled<typeof TABLE>, 'rows'> & {
   /** Content-addressed: equal feeds have equal ids in every process. */

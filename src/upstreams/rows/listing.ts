@@ -209,17 +209,20 @@ const FIELDS = new Set(Object.keys(SignalRow.properties))
 // biome-ignore lint/suspicious/noControlCharactersInRegex: exactly these are looked for
 const BAD_TEXT = /[\u0000-\u0008\u000b\u000c\u000e-\u001f]|\p{Surrogate}/u
 
-// Lengths in UTF-16 units (`unicode: false`; ajv would warn): counting code points is a tenth of reading a row, and
-// the bounds are ours.
-const check = createChecks({ strictNumbers: true, unicode: false, logger: false })
-const { conforms, errors } = check<Listing>(SignalRow)
+/**
+ * Makes the checks of rows and their members. Lengths count in UTF-16 units (`unicode: false`; ajv would warn): counting code
+ * points is a tenth of reading a row, and the bounds are ours.
+ */
+export const checkRows = createChecks({ strictNumbers: true, unicode: false, logger: false })
+const { conforms, errors } = checkRows<Listing>(SignalRow)
 const prune = createPruner(SignalRow)
 
-function parse(bytes: Uint8Array): unknown {
+/** Undefined for what is not JSON. */
+export function parsedJson(text: string): unknown {
   try {
-    return JSON.parse(bufferOf(bytes).toString())
+    return JSON.parse(text)
   } catch {
-    return undefined // the caller counts it as malformed
+    return undefined
   }
 }
 
@@ -248,7 +251,7 @@ export function readRow(raw: Uint8Array, maxBytes = ROW_BYTES): ReadRow {
   if (raw.byteLength > maxBytes) return { kind: 'dropped', reason: 'too_large' }
   const { depth, members, escaped } = measure(raw)
   if (depth > MAX_DEPTH) return { kind: 'dropped', reason: 'too_deep' }
-  const parsed = parse(raw)
+  const parsed = parsedJson(bufferOf(raw).toString())
   if (!isRecord(parsed)) return { kind: 'dropped', reason: 'malformed' }
   // `JSON.parse` keeps the last of two members of one name; whoever reads the bytes otherwise may take the first.
   if (countMembers(parsed) !== members) return { kind: 'dropped', reason: 'duplicate_member', row: parsed }

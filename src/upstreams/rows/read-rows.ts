@@ -8,10 +8,10 @@
 import { isUtf8 } from 'node:buffer'
 import { boundedText, bufferOf, countMembers, isRecord, measure } from '../../adcp/json.js'
 import { spellings } from '../../adcp/redaction.js'
-import { createChecks, type TSchema, Type } from '../../adcp/schema.js'
+import { type TSchema, Type } from '../../adcp/schema.js'
 import { SignalRow } from '../../adcp/signal.js'
 import { createKnownTexts, type Memory, rememberedBytes, wholeMemory } from '../../process/remembered.js'
-import { createPruner, type Dropped, ROW_BYTES, readRow } from './listing.js'
+import { checkRows, createPruner, type Dropped, parsedJson, ROW_BYTES, readRow } from './listing.js'
 import type { Places } from './slab.js'
 import { digestNumbers, type Listing, putDigest, type RefusedRow } from './slice.js'
 import {
@@ -30,16 +30,6 @@ import {
 const MAX_DEPTH = 8 // of one member; a row may be deeper, and is parsed then
 
 type Keeps = (memory: Memory, start: number, end: number) => boolean
-
-const check = createChecks({ strictNumbers: true, unicode: false, logger: false })
-
-function parsed(json: string): unknown {
-  try {
-    return JSON.parse(json)
-  } catch {
-    return undefined // no value of JSON
-  }
-}
 
 const [QUOTE, SPACE] = [0x22, 0x20]
 
@@ -62,9 +52,9 @@ function keepsText({ minLength = 0, maxLength = Number.POSITIVE_INFINITY }: TSch
 function keepsValue(name: string, schema: TSchema): (json: string) => boolean {
   const alone = Type.Object({ [name]: schema })
   const prune = createPruner(alone)
-  const { conforms } = check(alone)
+  const { conforms } = checkRows(alone)
   return (json) => {
-    const value = parsed(json)
+    const value = parsedJson(json)
     const member = { [name]: value }
     if (value === undefined || prune(member) !== member || !conforms(member)) return false
     if (typeof value !== 'object' || value === null) return true
@@ -74,7 +64,7 @@ function keepsValue(name: string, schema: TSchema): (json: string) => boolean {
 }
 
 const { signal_ref: Ref, ...others } = SignalRow.properties
-const { conforms: isRef } = check(Ref)
+const { conforms: isRef } = checkRows(Ref)
 const REQUIRED: ReadonlySet<string> = new Set(SignalRow.required)
 const TEXTS: ReadonlySet<string> = new Set(['signal_agent_segment_id', 'name', 'description'])
 
@@ -169,7 +159,7 @@ export type ReadRows = {
   digests: BigUint64Array
   /** The same over each listing's `signal_agent_segment_id`. */
   segments: BigUint64Array
-  /** Where the members of each listing stand in its text. */
+  /** Where the members of each listing stand in its bytes. */
   places: Places
   /** Whether the segment of some listing came under its oldest name, `signals_agent_segment_id`. */
   isPlural: boolean

@@ -22,13 +22,12 @@ export function sharedBytes(part: Uint8Array): SharedArrayBuffer {
   return copy.buffer
 }
 
-// Chunks double up to a size that is large enough for few of them: a small slice never takes much.
 const FIRST_CHUNK_BYTES = 256 * 1024
-const CHUNK_BYTES = 8 * 1024 * 1024
+const LAST_CHUNK_BYTES = 8 * 1024 * 1024
 const FIRST_ROWS = 1024
 
 /**
- * Where the members of each row stand in its text (upstreams/rows/written.ts, `findMembers`): the words up to one of `ends`.
+ * Where the members of each row stand in its bytes (upstreams/rows/written.ts, `findMembers`): the words up to one of `ends`.
  * A row that has no words was not read for them.
  */
 export type Places = { readonly words: Uint32Array; readonly ends: Uint32Array }
@@ -126,26 +125,55 @@ function createPlacesWriter() {
   return { appendRun, bytes: () => used * words.BYTES_PER_ELEMENT, finish }
 }
 
-/** Collects rows, with the places of their members or without; `finish` trims what is unused and gives the slab. A row longer than a chunk gets its own. */
-export function createSlabWriter() {
+/** Where bytes may be written: from `start` on in `buffer`, which is the chunk of that number. */
+type Room = { readonly buffer: Buffer; readonly chunk: number; readonly start: number }
+
+/**
+ * Shared memory that is written from its beginning on, in chunks which double from `firstBytes` up to a size that is large
+ * enough for few of them: who writes little takes little. What is longer than a chunk gets its own.
+ */
+export function createChunks(firstBytes: number) {
   const chunks: Uint8Array[] = []
+  let current: Buffer = Buffer.alloc(0)
+  let used = 0
+
+  /** Room for at least so many bytes; `take` says how many of them were used. */
+  function room(bytes: number): Room {
+    if (chunks.length === 0 || used + bytes > current.byteLength) {
+      const last = chunks.pop()
+      if (last) chunks.push(last.subarray(0, used))
+      const usual = Math.min(LAST_CHUNK_BYTES, firstBytes * 2 ** chunks.length)
+      const memory = shared(Math.max(usual, bytes))
+      current = Buffer.from(memory)
+      used = 0
+      chunks.push(new Uint8Array(memory))
+    }
+    return { buffer: current, chunk: chunks.length - 1, start: used }
+  }
+
+  function take(bytes: number): void {
+    used += bytes
+  }
+
+  /** The chunks, of which only the last is copied to its final size. */
+  function finish(): readonly Uint8Array[] {
+    if (chunks.length === 0) return []
+    const last = new Uint8Array(shared(used))
+    last.set(current.subarray(0, used))
+    return [...chunks.slice(0, -1), last]
+  }
+
+  return { room, take, finish }
+}
+
+/** Collects rows, with the places of their members or without; `finish` trims what is unused and gives the slab. */
+export function createSlabWriter() {
+  const chunks = createChunks(FIRST_CHUNK_BYTES)
   let chunkOf = u16(FIRST_ROWS)
   let start = u32(FIRST_ROWS)
   let length = u32(FIRST_ROWS)
   const placed = createPlacesWriter()
   let count = 0
-  let used = 0
-
-  function room(bytes: number): Uint8Array {
-    const last = chunks.at(-1)
-    if (last && used + bytes <= last.byteLength) return last
-    if (last) chunks[chunks.length - 1] = last.subarray(0, used)
-    const usual = Math.min(CHUNK_BYTES, FIRST_CHUNK_BYTES * 2 ** chunks.length)
-    const next = new Uint8Array(shared(Math.max(usual, bytes)))
-    chunks.push(next)
-    used = 0
-    return next
-  }
 
   function makeRoom(rows: number): void {
     if (rows <= start.length) return
@@ -167,33 +195,27 @@ export function createSlabWriter() {
     if (places) placed.appendRun(places, first, last, count)
     for (let row = first; row < last; ) {
       const from = row === 0 ? 0 : (ends[row - 1] as number)
-      const chunk = room((ends[row] as number) - from)
-      const most = from + chunk.byteLength - used
-      const shift = used - from
+      const { buffer, chunk, start: to } = chunks.room((ends[row] as number) - from)
+      const most = from + buffer.byteLength - to
+      let end = from
       for (; row < last && (ends[row] as number) <= most; row += 1) {
-        const end = (ends[row] as number) + shift
-        chunkOf[count] = chunks.length - 1
-        start[count] = used
-        length[count] = end - used
-        used = end
+        chunkOf[count] = chunk
+        start[count] = to + end - from
+        length[count] = (ends[row] as number) - end
+        end = ends[row] as number
         count += 1
       }
-      chunk.set(bytes.subarray(from, used - shift), from + shift)
+      buffer.set(bytes.subarray(from, end), to)
+      chunks.take(end - from)
     }
   }
 
   const append = (row: Uint8Array): void => appendRun(row, [row.byteLength], 0, 1)
 
   function finish(): Slab {
-    const last = chunks.at(-1)
-    if (last) {
-      const exact = new Uint8Array(shared(used))
-      exact.set(last.subarray(0, used))
-      chunks[chunks.length - 1] = exact
-    }
     return {
       count,
-      chunks,
+      chunks: chunks.finish(),
       chunkOf: grown(chunkOf, count, u16),
       start: grown(start, count, u32),
       length: grown(length, count, u32),
