@@ -12,6 +12,12 @@ import { canonicalUrl } from '../adcp/url.js'
 import { createRecent } from '../process/memory.js'
 import type { Offer } from './offer.js'
 
+const NAME = Buffer.from('"activation_key":')
+// A snapshot keeps a key's listing and length in 16 bits each (snapshot/columns.ts): a larger number would come to
+// stand for another.
+const MOST_BYTES = 0xffff // a longer key has no span
+const MOST_LISTINGS = 0x10000 // a key in a later listing has no span
+
 export type MergedDeployment = {
   readonly key: string
   /** Index of the offer whose state is published. */
@@ -144,11 +150,6 @@ export function mergeDeployments(offers: readonly Pick<Offer, 'listing'>[]): {
 
 /** Which of the listings, and where in its bytes. */
 export type KeySpan = { readonly listing: number; readonly start: number; readonly bytes: number }
-
-const NAME = Buffer.from('"activation_key":')
-// A snapshot keeps both in 16 bits (snapshot/columns.ts). A larger number would come to stand for another listing.
-const MOST_BYTES = 0xffff // a longer key has no span
-const MOST_LISTINGS = 0x10000 // a key in a later listing has no span
 
 /** Adds what follows each name in a listing, by its text. A name in a string of a stranger adds what is nobody's key. */
 function gather(row: Uint8Array, listing: number, found: Map<string, KeySpan>): void {

@@ -19,6 +19,15 @@ import { type MergedDeployment, mergeDeployments } from './deployments.js'
 import { optionId } from './identity.js'
 import { byText, listsNone, type Offer, type Seller } from './offer.js'
 
+/** Stands for an only offer's handle: no listing holds this character, and JSON escapes it. */
+export const HANDLE = '\u0000'
+const DEPLOYMENTS = ',"deployments":'
+// Before it stands only what every reader gets. Texts there cannot hold it, because their quotes are escaped.
+const SIGNAL_TYPE = ',"signal_type":'
+/** The currency of CPM prices as a number for a column: none, several, or the three letters of one. */
+export const NO_CURRENCY = 0
+const SEVERAL_CURRENCIES = 1
+
 const Range = Type.Object({
   low: Type.Optional(Type.Number({ minimum: 0 })),
   mid: Type.Number({ minimum: 0 }),
@@ -171,10 +180,6 @@ export function lowest(options: readonly MergedOption[], model: 'cpm' | 'percent
   return found
 }
 
-/** The currency of CPM prices as a number for a column: none, several, or the three letters of one. */
-export const NO_CURRENCY = 0
-const SEVERAL_CURRENCIES = 1
-
 /** ISO 4217. */
 export function currencyNumber(code: string): number {
   return [...code].reduce((sum, letter) => sum * 256 + letter.charCodeAt(0), 0)
@@ -242,10 +247,6 @@ export type Row = {
 /** Where in the bytes of a row the members begin that a reader may not have asked for, and where the list of deployments. */
 export type RowPlaces = { readonly fields: number; readonly deployments: number }
 
-const DEPLOYMENTS = ',"deployments":'
-// Before it stands only what every reader gets. Texts there cannot hold it, because their quotes are escaped.
-const SIGNAL_TYPE = ',"signal_type":'
-
 /** `bytes`: of the row's opening. */
 export function placesIn({ opening }: Pick<Row, 'opening'>, bytes: number): RowPlaces {
   const fields = Math.max(0, opening.indexOf(SIGNAL_TYPE))
@@ -264,9 +265,6 @@ function joint(standing: readonly Standing[]): readonly string[] | undefined {
   const known = standing.flatMap(({ countries }) => (countries ? [countries] : []))
   return known.length < standing.length ? undefined : [...new Set(known.flat())].sort()
 }
-
-/** Stands for an only offer's handle: no listing holds this character, and JSON escapes it. */
-export const HANDLE = '\u0000'
 
 /** The end of a row: its prices as `,"pricing_options":[...]`, or empty. */
 export function tailOf(options: readonly MergedOption[]): string {

@@ -7,6 +7,11 @@
 const LONGEST = 512 // of a text that is kept: longer ones hardly come again
 const MOST = 500_000 // characters of the texts in one map
 const EACH = 100 // for what an entry takes besides its text
+const SPREAD = 0x9e3779b1 // an odd number whose bits look random
+const WORD = 4 // bytes that are read at once
+const WINDOW = 64 // bytes by which a known text is looked for
+const SLOTS = 64
+const EACH_SLOT = 4 // known texts that begin alike
 
 /** Two maps in turn: what is in neither was forgotten, or never came. */
 function createTwoMaps<K, V>() {
@@ -57,9 +62,6 @@ export function wholeMemory({ buffer }: ArrayBufferView): Memory {
   return memory
 }
 
-const SPREAD = 0x9e3779b1 // an odd number whose bits look random
-const WORD = 4
-
 /** A number for the bytes from `start` to `end` (excluded). Strangers can make many texts of one number. */
 function numberOf(view: DataView, start: number, end: number): number {
   let number = end - start
@@ -83,10 +85,14 @@ export function isSame(other: DataView, view: DataView, start: number): boolean 
   return true
 }
 
+/** A copy of the bytes from `start` to `end` (excluded): a view would keep the whole memory. */
+const copyOf = (bytes: Buffer, start: number, end: number) =>
+  new DataView(Uint8Array.from(bytes.subarray(start, end)).buffer)
+
 type Kept<T> = { readonly text: DataView; readonly value: T }
 
 /**
- * The same for texts that lie in a memory from one place to another (excluded): what was remembered is found without making
+ * `remembered` for texts that lie in a memory from one place to another (excluded): what was remembered is found without making
  * a text. Of several texts with one number the last is remembered.
  */
 export function rememberedBytes<T>(
@@ -102,20 +108,10 @@ export function rememberedBytes<T>(
     const text = bytes.toString('utf8', start, end)
     const earlier = known.earlier(number)
     const value = isIt(earlier, view, start, end) ? earlier.value : make(text)
-    if (end - start <= LONGEST) {
-      known.keep(
-        number,
-        { text: new DataView(Uint8Array.from(bytes.subarray(start, end)).buffer), value },
-        end - start,
-      )
-    }
+    if (end - start <= LONGEST) known.keep(number, { text: copyOf(bytes, start, end), value }, end - start)
     return value
   }
 }
-
-const WINDOW = 64 // bytes by which a text is looked for
-const SLOTS = 64
-const EACH_SLOT = 4 // texts that begin alike
 
 /**
  * Texts that came lately, found by where one begins: what is known need not be walked through to find its end. Only texts
@@ -141,7 +137,7 @@ export function createKnownTexts() {
     keep({ bytes, view }: Memory, start: number, end: number): void {
       if (end - start < WINDOW || end - start > LONGEST) return
       next = (next + 1) % EACH_SLOT
-      texts[slotOf(view, start) + next] = new DataView(Uint8Array.from(bytes.subarray(start, end)).buffer)
+      texts[slotOf(view, start) + next] = copyOf(bytes, start, end)
     },
   }
 }

@@ -10,9 +10,18 @@ import { refFromLegacy, SIGNAL_TYPES, type SignalId, SignalRow } from '../../adc
 import type { Listing } from './slice.js'
 import { isWritten, writeListing } from './written.js'
 
-type Row = Record<string, unknown>
-
+/** The largest row that is read when nothing else is said. */
+export const ROW_BYTES = 256 * 1024
+const MAX_DEPTH = 32 // the protocol's deepest field stands at nine
+const MAX_OPEN_DEPTH = 8 // of objects whose inner shape the protocol leaves open
 const TYPES: ReadonlySet<unknown> = new Set(SIGNAL_TYPES)
+const FIELDS = new Set(Object.keys(SignalRow.properties))
+// Control characters and halves of surrogate pairs. Tab and line breaks stand in honest descriptions; U+0000 and a half
+// pair no database takes, and the others steer terminals.
+// biome-ignore lint/suspicious/noControlCharactersInRegex: exactly these are looked for
+const BAD_TEXT = /[\u0000-\u0008\u000b\u000c\u000e-\u001f]|\p{Surrogate}/u
+
+type Row = Record<string, unknown>
 
 /** Before 3.0 a price was one object, `pricing`; the ids are ours, and are never sent back to such an agent. */
 function pricingOptions(pricing: Row): Row[] {
@@ -83,8 +92,6 @@ function modernise(row: Row): Row {
   for (const _ in changes) return { ...row, ...changes }
   return row
 }
-
-const MAX_OPEN_DEPTH = 8 // of objects whose inner shape the protocol leaves open
 
 /** Gives the same value when there is nothing to cut, so that a clean row costs no copy. */
 type Pruner = (value: unknown) => unknown
@@ -181,10 +188,6 @@ export function createPruner(schema: TSchema): Pruner {
   return same
 }
 
-/** The largest row that is read when nothing else is said. */
-export const ROW_BYTES = 256 * 1024
-const MAX_DEPTH = 32 // the protocol's deepest field stands at nine
-
 /** Why a row was read and not kept; `bad_<field>` names the first field that breaks the schema. */
 export type Dropped =
   | 'too_large'
@@ -202,12 +205,6 @@ type ReadRow =
   | { kind: 'listing'; listing: Listing; bytes: Buffer; isPlural: boolean }
   /** `row` as far as it could be read, so that a person can tell which row it was. */
   | { kind: 'dropped'; reason: Dropped; row?: Readonly<Record<string, unknown>> }
-
-const FIELDS = new Set(Object.keys(SignalRow.properties))
-// Control characters and halves of surrogate pairs. Tab and line breaks stand in honest descriptions; U+0000 and a half
-// pair no database takes, and the others steer terminals.
-// biome-ignore lint/suspicious/noControlCharactersInRegex: exactly these are looked for
-const BAD_TEXT = /[\u0000-\u0008\u000b\u000c\u000e-\u001f]|\p{Surrogate}/u
 
 /**
  * Makes the checks of rows and their members. Lengths count in UTF-16 units (`unicode: false`; ajv would warn): counting code

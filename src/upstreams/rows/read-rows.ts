@@ -27,11 +27,14 @@ import {
   releaseMembers,
 } from './written.js'
 
+/** Refused rows that are named; the others are counted. */
+export const MAX_REFUSED = 1_000
+const MAX_NAME = 300
 const MAX_DEPTH = 8 // of one member; a row may be deeper, and is parsed then
+const USUAL_MEMBERS = 16 // of a row
+const [QUOTE, SPACE] = [0x22, 0x20]
 
 type Keeps = (memory: Memory, start: number, end: number) => boolean
-
-const [QUOTE, SPACE] = [0x22, 0x20]
 
 /**
  * Whether a text can stand in a kept row: nearly every row has its own, so it is looked at each time. It has no escapes and
@@ -88,11 +91,8 @@ const MEMBERS = Object.entries(others).map(([name, schema]) => ({
   isKept: TEXTS.has(name) ? keepsText(schema) : rememberedBytes(keepsValue(name, schema)),
   known: schema.type === 'array' ? createKnownTexts() : undefined,
 }))
-const KNOWN = membersRoom().starts.length
-const KNOWN_OF = Array.from(
-  { length: KNOWN },
-  (_, member) => MEMBERS.find(({ place }) => place === member)?.known,
-)
+/** By member. */
+const KNOWN_OF = Object.values(MEMBER).map((member) => MEMBERS.find(({ place }) => place === member)?.known)
 
 /**
  * A row that is kept as it came: its segment, the domain of the provider whose signal it is, and how many members it has.
@@ -141,11 +141,6 @@ export function readPlain(raw: Uint8Array, places: Uint32Array): PlainRow | unde
   const text = memory.bytes.toString('utf8', (starts[segment] as number) + 1, (ends[segment] as number) - 1)
   return { segment: text, domain: ref.data_provider_domain, members: count }
 }
-
-/** Refused rows that are named; the others are counted. */
-export const MAX_REFUSED = 1_000
-const MAX_NAME = 300
-const USUAL_MEMBERS = 16
 
 /** The listings of one answer in its own order, and the rows that were not kept. */
 export type ReadRows = {

@@ -15,6 +15,35 @@ const [QUOTE, BACKSLASH, COMMA] = [0x22, 0x5c, 0x2c]
 const [OPEN_BRACKET, CLOSE_BRACKET, OPEN_BRACE, CLOSE_BRACE] = [0x5b, 0x5d, 0x7b, 0x7d]
 const SPACE = 0x20 // and whatever sorts below it is white space
 
+const FACTOR = 31 // of the hash of a name
+const NEAR = 32 // a string that ends within so many bytes is found sooner by looking at them than by asking for its end
+
+const PROVIDERS = Buffer.from('{"signal_ref":{"scope":"data_provider","data_provider_domain":"')
+const ITS_ID = Buffer.from('","signal_id":"')
+
+const NAMES = Object.keys(SignalRow.properties) as (keyof SignalRow)[]
+/** The place of each member in `Members`. */
+export const MEMBER = Object.fromEntries(NAMES.map((name, at) => [name, at])) as Readonly<
+  Record<keyof SignalRow, number>
+>
+
+/** Each name as it stands in a listing, from its quote to its colon. */
+const SPELLED = NAMES.map((name) => new DataView(Uint8Array.from(Buffer.from(`"${name}":`)).buffer))
+/** From the comma or brace before a member to its value. */
+const BEFORE_VALUE = NAMES.map((name) => name.length + 4)
+/** The place of a member in one number: the end of its value, then which member it is in the last bits. */
+const NAME_BITS = 32 - Math.clz32(NAMES.length)
+const NAME_MASK = 2 ** NAME_BITS - 1
+const LONGEST = 2 ** (32 - NAME_BITS) // of a row whose ends fit beside the number of a member
+
+/** Whether these bytes stand at `at`. */
+function standsAt(bytes: Uint8Array, at: number, expected: Uint8Array): boolean {
+  for (let next = 0; next < expected.length; next += 1) {
+    if (bytes[at + next] !== expected[next]) return false
+  }
+  return true
+}
+
 function beginsWithRef(listing: Listing): boolean {
   for (const name in listing) return name === 'signal_ref'
   return false
@@ -31,22 +60,13 @@ export function writeListing(listing: Listing): string {
  * it came: then its bytes say what was validated, and writing it again would cost more than parsing it did.
  */
 export function isWritten(row: Uint8Array): boolean {
-  for (let at = 0; at < REF.length; at += 1) if (row[at] !== REF[at]) return false
-  return isUtf8(row)
+  return standsAt(row, 0, REF) && isUtf8(row)
 }
 
-const PROVIDERS = Buffer.from('{"signal_ref":{"scope":"data_provider","data_provider_domain":"')
-const ITS_ID = Buffer.from('","signal_id":"')
+/** Whether no string of a row has an escape, so that it ends at the first quote. */
+export const isPlain = (row: Uint8Array) => !row.includes(BACKSLASH)
 
 export type ProvidersRef = Extract<SignalRef, { scope: 'data_provider' }>
-
-/** Whether these bytes stand at `at`. */
-function standsAt(bytes: Uint8Array, at: number, expected: Uint8Array): boolean {
-  for (let next = 0; next < expected.length; next += 1) {
-    if (bytes[at + next] !== expected[next]) return false
-  }
-  return true
-}
 
 /** The place of the quote that ends a string, from `at` on; -1 when there is an escape before it, or no end. */
 function quoteAfter(bytes: Uint8Array, at: number, end: number): number {
@@ -108,8 +128,6 @@ export function writtenRef(memory: Memory, start: number, end: number): SignalRe
   return undefined
 }
 
-const FACTOR = 31
-
 /** The hash of a name goes on by one more byte. */
 export const step = (hash: number, byte: number) => (Math.imul(hash, FACTOR) + byte) | 0
 
@@ -119,18 +137,6 @@ export function nameHash(name: string): number {
   for (let at = 0; at < name.length; at += 1) hash = step(hash, name.charCodeAt(at))
   return hash
 }
-
-const NAMES = Object.keys(SignalRow.properties) as (keyof SignalRow)[]
-const NUMBERS = new Map(NAMES.map((name, at) => [nameHash(name), at]))
-/** Each name as it stands in a listing, from its quote to its colon. */
-const SPELLED = NAMES.map((name) => new DataView(Uint8Array.from(Buffer.from(`"${name}":`)).buffer))
-
-/** The place of each member in `Members`. */
-export const MEMBER = Object.fromEntries(NAMES.map((name, at) => [name, at])) as Readonly<
-  Record<keyof SignalRow, number>
->
-
-const NEAR = 32 // a string that ends within so many bytes is found sooner by looking at them than by asking for its end
 
 /** Index after the string that opens at `at`, in bytes without escapes. */
 function afterString(bytes: Buffer, at: number, end: number): number {
@@ -189,20 +195,14 @@ export function memberText({ memory, starts, ends }: Members, member: number): s
   return memory.bytes.toString('utf8', starts[member], ends[member])
 }
 
-/** From the comma or brace before a member to its value. */
-const BEFORE_VALUE = NAMES.map((name) => name.length + 4)
-/** The place of a member in one number: the end of its value, then which member it is in the last bits. */
-const NAME_BITS = 32 - Math.clz32(NAMES.length)
-const NAME_MASK = 2 ** NAME_BITS - 1
-
-const LONGEST = 2 ** (32 - NAME_BITS) // of a row whose ends fit beside the number of a member
-const seen = new Uint8Array(NAMES.length)
-
 /** Room for the places of any listing's members. */
 export const placesRoom = () => new Uint32Array(NAMES.length)
 
+const NUMBERS = new Map(NAMES.map((name, at) => [nameHash(name), at]))
 /** The members of the row that was read last, in its order: an agent writes all its rows in one. */
 const usual = new Uint8Array(NAMES.length + 1)
+/** The members of a row that were found already. */
+const seen = new Uint8Array(NAMES.length)
 
 const isSpelled = ({ view }: Memory, at: number, end: number, member: number) => {
   const name = SPELLED[member] as DataView
@@ -259,9 +259,6 @@ export function findMembers(
   } while (bytes[at] === COMMA && at < last)
   return at === last && bytes[last] === CLOSE_BRACE ? count : 0
 }
-
-/** Whether no string of a row has an escape, so that it ends at the first quote. */
-export const isPlain = (row: Uint8Array) => !row.includes(BACKSLASH)
 
 /**
  * Fills `members` from the places `from` to `end` (excluded) that `findMembers` gave for the row at `start`. The values may
