@@ -30,7 +30,7 @@ const METHOD_NOT_FOUND = -32601
 
 type A2aVersion = '1.0' | '0.3'
 
-type Dialect = {
+type Wording = {
   headers: Record<string, string>
   send: string
   get: string
@@ -38,7 +38,7 @@ type Dialect = {
 }
 
 // Both names for the arguments: agents read one or the other (docs/protocol.md#a2a).
-const DIALECTS: Record<A2aVersion, Dialect> = {
+const WORDINGS: Record<A2aVersion, Wording> = {
   '1.0': {
     headers: { 'a2a-version': '1.0' },
     send: 'SendMessage',
@@ -177,10 +177,10 @@ export function createA2aAgent({ send, url, auth, bounds, card }: AgentOptions &
     params: Record<string, unknown>,
     budget: Budget,
   ): Promise<RpcOutcome> {
-    const dialect = DIALECTS[version]
+    const wording = WORDINGS[version]
     return rpc({
-      ...{ url, method: dialect[method], params, as: 'a2a', budget },
-      headers: { ...credentials, ...dialect.headers },
+      ...{ url, method: wording[method], params, as: 'a2a', budget },
+      headers: { ...credentials, ...wording.headers },
       ...(bounds && { bounds: bounds() }),
     })
   }
@@ -217,7 +217,7 @@ export function createA2aAgent({ send, url, auth, bounds, card }: AgentOptions &
     // A reading of the capabilities comes before any change, so the first endpoint is one that has answered.
     const tried = isRead(task) ? discovered.endpoints : discovered.endpoints.slice(0, 1)
     for (const endpoint of tried) {
-      const message = DIALECTS[endpoint.version].message(task, args)
+      const message = WORDINGS[endpoint.version].message(task, args)
       outcome = await post(endpoint, 'send', message, remaining(budget, startedAt))
       if (isWrongVersion(outcome)) continue
       const others = discovered.endpoints.filter((each) => each !== endpoint)
