@@ -25,7 +25,11 @@ test('nothing is torn, lost or doubled, whatever of it fails', { skip: NO_POSTGR
   })
   t.teardown(cluster.close)
   const { replicas, agents, fence } = cluster
+  const allServe = async (holds: (served: Map<string, number>) => boolean) => {
+    for (const one of replicas) await until(() => one.served(), holds, LONGEST_MS)
+  }
   await Promise.all(replicas.map((one) => one.start()))
+  await allServe((served) => served.size === agents.all.length) // else one may not know yet what a caller read at another
   const faults = createFaults(cluster)
   const { url } = cluster.balancer
   const crowd = await startCrowd({ url, agents: agents.all, isKeptAlone: faults.isApart })
@@ -51,13 +55,7 @@ test('nothing is torn, lost or doubled, whatever of it fails', { skip: NO_POSTGR
   clearInterval(publishing)
   await crowd.end()
   for (const agent of agents.all) agent.publish()
-  for (const one of replicas) {
-    await until(
-      () => one.served(),
-      (served) => agents.all.every(({ name, version }) => served.get(name) === version()),
-      LONGEST_MS,
-    )
-  }
+  await allServe((served) => agents.all.every(({ name, version }) => served.get(name) === version()))
   await until(crowd.untold, (left) => left.length === 0, LONGEST_MS)
 
   t.comment(JSON.stringify(crowd.tally()))
