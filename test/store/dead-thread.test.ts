@@ -39,3 +39,22 @@ test('a statement that cannot be sent takes no other`s answer', async (t) => {
   t.match(await idempotency.bind(request('after')), { kind: 'fresh' })
   t.match(await idempotency.find(request('after')), { kind: 'open' })
 })
+
+test('what waits for its turn when the database is closed does not open it again', async (t) => {
+  const storage = await embedded(t)
+  const threads: Worker[] = []
+  const watch = (thread: Worker) => void threads.push(thread)
+  process.on('worker', watch)
+  t.teardown(() => process.off('worker', watch))
+  const store = await storage.open()
+  const asked = Array.from({ length: 20 }, () =>
+    store.audit.last(1).then(
+      () => 'answered',
+      (error: Error) => error.message,
+    ),
+  )
+  await store.close()
+  t.equal((await Promise.all(asked)).at(-1), 'the database was closed')
+  t.equal(threads.length, 1)
+  t.same(storage.problems, [])
+})

@@ -97,13 +97,14 @@ async function startDatabase(opening: Opening) {
 }
 type SqliteThread = Awaited<ReturnType<typeof startDatabase>>
 
-/** The database behind its thread; a thread that ended by itself (out of memory) is replaced. */
+/** The database behind its thread; a thread that ended by itself (out of memory) is replaced, until the database is closed. */
 async function keepDatabase({ file, check, onProblem }: SqliteOptions & { file: string }) {
   let thread: SqliteThread = await startDatabase({ file, check })
+  let isClosed = false
   return {
     /** The current thread. Rejects when none can be started. */
     async thread(): Promise<SqliteThread> {
-      if (!thread.isGone()) return thread
+      if (isClosed || !thread.isGone()) return thread
       thread = await startDatabase({ file, check: false }).catch((error: Error) => {
         throw new StorageUnavailable(
           `the thread of the database could not be started again: ${error.message}`,
@@ -112,7 +113,10 @@ async function keepDatabase({ file, check, onProblem }: SqliteOptions & { file: 
       onProblem('the thread of the database ended by itself; another one has taken its place')
       return thread
     },
-    close: () => thread.close(),
+    close(): Promise<void> {
+      isClosed = true
+      return thread.close()
+    },
   }
 }
 
