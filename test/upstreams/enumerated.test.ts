@@ -78,6 +78,21 @@ test('seed questions find what no provider published', async (t) => {
   t.equal(upstreams.slices()[0]?.rows.count, 1)
 })
 
+test('a question is asked to its last page, also of an agent that gives a cursor and does not say whether there is more', async (t) => {
+  const agent = await startMcpAgent((task, args) => {
+    if (task !== 'get_signals') return { adcp: { major_versions: [3] }, supported_protocols: ['signals'] }
+    if (typeof args.signal_spec !== 'string') return refused('a question is required')
+    const { cursor } = args.pagination as { cursor?: string }
+    if (cursor === undefined) return { signals: [row(1)], pagination: { cursor: 'the second page' } }
+    return cursor === 'the second page' ? { signals: [row(2)], pagination: {} } : refused('no such page')
+  })
+  t.teardown(agent.close)
+  const { upstreams } = await openUpstreams(t, configOf([{ id: 'a', url: agent.url, seeds: ['auto'] }]))
+  await upstreams.start()
+  await until('a slice', () => upstreams.slices().length === 1)
+  t.match(upstreams.statuses(), [{ mode: 'enumerated', state: 'fresh', listings: 2 }])
+})
+
 test('an agent that nothing enumerates says so, until references arrive', async (t) => {
   const agent = await startMcpAgent(agent30([]))
   t.teardown(agent.close)
