@@ -1,5 +1,5 @@
 /**
- * Runs the test files and says at the end what failed: some files share a process, one after another.
+ * Runs the test files and says at the end what failed: many files share a process, one after another.
  *
  *     node dist/test/run.js              every test that npm test runs
  *     node dist/test/run.js adcp store   those of these folders
@@ -10,7 +10,7 @@
  */
 import { readdirSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
-import { basename, dirname, join, relative, resolve } from 'node:path'
+import { dirname, join, relative, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { t } from 'tap'
@@ -20,10 +20,11 @@ import { postgresBinaries, startPostgres } from './store/support/postgres.js'
 const LONGEST_S = 300
 
 /**
- * A process costs two seconds of a processor, for what its files import and until that is fast: files that follow each
- * other share it. The same files share a process on every machine.
+ * A process costs two seconds of a processor, for what its files import and until that is fast, so many files share one:
+ * as many begin at once as two cores keep busy, and all end at nearly the same time. The same files share a process on
+ * every machine.
  */
-const PARTS = 8
+const PARTS = 5
 const FEWEST = 20
 
 const HERE = dirname(fileURLToPath(import.meta.url))
@@ -37,16 +38,11 @@ function testFiles(folder: string, slow: boolean): string[] {
     .map((file) => relative('.', join(HERE, folder, file.replace(/ts$/, 'js'))))
 }
 
-/** Files in a few parts of one size. */
+/** Files dealt out like cards, so that each part has its share of every folder, and of those that take long. */
 function inParts(files: readonly string[]): string[][] {
-  const size = Math.max(FEWEST, Math.ceil(files.length / PARTS))
-  return Array.from({ length: Math.ceil(files.length / size) }, (_, at) =>
-    files.slice(at * size, (at + 1) * size),
-  )
+  const count = Math.min(PARTS, Math.ceil(files.length / FEWEST))
+  return Array.from({ length: count }, (_, part) => files.filter((_, at) => at % count === part))
 }
-
-/** The folders of files. */
-const foldersOf = (files: readonly string[]) => [...new Set(files.map((file) => basename(dirname(file))))]
 
 /** tap's diagnostics of one failed assertion, without what only its source says. */
 function printFailure(fullname: string, diagnostics: Record<string, unknown>): void {
@@ -84,7 +80,7 @@ const parts = values.slow ? all.map((file) => [file]) : inParts(all)
 for (const [at, files] of parts.entries()) {
   const command = [process.execPath, '--enable-source-maps', join(HERE, 'together.js'), ...files]
   t.spawn('env', ['-u', 'NODE_OPTIONS', ...command], {
-    name: `${at + 1} of ${parts.length}: ${foldersOf(files).join(', ')}`,
+    name: `${at + 1} of ${parts.length}: ${files.length === 1 ? files[0] : `${files.length} files`}`,
     buffered: true,
     timeout: files.length * LONGEST_S * 1_000,
     env: environment,
