@@ -15,6 +15,7 @@ import { lineOf, type Row } from './report.js'
  * and activations, which take both cores for minutes, last.
  */
 const BENCHES: Record<string, { of: string; minutes: number; sizes?: readonly number[] }> = {
+  machine: { of: 'what new memory costs here', minutes: 1 },
   authz: { of: 'verdicts a second, the heaviest adagents.json', minutes: 1 },
   search: { of: 'search, a question among 100,000 signals', minutes: 1 },
   hostile: { of: 'longest stop over hostile answers', minutes: 1 },
