@@ -2,9 +2,10 @@
  * The configuration file as operators write it (docs/configuration.md): one schema for the type, the check and the
  * messages.
  */
+
+import { PREVIEWS } from '../adcp/answer.js'
 import { AccountReference } from '../adcp/caller.js'
 import { type Static, type TSchema, Type } from '../adcp/schema.js'
-import { PREVIEWS } from '../adcp/version.js'
 
 const strict = { additionalProperties: false }
 const HttpUrl = Type.String({ pattern: '^https?://[^\\s/]+', description: 'an http or https url' })

@@ -5,11 +5,11 @@
  */
 import { createPrivateKey, type KeyObject } from 'node:crypto'
 import { stringify } from 'yaml'
+import type { Preview } from '../adcp/answer.js'
 import { parseDuration } from '../adcp/duration.js'
 import { isRecord } from '../adcp/json.js'
 import { redacted, shownUrl } from '../adcp/redaction.js'
 import { canonicalUrl } from '../adcp/url.js'
-import type { Preview } from '../adcp/version.js'
 import type { PolicySettings } from '../authz/rules/verdict.js'
 import type { Rates } from '../feed/query.js'
 import type { Retention } from '../store/promised-work.js'

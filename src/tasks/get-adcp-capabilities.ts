@@ -2,10 +2,9 @@
  * get_adcp_capabilities, which the specification calls get_protocol_capabilities: what this agent can do, the same
  * for every caller (docs/protocol.md#versions). It claims only what works now.
  */
-import { howMany } from '../adcp/answer.js'
+import { howMany, isSince32, MAJOR, type Preview, RELEASES, type Release } from '../adcp/answer.js'
 import { SIGNAL_TYPES } from '../adcp/signal.js'
 import { CapabilitiesRequest, CapabilitiesResponse } from '../adcp/task-schemas.js'
-import { isSince32, MAJOR, type Preview, RELEASES, type Release } from '../adcp/version.js'
 import { FEED_EVENTS } from '../events/feed-event.js'
 import { type Algorithm, WEBHOOKS } from '../signing/signature.js'
 import type { Snapshot } from '../snapshot/snapshot.js'

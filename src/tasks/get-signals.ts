@@ -2,11 +2,18 @@
  * get_signals: the wholesale feed page by page, exact lookup, and search in plain words (specification, "Operation
  * `get_signals`"). The rules between fields and the account are settled here; the feed and discovery answer.
  */
-import { type AdcpWarning, type Answer, type Answered, howMany, refuse } from '../adcp/answer.js'
+import {
+  type AdcpWarning,
+  type Answer,
+  type Answered,
+  howMany,
+  isSince32,
+  type Release,
+  refuse,
+} from '../adcp/answer.js'
 import { invalidRequest, type Violation } from '../adcp/schema.js'
 import { cursorOf, GetSignalsRequest, pageSizeOf, refsOf, selectionOf } from '../adcp/signal-requests.js'
 import { GetSignalsResponse } from '../adcp/task-schemas.js'
-import { isSince32, type Release } from '../adcp/version.js'
 import type { AnswerPage } from '../briefs/answer-pages.js'
 import { staleWarnings } from '../briefs/brief.js'
 import type { Lookup } from '../briefs/lookup.js'

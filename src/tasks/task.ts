@@ -3,10 +3,9 @@
  * A task's file in `tasks/` reads as the specification's section: rules, handler, message. What it takes is in adcp/task-schemas.ts
  * and adcp/signal-requests.ts.
  */
-import type { Answer } from '../adcp/answer.js'
+import type { Answer, Release } from '../adcp/answer.js'
 import type { Caller } from '../adcp/caller.js'
 import type { Static, TSchema } from '../adcp/schema.js'
-import type { Release } from '../adcp/version.js'
 
 export type CallContext = {
   readonly caller: Caller

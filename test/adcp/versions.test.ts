@@ -1,6 +1,6 @@
 /** Which release serves a pin: the table of the specification ("Version negotiation"), over what this agent serves. */
 import { test } from 'tap'
-import { negotiate, PREVIEWS, type VersionPin } from '../../src/adcp/version.js'
+import { negotiate, PREVIEWS, type VersionPin } from '../../src/adcp/answer.js'
 
 const beta = PREVIEWS[0]
 

@@ -1,7 +1,7 @@
 /** Every task under the pin of every release that is served, over both transports; each answer is valid in its release. */
 import { randomUUID } from 'node:crypto'
 import { test } from 'tap'
-import type { Release } from '../../src/adcp/version.js'
+import type { Release } from '../../src/adcp/answer.js'
 import { answerFault } from '../support/adcp-answers.js'
 import { hasSchemasOf } from '../support/adcp-schema.js'
 import { needConformancePackages } from '../support/conformance-packages.js'

@@ -2,7 +2,7 @@
  * What the protocol's schemas find wrong with an answer of a task. An answer of 3.1 must be valid in the schemas of 3.2 as
  * well, so that clients of either release can read it.
  */
-import type { Release } from '../../src/adcp/version.js'
+import type { Release } from '../../src/adcp/answer.js'
 import { adcpSchema, hasSchemasOf, type SchemaRelease } from './adcp-schema.js'
 
 const RESPONSES: Readonly<Record<string, string>> = {

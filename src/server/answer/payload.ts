@@ -7,9 +7,8 @@
  * over both transports. Prepared rows stay the bytes they are: parsing and serialising a page again would cost fourteen times
  * its delivery (docs/decisions.md#serving-from-bytes).
  */
-import type { AdcpError, Answer, Answered, Failed } from '../../adcp/answer.js'
+import type { AdcpError, Answer, Answered, Failed, Release } from '../../adcp/answer.js'
 import { bufferOf, endOfValue, isRecord } from '../../adcp/json.js'
-import type { Release } from '../../adcp/version.js'
 import { nameHash, step } from '../../upstreams/rows/written.js'
 
 const ROWS = 10

@@ -4,12 +4,19 @@
  * exception here is a bug.
  */
 import { hash, randomBytes } from 'node:crypto'
-import { type AdcpError, type Answer, refuse } from '../../adcp/answer.js'
+import {
+  type AdcpError,
+  type Answer,
+  negotiate,
+  type Preview,
+  type Release,
+  refuse,
+  type VersionPin,
+} from '../../adcp/answer.js'
 import type { Caller } from '../../adcp/caller.js'
 import { nearest } from '../../adcp/issue-words.js'
 import { isRecord } from '../../adcp/json.js'
 import { type Checked, compileCheck, invalidRequest, type TSchema } from '../../adcp/schema.js'
-import { negotiate, type Preview, type Release, type VersionPin } from '../../adcp/version.js'
 import { createDeadline } from '../../net/clock.js'
 import { createRecent } from '../../process/memory.js'
 import type { CallContext, Task } from '../../tasks/task.js'
