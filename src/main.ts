@@ -18,8 +18,7 @@ import {
   oneOf,
   wholeNumber,
 } from './commands/terminal.js'
-import { loadConfig } from './config/load.js'
-import { ConfigError } from './config/problem.js'
+import { ConfigError, loadConfig } from './config/load.js'
 import type { Config } from './config/values.js'
 import { systemClock } from './net/clock.js'
 import type { LedgerFilter } from './store/records/ledger.js'

@@ -6,8 +6,7 @@
 import { isIP } from 'node:net'
 import ipaddr from 'ipaddr.js'
 import { agentUrlOf, canonicalUrl } from '../adcp/url.js'
-import type { ConfigPath, Rule } from './problem.js'
-import type { AuthEntry, ConfigFile } from './schema.js'
+import type { AuthEntry, ConfigFile, ConfigPath, Rule } from './schema.js'
 
 const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/ // RFC 9110, "token"
 const HEADER_VALUE = /^[\x21-\x7e](?:[\x20-\x7e\t]*[\x21-\x7e])?$/

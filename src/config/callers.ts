@@ -10,8 +10,7 @@ import { isUsable, type Jwk } from '../signing/key.js'
 import { ALGORITHMS, REQUESTS } from '../signing/signature.js'
 import type { Auth } from '../upstreams/agent/agent.js'
 import { authRules, calledUrlRule } from './address-rules.js'
-import type { ConfigPath, Rule } from './problem.js'
-import type { AuthEntry, ConfigFile } from './schema.js'
+import type { AuthEntry, ConfigFile, ConfigPath, Rule } from './schema.js'
 
 const ANONYMOUS = 'anonymous'
 

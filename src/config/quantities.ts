@@ -6,8 +6,7 @@
  */
 import { parseDuration, parseSize } from '../adcp/duration.js'
 import { DEFAULT_RETENTION, type Retention } from '../store/promised-work.js'
-import type { ConfigPath, Rule } from './problem.js'
-import type { ConfigFile } from './schema.js'
+import type { ConfigFile, ConfigPath, Rule } from './schema.js'
 
 const SHORTEST_REFRESH_MS = 1_000
 const SHORTEST_TIMEOUT_MS = 100

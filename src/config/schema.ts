@@ -1,6 +1,6 @@
 /**
  * The configuration file as operators write it (docs/configuration.md): one schema for the type, the check and the
- * messages.
+ * messages, and the form of the rules that a schema cannot say.
  */
 
 import { PREVIEWS } from '../adcp/answer.js'
@@ -219,3 +219,16 @@ export const ConfigFile = object({
 })
 export type ConfigFile = Static<typeof ConfigFile>
 export type AuthEntry = Static<typeof Auth>
+
+/** The steps to a setting. */
+export type ConfigPath = readonly (string | number)[]
+
+type Broken = {
+  at: ConfigPath
+  expected: string
+  /** What came, where showing the setting's value would not say it. Never a secret. */
+  got?: string
+}
+
+/** Names settings that the schema allows and that still cannot mean what they say. */
+export type Rule = Generator<Broken, void>

@@ -1,14 +1,21 @@
 /**
  * The durable state of one Tributary behind one interface: an embedded SQLite with blobs as files in a folder, or a
  * PostgreSQL that replicas share (docs/decisions.md#dependencies, docs/configuration.md `storage`). The repositories
- * are the same on both.
+ * are the same on both, so the whole state can be moved from one to the other.
  */
 import { join } from 'node:path'
-import { type Kysely, type Migration, sql } from 'kysely'
+import { type Kysely, type Migration, sql, type Transaction } from 'kysely'
 import type { AddedBlobs } from '../upstreams/rows/storage.js'
 import { openBlobFiles } from './blob-files.js'
 import { createBlobRows } from './blob-rows.js'
-import { type Db, embedded, POSTGRES, type SqlDialect, type Tables } from './database/database.js'
+import {
+  type Db,
+  embedded,
+  POSTGRES,
+  type SqlDialect,
+  STATE_TABLES,
+  type Tables,
+} from './database/database.js'
 import {
   databaseFile,
   lockFolder,
@@ -97,6 +104,7 @@ const LOCK_MS = 5_000 // a statement that waits longer probably waits for a proc
 const STATE_CONNECTIONS = 10
 const BLOB_CONNECTIONS = 3 // saving large slices must leave connections free for activations
 const MIGRATING = 2
+const MOVED_AT_ONCE = 200 // rows, of twenty columns: well under the bound-parameter limits of both databases
 const FOLDER_MODE = 0o700 // the state holds callers' webhook credentials
 
 type Means = { now: () => number; dialect: SqlDialect; seal: Seal; answersMs: number | undefined }
@@ -236,4 +244,56 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     throw new Error('storage.url: expected file:<folder> or postgres://..., got another kind of url')
   }
   return await storageWork(() => openEmbedded(folder, options))
+}
+
+type StateTable = keyof typeof STATE_TABLES
+
+/** Rows per table and blobs that were moved. */
+type Moved = Record<StateTable | 'blobs', number>
+
+const stateTables = Object.keys(STATE_TABLES) as StateTable[]
+
+async function copyTable(from: Kysely<Tables>, to: Transaction<Tables>, table: StateTable): Promise<number> {
+  const inOrder = STATE_TABLES[table].map((column) => sql.ref(column))
+  for (let offset = 0; ; offset += MOVED_AT_ONCE) {
+    const rows = await from
+      .selectFrom(table)
+      .selectAll()
+      .orderBy(sql.join(inOrder))
+      .limit(MOVED_AT_ONCE)
+      .offset(offset)
+      .execute()
+    if (rows.length > 0) await to.insertInto(table).values(rows).execute()
+    if (rows.length < MOVED_AT_ONCE) return offset + rows.length
+  }
+}
+
+async function isEmpty(db: Kysely<Tables>, table: StateTable): Promise<boolean> {
+  return (await db.selectFrom(table).select(sql.lit(1).as('row')).limit(1).execute()).length === 0
+}
+
+/**
+ * Moves the whole state: all rows in one transaction, then the blobs. The source is only read. Stop the server first: what it writes
+ * during the move is lost. Throws when the target already holds state.
+ */
+export async function moveStore(from: Store, to: Store): Promise<Moved> {
+  for (const table of stateTables) {
+    if (!(await isEmpty(to.db, table))) {
+      throw new Error(`the target storage already holds state (table ${table}): move into an empty one`)
+    }
+  }
+  const moved = { ...Object.fromEntries(stateTables.map((table) => [table, 0])), blobs: 0 } as Moved
+  await to.db.transaction().execute(async (tx) => {
+    for (const table of stateTables) moved[table] = await copyTable(from.db, tx, table)
+    // PostgreSQL's counter does not notice inserted numbers, so it is moved past them.
+    if (to.shared)
+      await sql`select setval(pg_get_serial_sequence('jobs', 'seq'), max(seq)) from jobs`.execute(tx)
+  })
+  for (const name of await from.blobs.list('')) {
+    const parts = await from.blobs.read(name)
+    if (!parts) continue // damaged, and reported: the content of blobs can be fetched again
+    await to.blobs.write(name, parts)
+    moved.blobs += 1
+  }
+  return moved
 }

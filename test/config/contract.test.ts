@@ -1,8 +1,7 @@
 /** What the rest of the product reads from a configuration: bound upstreams, limits, events, storage keys. */
 import { generateKeyPairSync } from 'node:crypto'
 import { test } from 'tap'
-import { parseConfig } from '../../src/config/load.js'
-import { ConfigError } from '../../src/config/problem.js'
+import { parseConfig, ConfigError } from '../../src/config/load.js'
 
 const DIGEST = '0a'.repeat(32)
 const UPSTREAMS = [

@@ -1,6 +1,5 @@
 import { test } from 'tap'
-import { parseConfig } from '../../src/config/load.js'
-import { ConfigError } from '../../src/config/problem.js'
+import { parseConfig, ConfigError } from '../../src/config/load.js'
 
 const messageOf = (text: string, environment: Record<string, string> = {}): string => {
   try {

@@ -1,7 +1,6 @@
 import { test } from 'tap'
 import { startSandbox } from '../../sandbox/world.js'
-import { moveStore } from '../../src/store/move.js'
-import { openStore } from '../../src/store/store.js'
+import { moveStore, openStore } from '../../src/store/store.js'
 import { temporaryFolder } from '../support/temporary-folder.js'
 import { buyer, openWorld, readAnswer } from './support/world.js'
 

@@ -1,7 +1,6 @@
 import { test } from 'tap'
 import { STATE_TABLES } from '../../src/store/database/database.js'
-import { moveStore } from '../../src/store/move.js'
-import type { Store } from '../../src/store/store.js'
+import { moveStore, type Store } from '../../src/store/store.js'
 import { bare, embedded, NO_POSTGRES } from './support/storages.js'
 
 async function fill(store: Store) {
