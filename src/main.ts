@@ -304,7 +304,7 @@ command('authz', "Show a provider's adagents.json as it is read, and who may sel
       const { agent, ids, tags, json } = options
       const config = await configOf(options)
       const grant = ids ? { ids } : tags && { tags }
-      const { printAuthorization } = await import('./commands/authz.js')
+      const { printAuthorization } = await import('./commands/check.js')
       await printAuthorization({ config, domain, agent, grant, json, clock: systemClock, out, err })
     },
   )

@@ -11,8 +11,8 @@ import type { Config } from '../config/values.js'
 import { renderTable, tableWidth } from '../explain/text.js'
 import { databaseFile, storageFolder } from '../store/database/folder.js'
 import { StorageUnavailable } from '../store/database/storage-work.js'
-import { moveStore, openStore, type Store } from '../store/store.js'
 import { type Entry, type LedgerFilter, ledgerEntries } from '../store/records/ledger.js'
+import { moveStore, openStore, type Store } from '../store/store.js'
 import { CommandFailure } from './terminal.js'
 
 const TABLE_ENTRIES = 50
