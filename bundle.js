@@ -16,10 +16,10 @@ const PROGRAM = join(ROOT, 'dist/program')
 /** The command line, and the code of each thread: who starts one names its file. */
 const ENTRIES = [
   'main',
-  'authz/provider/inspect-worker',
-  'search/search-worker',
+  'authz/provider/inspector',
+  'search/search-index',
   'snapshot/build-worker',
-  'store/checksum-worker',
+  'store/checksum',
   'store/database/sqlite-thread',
   'upstreams/agent/reading-worker',
 ]

@@ -1,9 +1,11 @@
 /**
  * Threads for work that would block the one that serves. A few of a pool run jobs one at a time. Jobs wait in a queue per
  * key and the keys take turns, so that a key with many jobs delays no other. When a thread runs out of memory or time, only
- * its own job fails. Memory that a thread posts again is recognised.
+ * its own job fails. What a thread does stands in the module that it is started with, beside everything else that is known
+ * of that work. Memory that a thread posts again is recognised.
  */
-import { type Transferable, Worker, type WorkerOptions } from 'node:worker_threads'
+import { pathToFileURL } from 'node:url'
+import { parentPort, type Transferable, Worker, type WorkerOptions } from 'node:worker_threads'
 
 /**
  * In the worker: the number of a view, the same as long as it exists. Shared memory that is posted becomes a new object on
@@ -50,17 +52,37 @@ export function startThread(
   return new Worker(code, { ...options, env: {}, execArgv: [] })
 }
 
-type PoolOptions = {
+/**
+ * In a thread that was started with this module (`import.meta.url`): answers each message with what `work` makes of it.
+ * Wherever else the module is loaded, nothing. `moved`: memory of a reply that goes along and is not copied.
+ */
+export function answerJobs<Job, Reply>(
+  module: string,
+  work: (job: Job) => Reply,
+  moved: (reply: Reply) => Transferable[] = () => [],
+): void {
+  const port = parentPort
+  const [, started] = process.argv
+  if (!port || started === undefined || pathToFileURL(started).href !== module) return
+  port.on('message', (job: Job) => {
+    const reply = work(job)
+    port.postMessage(reply, moved(reply))
+  })
+}
+
+type PoolOptions = Pick<WorkerOptions, 'workerData'> & {
+  /** The module that answers jobs (`answerJobs`). */
   code: URL
   size: number
   /** Heap of one thread, in MB. */
   heapMb: number
-  /** The time limit of one job, ms. */
-  jobMs: number
+  /** The time limit of one job, ms. Default: none. */
+  jobMs?: number
   /**
    * Bytes of jobs that may wait together. Beyond it, the largest job of the key with most waiting bytes is given up.
+   * Default: no bound.
    */
-  waitingBytes: number
+  waitingBytes?: number
 }
 
 type Waiting<Job, Reply> = {
@@ -72,16 +94,20 @@ type Waiting<Job, Reply> = {
 }
 
 /** The code receives one job per message and answers each with one message. Threads start when they are needed. */
-export function createPool<Job, Reply>({ code, size, heapMb, jobMs, waitingBytes }: PoolOptions) {
+export function createPool<Job, Reply>(options: PoolOptions) {
+  const { code, size, heapMb, workerData, jobMs, waitingBytes = Number.POSITIVE_INFINITY } = options
   const queues = new Map<string, Waiting<Job, Reply>[]>()
+  const threads = new Set<Worker>()
   const idle: Worker[] = []
   let running = 0
   let waitingNow = 0
 
   /** Throws when the system has no thread left. A thread that ends while it is idle gets no more jobs. */
   function start(): void {
-    const worker = startThread(code, { resourceLimits: { maxOldGenerationSizeMb: heapMb } })
+    const worker = startThread(code, { workerData, resourceLimits: { maxOldGenerationSizeMb: heapMb } })
+    threads.add(worker)
     const forget = () => {
+      threads.delete(worker)
       const at = idle.indexOf(worker)
       if (at >= 0) idle.splice(at, 1)
     }
@@ -108,7 +134,7 @@ export function createPool<Job, Reply>({ code, size, heapMb, jobMs, waitingBytes
     worker.postMessage(job, transfer)
     idle.pop()
     running += 1
-    const late = setTimeout(() => void worker.terminate(), jobMs)
+    const late = jobMs === undefined ? undefined : setTimeout(() => void worker.terminate(), jobMs)
     const settle = (act: () => void) => {
       clearTimeout(late)
       worker.off('message', onMessage).off('error', onError).off('exit', onExit)
@@ -122,7 +148,8 @@ export function createPool<Job, Reply>({ code, size, heapMb, jobMs, waitingBytes
       settle(() => resolve(reply))
     }
     const onError = (error: Error) => settle(() => reject(error))
-    const onExit = () => settle(() => reject(new Error(`a job took more than ${jobMs} ms`)))
+    const onExit = () =>
+      settle(() => reject(new Error('its thread ended, or was ended because it took too long')))
     worker.on('message', onMessage).on('error', onError).on('exit', onExit)
     worker.ref() // keeps the process alive until the job is done
   }
@@ -163,6 +190,14 @@ export function createPool<Job, Reply>({ code, size, heapMb, jobMs, waitingBytes
         serve()
         while (waitingNow > waitingBytes) giveUpLargest()
       })
+    },
+    /** Ends the threads; jobs that were not answered yet are rejected. */
+    async close(): Promise<void> {
+      const waiting = [...queues.values()].flat()
+      queues.clear()
+      waitingNow = 0
+      for (const { reject } of waiting) reject(new Error('the threads were ended'))
+      await Promise.all([...threads].map((thread) => thread.terminate()))
     },
   }
 }

@@ -1,10 +1,9 @@
 /**
- * Indexes snapshots, small ones on this thread in portions and all others in a worker, and holds the index in use. Until an
+ * Indexes snapshots, small ones on this thread in portions and all others in another one, and holds the index in use. Until an
  * index is finished, searches use the one before.
  */
-import type { Worker } from 'node:worker_threads'
 import { inTurns, SMALL_FEED_BYTES, smallBytes } from '../process/portions.js'
-import { startThread } from '../process/threads.js'
+import { createPool } from '../process/threads.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import { createSearcher, type Searcher } from './search.js'
 import { indexInPortions, type SearchBuild, type SearchBuilt, type Synonyms } from './search-index.js'
@@ -14,9 +13,12 @@ export type Searchable = { snapshot: Snapshot; searcher: Searcher; platforms: re
 
 const HEAP_MB = 4_096 // for the words of a million signals while they are collected
 
-/** Snapshots whose rows have fewer than `inPlaceBytes` are indexed on this thread; with 0, a worker indexes all of them. */
+/** Snapshots whose rows have fewer than `inPlaceBytes` are indexed on this thread; with 0, another thread indexes all of them. */
 export function createSearchHost(synonyms: Synonyms, inPlaceBytes: number = SMALL_FEED_BYTES) {
-  let worker: Worker | undefined
+  const thread = createPool<SearchBuild, SearchBuilt>({
+    code: new URL('./search-index.js', import.meta.url),
+    ...{ workerData: synonyms, size: 1, heapMb: HEAP_MB },
+  })
   let current: Searchable | undefined
   let next: { snapshot: Snapshot; number: number } | undefined
   let work: Promise<void> | undefined
@@ -24,40 +26,10 @@ export function createSearchHost(synonyms: Synonyms, inPlaceBytes: number = SMAL
   let indexed = 0
   const waiting: (() => void)[] = []
 
-  /** Starts a worker. One that ends by itself, busy or idle, is replaced at the next build. */
-  function start(): Worker {
-    const thread = startThread(new URL('./search-worker.js', import.meta.url), {
-      workerData: synonyms,
-      resourceLimits: { maxOldGenerationSizeMb: HEAP_MB },
-    })
-    const lost = () => {
-      if (worker === thread) worker = undefined
-    }
-    return thread.on('error', lost).on('exit', lost)
-  }
-
-  function buildInThread({ count, rows }: Snapshot): Promise<SearchBuilt> {
-    const thread = worker ?? start()
-    worker = thread
-    return new Promise((resolve, reject) => {
-      const onExit = () => reject(new Error('the search worker ended'))
-      thread.once('exit', onExit)
-      thread.once('error', reject)
-      thread.once('message', (built: SearchBuilt) => {
-        thread.unref() // an idle thread keeps no process alive
-        thread.off('exit', onExit)
-        thread.off('error', reject)
-        resolve(built)
-      })
-      thread.ref()
-      thread.postMessage({ count, rows } satisfies SearchBuild)
-    })
-  }
-
-  function build(snapshot: Snapshot): Promise<SearchBuilt> {
-    return smallBytes(snapshot.rows.length) < inPlaceBytes
-      ? inTurns(indexInPortions(snapshot, synonyms))
-      : buildInThread(snapshot)
+  function build({ count, rows }: Snapshot): Promise<SearchBuilt> {
+    return smallBytes(rows.length) < inPlaceBytes
+      ? inTurns(indexInPortions({ count, rows }, synonyms))
+      : thread.run('', { count, rows }, [], 0)
   }
 
   let closed = false
@@ -106,7 +78,7 @@ export function createSearchHost(synonyms: Synonyms, inPlaceBytes: number = SMAL
     async close(): Promise<void> {
       closed = true // the thread ends with its build, whose result nobody needs
       next = undefined
-      await worker?.terminate()
+      await thread.close()
     },
   }
 }

@@ -3,7 +3,9 @@
  * reads directly (docs/decisions.md#memory-and-threads). Synonyms apply both to rows and to questions: a phrase of a group gives
  * the group's own term.
  */
-import { createMeter, type InPortions, rowUnits } from '../process/portions.js'
+import { workerData } from 'node:worker_threads'
+import { createMeter, drained, type InPortions, rowUnits } from '../process/portions.js'
+import { answerJobs } from '../process/threads.js'
 import type { Rows } from '../snapshot/rows.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import { createTermTableBuilder, type TermTable } from './term-table.js'
@@ -283,3 +285,6 @@ export function* indexInPortions(
   }
   return { index: yield* builder.finish(), platforms: platforms.commonest() }
 }
+
+/** In the thread that indexes what is not small; its `workerData` are the synonyms, which it gets once. */
+answerJobs(import.meta.url, (build: SearchBuild) => drained(indexInPortions(build, workerData as Synonyms)))

@@ -50,7 +50,7 @@ test('a snapshot that came while the index of another could not be built is sear
   agent.offer(rows(agent, 5))
   await startPassing(world, { statics: [{ id: 'a', agent }], pace: { refreshMs: 200 } }, shift)
   let isSent = false
-  void threads.holdNext('search-worker').then(() => {
+  void threads.holdNext('search-index').then(() => {
     isSent = true
   })
   agent.offer(rows(agent, 5, 'Astronomers'))
@@ -61,7 +61,7 @@ test('a snapshot that came while the index of another could not be built is sear
   )
   agent.offer(rows(agent, 5, 'Beekeepers'))
   await passing(shift, world.page, ({ signals = [] }) => signals.some(({ name }) => name === 'Beekeepers 0'))
-  await threads.end('search-worker') // and time stands: nothing is tried again later
+  await threads.end('search-index') // and time stands: nothing is tried again later
   t.match(await found(world, 'beekeepers'), [/Beekeepers/])
 })
 
@@ -71,7 +71,7 @@ test('threads that die while nobody needs them are replaced', async (t) => {
     () => found(world, 'somebody'),
     (names) => names.length > 0,
   )
-  await Promise.all([threads.end('build-worker'), threads.end('search-worker')])
+  await Promise.all([threads.end('build-worker'), threads.end('search-index')])
   agent.offer(rows(agent, 6, 'Gardeners'))
   await until(world.page, (answer) => total(answer) === 6)
   await until(

@@ -1,7 +1,7 @@
 /** What the rest of the product reads from a configuration: bound upstreams, limits, events, storage keys. */
 import { generateKeyPairSync } from 'node:crypto'
 import { test } from 'tap'
-import { parseConfig, ConfigError } from '../../src/config/load.js'
+import { ConfigError, parseConfig } from '../../src/config/load.js'
 
 const DIGEST = '0a'.repeat(32)
 const UPSTREAMS = [

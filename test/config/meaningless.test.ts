@@ -1,6 +1,6 @@
 /** What a file may say by its schema and cannot mean: refused with the path, what was expected and what came. */
 import { test } from 'tap'
-import { parseConfig, ConfigError } from '../../src/config/load.js'
+import { ConfigError, parseConfig } from '../../src/config/load.js'
 
 function messageOf(text: string): string {
   try {

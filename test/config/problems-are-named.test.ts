@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { parseConfig, ConfigError } from '../../src/config/load.js'
+import { ConfigError, parseConfig } from '../../src/config/load.js'
 
 const messageOf = (text: string, environment: Record<string, string> = {}): string => {
   try {

@@ -21,10 +21,10 @@ function packagesOf(entry: string): string[] {
 
 test('a thread loads the packages that its work needs, and no validator before there is something to check', async (t) => {
   t.same(packagesOf('snapshot/build-worker.js'), ['lru-cache'])
-  t.same(packagesOf('search/search-worker.js'), [])
-  t.same(packagesOf('authz/provider/inspect-worker.js'), [])
+  t.same(packagesOf('search/search-index.js'), [])
+  t.same(packagesOf('authz/provider/inspector.js'), [])
   t.same(packagesOf('upstreams/agent/reading-worker.js'), [])
-  t.same(packagesOf('store/checksum-worker.js'), [])
+  t.same(packagesOf('store/checksum.js'), [])
   t.same(packagesOf('store/database/sqlite-thread.js'), ['libsql', 'lru-cache'])
 })
 

@@ -8,10 +8,7 @@ const MOST_IN_FOLDER = 15
 
 /** Files of less than thirty lines, each with why it is one of its own. */
 const SMALL: Readonly<Record<string, string>> = {
-  'authz/provider/inspect-worker.ts': 'what a thread runs',
   'operations/log.ts': 'the one place that says what no line of the log shows',
-  'search/search-worker.ts': 'what a thread runs',
-  'store/checksum-worker.ts': 'what a thread runs',
   'upstreams/agent/reading-worker.ts': 'what a thread runs',
 }
 

@@ -91,3 +91,14 @@ test('beyond its bound the largest of the greediest is given up, and nobody else
     ['fulfilled', 'fulfilled', 'fulfilled', 'rejected', 'fulfilled'],
   )
 })
+
+test('what was not answered when the threads are ended is rejected', async (t) => {
+  const pool = await sleepers(t)
+  const started = once(process, 'worker')
+  const [underWay, waiting] = [pool.run('a', 600_000, [], 1), pool.run('a', 1, [], 1)]
+  const rejected = Promise.all([t.rejects(underWay), t.rejects(waiting)])
+  const [thread] = (await started) as [Worker]
+  const ended = once(thread, 'exit')
+  await pool.close()
+  await Promise.all([rejected, ended])
+})

@@ -6,7 +6,7 @@ import { syncBuiltinESMExports } from 'node:module'
 import { basename } from 'node:path'
 import workerThreads, { Worker } from 'node:worker_threads'
 
-type Name = 'build-worker' | 'search-worker' | 'inspect-worker'
+type Name = 'build-worker' | 'search-index' | 'inspector'
 export function watchThreads() {
   const threads: { name: string; worker: Worker }[] = []
   /** Takes the next message to a thread of that name, and how it is delivered. */
