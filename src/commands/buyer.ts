@@ -7,9 +7,8 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import { howMany } from '../adcp/answer.js'
 import { forTerminal } from '../adcp/redaction.js'
-import { renderTable, tableWidth } from '../explain/text.js'
 import { type Address, callTask, unreachable } from './address.js'
-import { CommandFailure, createProgress } from './terminal.js'
+import { CommandFailure, createProgress, renderTable, tableWidth } from './terminal.js'
 
 const PAGE = 100
 const MAX_RESTARTS = 10

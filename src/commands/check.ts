@@ -17,12 +17,11 @@ import { openWayOut } from '../composition/foundation.js'
 import { isConfirmed } from '../composition/settings.js'
 import type { Config } from '../config/values.js'
 import { fileProblemText, problemText, whyNotMore } from '../explain/remedies.js'
-import { renderTable, tableWidth } from '../explain/text.js'
 import type { Clock } from '../net/clock.js'
 import { openBlobFiles } from '../store/blob-files.js'
 import { storageFolder } from '../store/database/folder.js'
 import { type Blobs, createPassingBlobs } from '../upstreams/rows/storage.js'
-import { CommandFailure, createProgress, EXIT } from './terminal.js'
+import { CommandFailure, createProgress, EXIT, renderTable, tableWidth } from './terminal.js'
 
 type CheckCommand = {
   config: Config

@@ -7,14 +7,13 @@ import { createReload } from '../composition/running-config.js'
 import { loadConfig } from '../config/load.js'
 import type { Config } from '../config/values.js'
 import { whyNotMore } from '../explain/remedies.js'
-import { renderTable, tableWidth } from '../explain/text.js'
 import type { Contribution } from '../explain/upstream.js'
 import { systemClock } from '../net/clock.js'
 import { createLog, levelOn } from '../operations/log.js'
 import { loadRareCode } from '../server/app.js'
 import { StorageUnavailable } from '../store/database/storage-work.js'
 import { notesOf, rowsRead, type UpstreamStatus } from '../upstreams/mirror/scope-status.js'
-import { CommandFailure, createProgress, EXIT } from './terminal.js'
+import { CommandFailure, createProgress, EXIT, renderTable, tableWidth } from './terminal.js'
 
 const UPSTREAM_HEADER = ['upstream', 'state', 'read', 'published', 'why not more'] as const
 const RARE_CODE_AFTER_MS = 2_000 // not while the first requests are answered

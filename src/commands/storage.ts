@@ -8,12 +8,11 @@ import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { howMany } from '../adcp/answer.js'
 import type { Config } from '../config/values.js'
-import { renderTable, tableWidth } from '../explain/text.js'
 import { databaseFile, storageFolder } from '../store/database/folder.js'
 import { StorageUnavailable } from '../store/database/storage-work.js'
 import { type Entry, type LedgerFilter, ledgerEntries } from '../store/records/ledger.js'
 import { moveStore, openStore, type Store } from '../store/store.js'
-import { CommandFailure } from './terminal.js'
+import { CommandFailure, renderTable, tableWidth } from './terminal.js'
 
 const TABLE_ENTRIES = 50
 const LEDGER_HEADER = ['when', 'caller', 'action', 'outcome', 'upstream', 'destinations', 'handle']

@@ -1,7 +1,7 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'tap'
-import { explanationText } from '../../src/explain/text.js'
+import { explanationText } from '../../src/commands/operator.js'
 import { runCommand } from '../support/command.js'
 import { startOver } from '../support/federation-over.js'
 import { temporaryFolder } from '../support/temporary-folder.js'
