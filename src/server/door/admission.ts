@@ -8,8 +8,7 @@
 import { type AdcpError, adcpError } from '../../adcp/answer.js'
 import { bufferOf } from '../../adcp/json.js'
 import type { Send } from '../../net/send.js'
-import { createBuckets, type Rate } from '../../process/buckets.js'
-import { createRecent } from '../../process/memory.js'
+import { createBuckets, createRecent, type Rate } from '../../process/memory.js'
 import { createKeySets } from '../../signing/key.js'
 import { REQUESTS } from '../../signing/signature.js'
 import {
