@@ -33,7 +33,7 @@ export async function addressOf({ config, url, token }: Target, role: keyof type
 }
 
 /** For a server that could not be connected to. */
-export function unreachable(base: string, error: unknown): CommandFailure {
+function unreachable(base: string, error: unknown): CommandFailure {
   const { message, cause } = error as Error
   const why = cause instanceof Error && cause.message ? cause.message : message
   return new CommandFailure(

@@ -3,11 +3,9 @@
  * signals in plain words, and the activation of one.
  */
 import { randomUUID } from 'node:crypto'
-import { Client } from '@modelcontextprotocol/sdk/client/index.js'
-import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import { howMany } from '../adcp/answer.js'
 import { forTerminal } from '../adcp/redaction.js'
-import { type Address, callTask, unreachable } from './address.js'
+import { type Address, callTask } from './address.js'
 import { CommandFailure, createProgress, renderTable, tableWidth } from './terminal.js'
 
 const PAGE = 100
@@ -33,85 +31,49 @@ type FeedPage = {
   incomplete: { scope: string; description: string }[]
 }
 
-type FeedWalkOptions = {
-  url: string
-  token: string | undefined
-  filters: Record<string, unknown> | undefined
-}
+type Filters = Record<string, unknown> | undefined
 
 type Answer = {
-  status?: string
-  adcp_error?: { code: string; message: string }
   signals?: FeedRow[]
   wholesale_feed_version?: string
   pagination?: { has_more: boolean; cursor?: string; total_count?: number }
   incomplete?: FeedPage['incomplete']
 }
 
-async function connected(
-  client: Client,
-  transport: StreamableHTTPClientTransport,
-  url: string,
-): Promise<void> {
-  try {
-    await client.connect(transport)
-  } catch (error) {
-    const { code } = error as { code?: unknown }
-    if (code === 401) throw new CommandFailure(`${url} asks for a key; give one with --token`)
-    if (code === 403) throw new CommandFailure(`${url} does not accept this key; give another with --token`)
-    throw unreachable(url, error)
-  }
-}
-
 /**
- * The pages of one walk over a running feed, as any caller makes it: through the official MCP client, from the start again when
- * the version moves (specification, "mid-pagination"). Throws `CommandFailure` when the feed cannot be reached, refuses, or keeps moving.
+ * The pages of one walk over a running feed, from the start again when the version moves (specification, "mid-pagination").
+ * Throws `CommandFailure` when the feed cannot be reached, refuses, or keeps moving.
  */
-async function* walkFeed({ url, token, filters }: FeedWalkOptions): AsyncGenerator<FeedPage> {
-  const client = new Client({ name: 'tributary-feed', version: '1' })
-  const headers: Record<string, string> = token ? { authorization: `Bearer ${token}` } : {}
-  await connected(client, new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } }), url)
-  try {
-    let version: string | undefined
-    let cursor: string | undefined
-    for (let restarts = 0; restarts <= MAX_RESTARTS; ) {
-      const pagination = { max_results: PAGE, ...(cursor && { cursor }) }
-      const request = {
-        discovery_mode: 'wholesale',
-        adcp_version: '3.1',
-        pagination,
-        ...(filters && { filters }),
-      }
-      const result = await client.callTool({ name: 'get_signals', arguments: request })
-      const answer = result.structuredContent as Answer
-      if (answer.adcp_error)
-        throw new CommandFailure(`${answer.adcp_error.code}: ${answer.adcp_error.message}`)
-      const current = answer.wholesale_feed_version ?? ''
-      if (cursor && current !== version) {
-        cursor = undefined
-        restarts += 1
-        continue
-      }
-      const first = cursor === undefined
-      version = current
-      cursor = answer.pagination?.has_more ? answer.pagination.cursor : undefined
-      yield {
-        signals: answer.signals ?? [],
-        version,
-        total: answer.pagination?.total_count,
-        first,
-        incomplete: answer.incomplete ?? [],
-      }
-      if (!cursor) return
+async function* walkFeed(server: Address, filters: Filters): AsyncGenerator<FeedPage> {
+  let version: string | undefined
+  let cursor: string | undefined
+  for (let restarts = 0; restarts <= MAX_RESTARTS; ) {
+    const pagination = { max_results: PAGE, ...(cursor && { cursor }) }
+    const request = { discovery_mode: 'wholesale', pagination, ...(filters && { filters }) }
+    const answer = (await callTask(server, 'get_signals', request)) as Answer
+    const current = answer.wholesale_feed_version ?? ''
+    if (cursor && current !== version) {
+      cursor = undefined
+      restarts += 1
+      continue
     }
-    throw new CommandFailure('the feed changed during every walk; try again when its upstreams are quieter')
-  } finally {
-    await client.close()
+    const first = cursor === undefined
+    version = current
+    cursor = answer.pagination?.has_more ? answer.pagination.cursor : undefined
+    yield {
+      signals: answer.signals ?? [],
+      version,
+      total: answer.pagination?.total_count,
+      first,
+      incomplete: answer.incomplete ?? [],
+    }
+    if (!cursor) return
   }
+  throw new CommandFailure('the feed changed during every walk; try again when its upstreams are quieter')
 }
 
 type FeedOptions = Address & {
-  filters: Record<string, unknown> | undefined
+  filters: Filters
   /** Rows the table shows; JSON lines are never cut. */
   limit: number
   json: boolean
@@ -146,14 +108,14 @@ function feedCells(row: FeedRow): string[] {
 }
 
 /** Prints the feed. Throws what the walk throws. */
-export async function printFeed({ base, out, err, json, limit, ...options }: FeedOptions): Promise<void> {
-  const url = `${base}/mcp`
-  const progress = createProgress(err, options.now)
+export async function printFeed(command: FeedOptions): Promise<void> {
+  const { filters, limit, json, out, err, now } = command
+  const progress = createProgress(err, now)
   let rows: FeedRow[] = []
   let seen = 0
   let last: FeedPage | undefined
   try {
-    for await (const page of walkFeed({ url, token: options.token, filters: options.filters })) {
+    for await (const page of walkFeed(command, filters)) {
       if (page.first) {
         if (json && seen > 0)
           throw new CommandFailure(
