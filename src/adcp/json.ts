@@ -1,6 +1,6 @@
 /**
- * JSON that others wrote: its bytes are measured before anything is allocated for it, it is parsed within bounds, and
- * the parsed value is read without trusting its shape.
+ * JSON that others wrote: its bytes are measured before anything is allocated for it, one value is found in them without the
+ * others, it is parsed within bounds, and the parsed value is read without trusting its shape.
  */
 
 // What walks over the bytes of a JSON text before, or instead of, parsing it allocates nothing.
@@ -12,6 +12,7 @@ const OPEN_BRACKET = 0x5b
 const CLOSE_BRACKET = 0x5d
 const OPEN_BRACE = 0x7b
 const CLOSE_BRACE = 0x7d
+const BYTE_ORDER_MARK = [0xef, 0xbb, 0xbf]
 const SPACE = 0x20 // and every byte below it is treated as white space here
 
 /**
@@ -101,6 +102,64 @@ export function endOfValue(json: Uint8Array, at: number): number {
     next += 1
   }
   return json.length
+}
+
+/** Where a value stands in the bytes of a JSON text: its first byte, and the index after its last. */
+type Span = [begin: number, end: number]
+/** Names of members, and places in lists. */
+type Path = readonly (string | number)[]
+
+/** Index of the next value or name after the value that ends at `at`; that of a closing bracket when there is none. */
+function nextAfter(json: Uint8Array, at: number): number {
+  const next = skipSpace(json, at)
+  return json[next] === COMMA ? skipSpace(json, next + 1) : next
+}
+
+/** Where each element of the list at `list` stands. */
+function* spansIn(json: Uint8Array, list: number): Generator<Span> {
+  for (let at = skipSpace(json, list + 1); at < json.length && json[at] !== CLOSE_BRACKET; ) {
+    const end = endOfValue(json, at)
+    yield [at, end]
+    at = nextAfter(json, end)
+  }
+}
+
+/** Where the value of that member begins; -1 when there is none. Of duplicate members the last counts, as for `JSON.parse`. */
+function findMember(json: Uint8Array, object: number, name: string): number {
+  let found = -1
+  for (let at = skipSpace(json, object + 1); json[at] === QUOTE; ) {
+    const end = endOfString(json, at)
+    const value = skipSpace(json, skipSpace(json, end) + 1)
+    if (JSON.parse(bufferOf(json).toString('utf8', at, end)) === name) found = value
+    at = nextAfter(json, endOfValue(json, value))
+  }
+  return found
+}
+
+function findElement(json: Uint8Array, list: number, index: number): number {
+  let number = 0
+  for (const [at] of spansIn(json, list)) if (number++ === index) return at
+  return -1
+}
+
+/** Where the value at `path` begins; -1 when there is none. */
+function findValue(json: Uint8Array, path: Path): number {
+  let at = skipSpace(json, json[0] === BYTE_ORDER_MARK[0] ? BYTE_ORDER_MARK.length : 0)
+  for (const step of path) {
+    if (typeof step === 'string') at = json[at] === OPEN_BRACE ? findMember(json, at, step) : -1
+    else at = json[at] === OPEN_BRACKET ? findElement(json, at, step) : -1
+    if (at < 0) return -1
+  }
+  return at
+}
+
+/**
+ * Where each element of the list at `path` stands; empty when there is no such list. Expects bytes that `JSON.parse`
+ * accepts; a byte order mark before them is skipped.
+ */
+export function elementSpans(json: Uint8Array, path: Path): Span[] {
+  const at = findValue(json, path)
+  return at >= 0 && json[at] === OPEN_BRACKET ? [...spansIn(json, at)] : []
 }
 
 /** Whether the value is an object with members, as opposed to null, an array or a scalar. */

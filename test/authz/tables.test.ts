@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { test } from 'tap'
-import { elementSpans } from '../../src/authz/rules/elements.js'
+import { elementSpans } from '../../src/adcp/json.js'
 import { createNames, findName, nameAt } from '../../src/authz/rules/name-table.js'
 import { proven } from '../support/proven.js'
 import { compiled } from './compiled.js'
@@ -36,7 +36,7 @@ test('the elements of a list stand where the parser found them', async (t) => {
         const text = written(list, escaped, space)
         const bytes = new TextEncoder().encode(`${mark ? '\ufeff' : ''}${text}`)
         const { signals } = JSON.parse(text) as { signals?: unknown }
-        const found = elementSpans(bytes, 'signals').map(([begin, end]) =>
+        const found = elementSpans(bytes, ['signals']).map(([begin, end]) =>
           JSON.parse(new TextDecoder().decode(bytes.subarray(begin, end))),
         )
         t.same(found, Array.isArray(signals) ? JSON.parse(JSON.stringify(signals)) : [])

@@ -1,10 +1,10 @@
 /**
- * The elements of the lists in a provider's file: where each stands in the bytes, what one of `authorized_agents[]` grants,
- * and what the provider should know of those that were skipped or look wrong (docs/protocol.md#provider-files; schema
- * adagents.json, the signal_ids and signal_tags variants). A limit that cannot be understood voids the whole entry:
- * ignoring it would grant more than the provider wrote. `authorized_for` is a label and neither grants nor limits anything.
+ * The elements of the lists in a provider's file: what one of `authorized_agents[]` grants, and what the provider should know
+ * of those that were skipped or look wrong (docs/protocol.md#provider-files; schema adagents.json, the signal_ids and
+ * signal_tags variants). A limit that cannot be understood voids the whole entry: ignoring it would grant more than the
+ * provider wrote. `authorized_for` is a label and neither grants nor limits anything.
  */
-import { endOfString, endOfValue, isRecord, skipSpace } from '../../adcp/json.js'
+import { isRecord } from '../../adcp/json.js'
 import { canonicalUrl } from '../../adcp/url.js'
 
 const MAX_KEPT = 200 // a file that is wrong in every entry is understood from fewer
@@ -14,14 +14,6 @@ const TAG = /^[a-z0-9_-]+$/
 const COUNTRY = /^[A-Z]{2}$/
 /** The only accepted form of a date-time in a provider's file (RFC 3339, the schemas' `format: date-time`). */
 const DATE_TIME = /^(\d{4})-(\d\d)-(\d\d)T\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)$/i
-const QUOTE = 0x22
-const COMMA = 0x2c
-const OPEN_ARRAY = 0x5b
-const CLOSE_ARRAY = 0x5d
-const OPEN_OBJECT = 0x7b
-const BYTE_ORDER_MARK = [0xef, 0xbb, 0xbf]
-
-const decoder = new TextDecoder()
 
 /** What a provider should know about its file: parts that were skipped, and parts that look wrong but were used. */
 export type Diagnostic = {
@@ -45,45 +37,6 @@ export function createDiagnostics() {
   return { add, finish: () => ({ kept: kept as readonly Diagnostic[], dropped }) }
 }
 export type Diagnostics = ReturnType<typeof createDiagnostics>
-
-/** Skips a comma, if there is one, and the space after it. */
-function next(bytes: Uint8Array, at: number): number {
-  const i = skipSpace(bytes, at)
-  return bytes[i] === COMMA ? skipSpace(bytes, i + 1) : i
-}
-
-/**
- * Where the member's value begins; -1 when there is none. Of duplicate members the last counts, as for `JSON.parse`.
- */
-function findMember(bytes: Uint8Array, object: number, name: string): number {
-  let found = -1
-  let i = skipSpace(bytes, object + 1)
-  while (bytes[i] === QUOTE) {
-    const end = endOfString(bytes, i)
-    const value = skipSpace(bytes, skipSpace(bytes, end) + 1)
-    if (JSON.parse(decoder.decode(bytes.subarray(i, end))) === name) found = value
-    i = next(bytes, endOfValue(bytes, value))
-  }
-  return found
-}
-
-/**
- * Begin and end of each element of the list in member `name`; empty when there is no such list. A file may define 50,000
- * signals: the position of each takes eight bytes, a parsed object takes a kilobyte. Expects bytes that `JSON.parse` accepts.
- */
-export function elementSpans(bytes: Uint8Array, name: string): [begin: number, end: number][] {
-  const marked = BYTE_ORDER_MARK.every((byte, i) => bytes[i] === byte)
-  const object = skipSpace(bytes, marked ? BYTE_ORDER_MARK.length : 0)
-  const list = bytes[object] === OPEN_OBJECT ? findMember(bytes, object, name) : -1
-  const spans: [number, number][] = []
-  if (list < 0 || bytes[list] !== OPEN_ARRAY) return spans
-  for (let i = skipSpace(bytes, list + 1); bytes[i] !== CLOSE_ARRAY; ) {
-    const end = endOfValue(bytes, i)
-    spans.push([i, end])
-    i = next(bytes, end)
-  }
-  return spans
-}
 
 /** Milliseconds since the epoch; undefined for anything but a full date-time with an offset on a day that exists. */
 export function instantOf(value: unknown): number | undefined {

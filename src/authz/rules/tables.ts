@@ -5,13 +5,12 @@
  * are read one by one: a bad one is skipped with a diagnostic and does not affect the others.
  */
 import { hash } from 'node:crypto'
-import { isRecord, measure } from '../../adcp/json.js'
+import { elementSpans, isRecord, measure } from '../../adcp/json.js'
 import { canonicalUrl } from '../../adcp/url.js'
 import {
   createDiagnostics,
   type Diagnostic,
   type Diagnostics,
-  elementSpans,
   type GrantLimits,
   instantOf,
   readEntry,
@@ -204,7 +203,8 @@ export function makeTables(
   const agents = createNames()
   const hosts = createNames()
   const signals = readSignals(file.signals, names, diagnostics)
-  const spans = elementSpans(bytes, 'signals')
+  // A file may define 50,000 signals: the position of each takes eight bytes, a parsed object takes a kilobyte.
+  const spans = elementSpans(bytes, ['signals'])
   const neighbours: number[][] = []
   const pairs: Pairs[] = []
   const entries: number[] = []
