@@ -7,6 +7,7 @@ import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { createFeed } from '../src/feed/feed.js'
 import type { Page, Reader, Selection } from '../src/feed/query.js'
 import { buildSnapshot } from '../src/snapshot/builder.js'
+import { createBuilderHost } from '../src/snapshot/builder-host.js'
 import { memoryOf, rowBytes, type Snapshot, wholeParts, wholeSnapshot } from '../src/snapshot/snapshot.js'
 import { readPlain } from '../src/upstreams/rows/read-rows.js'
 import { slabBuffers, slabRow } from '../src/upstreams/rows/slab.js'
@@ -57,10 +58,21 @@ function pageOf(feed: ReturnType<typeof createFeed>, selection: Selection, curso
   return answer
 }
 
+/** Seconds until a host that has built nothing has built the feed. */
+async function firstBuild(slices: readonly Slice[]): Promise<number> {
+  const host = createBuilderHost()
+  const startedAt = performance.now()
+  await host.build({ slices, providers: [], policy: { policy: 'lenient', providers: {} }, now: 0 })
+  const seconds = (performance.now() - startedAt) / 1_000
+  await host.close()
+  return seconds
+}
+
 async function merging(slices: readonly Slice[]): Promise<Snapshot> {
   const warm = slices.slice(0, 1)
   buildSnapshot({ slices: warm, judge: everyoneMay })
-  const { value, wallMs, cpuMs } = timed(() => buildSnapshot({ slices, judge: everyoneMay }))
+  const { value, cpuMs } = timed(() => buildSnapshot({ slices, judge: everyoneMay }))
+  const seconds = await firstBuild(slices)
   const [sample] = warm as [Slice]
   const places = placesRoom()
   for (let row = 0; row < sample.rows.count; row += 1) readPlain(slabRow(sample.rows, row), places) // warm
@@ -79,8 +91,8 @@ async function merging(slices: readonly Slice[]): Promise<Snapshot> {
     ...{ measured: 1_000 / (perRow + validating), bar: { atLeast: 100_000 }, limit: { is: one, of } },
   })
   report({
-    what: 'merge + index on two cores, listings a second (one builder merges)',
-    ...{ measured: (SIGNALS / wallMs) * 1_000, bar: { atLeast: 180_000 } },
+    what: 'merge + index on two cores, listings a second (the first feed, two builders)',
+    ...{ measured: SIGNALS / seconds, bar: { atLeast: 180_000 } },
     limit: { is: two, of: `${of}, in two threads at once` },
   })
   return value

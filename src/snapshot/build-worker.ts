@@ -14,7 +14,8 @@ import { judgeAt, nextVerdictAt } from '../merge/judge.js'
 import { drained, type InPortions } from '../process/portions.js'
 import { createViewNumbers } from '../process/threads.js'
 import type { Slice } from '../upstreams/rows/slice.js'
-import { buildingSnapshot } from './builder.js'
+import { buildingSnapshot, joinedHalves } from './builder.js'
+import type { Half } from './keys.js'
 import { type IndexedSlice, type Snapshot, viewsOf } from './snapshot.js'
 
 export type BuildOrder = {
@@ -27,6 +28,10 @@ export type BuildOrder = {
   forgotten: readonly string[]
   policy: PolicySettings
   now: number
+  /** Only one half of the snapshot, which is not kept: another thread builds the other half. */
+  half?: Half
+  /** Both halves, built under this order: they are joined. */
+  halves?: readonly [BuiltReply, BuiltReply]
 }
 
 /** The public layer that an earlier process saved: the first build here starts from it. */
@@ -34,16 +39,16 @@ export type RestoreOrder = { kind: 'restore'; snapshot: Snapshot }
 
 export type ForgetOrder = { kind: 'forget'; layer: string }
 
-export type BuildReply =
-  | {
-      kind: 'built'
-      snapshot: Omit<Snapshot, 'slices'>
-      slices: { number: number; keys: IndexedSlice['keys'] }[]
-      /** A number for each view of the snapshot and its slices (process/threads.ts): the same number, the same memory. */
-      views: readonly number[]
-      rebuildAt?: number
-    }
-  | { kind: 'failed'; error: unknown }
+type BuiltReply = {
+  kind: 'built'
+  snapshot: Omit<Snapshot, 'slices'>
+  slices: { number: number; keys: IndexedSlice['keys'] }[]
+  /** A number for each view of the snapshot and its slices (process/threads.ts): the same number, the same memory. */
+  views: readonly number[]
+  rebuildAt?: number
+}
+
+export type BuildReply = BuiltReply | { kind: 'failed'; error: unknown }
 
 const PUBLIC = ''
 
@@ -63,6 +68,12 @@ export function createBuilds() {
     for (const [number, slice] of slices) if (!used.has(slice)) slices.delete(number)
   }
 
+  /** The snapshot of a reply, over the slices that are here. */
+  function replied({ snapshot, slices: indexed }: BuiltReply): Snapshot {
+    const held = indexed.map(({ number, keys }) => ({ slice: slices.get(number) as Slice, keys }))
+    return { ...snapshot, slices: held }
+  }
+
   function* built(order: BuildOrder): InPortions<BuildReply> {
     for (const { number, slice } of order.slices) if (slice) slices.set(number, slice)
     for (const state of order.providers) states.set(state.domain, state)
@@ -70,18 +81,24 @@ export function createBuilds() {
     if (order.providers.length > 0 || order.forgotten.length > 0) {
       compiled = compileProviders(states.values())
     }
+    const { half, halves } = order
     // An account's layer shares nearly all of the public one. Built on its own past, it would share less with every
     // build.
     const previous = layers.get(PUBLIC)
     const used = order.slices.map(({ number }) => slices.get(number) as Slice)
-    const snapshot = yield* buildingSnapshot({
-      ...(previous ? { previous } : {}),
-      slices: used,
-      judge: judgeAt(compiled, order.policy, order.now),
-    })
-    layers.set(order.layer, snapshot)
+    const snapshot = halves
+      ? joinedHalves(replied(halves[0]), replied(halves[1]))
+      : yield* buildingSnapshot({
+          ...(previous ? { previous } : {}),
+          slices: used,
+          judge: judgeAt(compiled, order.policy, order.now),
+          ...(half === undefined ? {} : { half }),
+        })
     const numberOf = new Map(order.slices.map(({ number }) => [slices.get(number), number]))
-    releaseSlices()
+    if (half === undefined) {
+      layers.set(order.layer, snapshot)
+      releaseSlices()
+    }
     const { slices: indexed, ...rest } = snapshot
     const rebuildAt = nextVerdictAt(compiled, snapshot.facts.domains, order.now)
     return {

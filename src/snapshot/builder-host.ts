@@ -1,11 +1,12 @@
 /**
- * Builds snapshots, one after another: those of small feeds in place, all others in a worker thread. Slices and provider
- * states are posted once, by object identity; their bytes are in shared memory, so large ones cost no more to post. A
- * snapshot comes back as plain data over the same memory.
+ * Builds snapshots, one after another: those of small feeds in place, all others in a worker thread, and the first of a large
+ * feed in two (docs/decisions.md#memory-and-threads). Slices and provider states are posted once, by object identity; their
+ * bytes are in shared memory, so large ones cost no more to post. A snapshot comes back as plain data over the same memory.
  */
 import type { PolicySettings, ProviderState } from '../authz/rules/verdict.js'
 import { inTurns, SMALL_FEED_BYTES, smallBytes } from '../process/portions.js'
 import { createHeldMemory, startThread } from '../process/threads.js'
+import { slabBytes } from '../upstreams/rows/slab.js'
 import { type Slice, withoutPlaces } from '../upstreams/rows/slice.js'
 import type { BuildOrder, BuildReply, ForgetOrder, RestoreOrder } from './build-worker.js'
 import { type Snapshot, withViews } from './snapshot.js'
@@ -107,15 +108,23 @@ async function createHere(): Promise<Place> {
   }
 }
 
+/** Rows of so many bytes take one builder about a second; of fewer, a second one would save little. */
+const ONE_BUILDER_BYTES = 64 * 1024 * 1024
+
 /** Builds in a thread; `lost` is called when it ends. */
 function createThread(lost: () => void): Place {
   const worker = startThread(new URL('./build-worker.js', import.meta.url))
-  worker.on('error', lost).on('exit', lost)
+  let hasEnded = false
+  worker.on('error', lost).on('exit', () => {
+    hasEnded = true
+    lost()
+  })
   return {
     book: createBook(),
     isThread: true,
     answer: (order) =>
       new Promise((resolve, reject) => {
+        if (hasEnded) throw new Error('the build worker has ended')
         const settle = (act: () => void) => {
           worker.off('message', onMessage).off('error', onError).off('exit', onExit)
           act()
@@ -132,14 +141,53 @@ function createThread(lost: () => void): Place {
   }
 }
 
+/**
+ * The answer of two threads: each builds the signals of half of the keys, and the first joins them. The second ends then.
+ * When it fails, or there is no thread left for it, the first builds alone.
+ */
+async function builtInHalves(first: Place, order: BuildOrder): Promise<BuildReply> {
+  const known = {
+    ...order,
+    slices: order.slices.map(({ number }) => ({ number })),
+    providers: [],
+    forgotten: [],
+  }
+  let second: Place | undefined
+  async function upper(): Promise<BuildReply> {
+    second = createThread(() => {})
+    return second.answer({ ...order, half: 1 })
+  }
+  try {
+    const halves = await Promise.all([
+      first.answer({ ...order, half: 0 }),
+      upper().catch((error): BuildReply => ({ kind: 'failed', error })),
+    ])
+    const [one, other] = halves
+    const isWhole = one.kind === 'built' && other.kind === 'built'
+    return await first.answer(isWhole ? { ...known, halves: [one, other] } : known)
+  } finally {
+    await second?.end()
+  }
+}
+
 const bytesOf = ({ slices, providers }: BuildRequest): number =>
   slices.reduce((sum, { rows }) => sum + smallBytes(rows.length), 0) +
   providers.reduce((sum, { document }) => sum + (document?.bytes.byteLength ?? 0), 0)
 
-/** A feed of so few bytes, all layers together, is built in place: 0 when a thread builds every feed. */
-export function createBuilderHost(inPlaceBytes: number = SMALL_FEED_BYTES) {
+const rowsBytes = ({ slices }: BuildRequest): number =>
+  slices.reduce((sum, { rows }) => sum + slabBytes(rows), 0)
+
+/**
+ * A feed of at most `inPlaceBytes`, all layers together, is built in place: 0 when a thread builds every feed. The first feed
+ * is built by two threads if its rows have more than `oneBuilderBytes`.
+ */
+export function createBuilderHost(
+  inPlaceBytes: number = SMALL_FEED_BYTES,
+  oneBuilderBytes: number = ONE_BUILDER_BYTES,
+) {
   let place: Place | undefined
   let queue: Promise<unknown> = Promise.resolve()
+  let hasBuilt = false // then something is served, and the other core serves it
   let closed = false
 
   /** A thread that ends by itself, busy or idle, is replaced by the next build. */
@@ -166,14 +214,17 @@ export function createBuilderHost(inPlaceBytes: number = SMALL_FEED_BYTES) {
   async function run(request: BuildRequest): Promise<Built> {
     if (closed) throw new Error('the builder is closed')
     const from = await placeFor(() => bytesOf(request))
-    const { book } = from
-    const answer = await from.answer(book.order(request))
+    const { book, isThread } = from
+    const order = book.order(request)
+    const isInHalves = isThread && !hasBuilt && rowsBytes(request) > oneBuilderBytes
+    const answer = await (isInHalves ? builtInHalves(from, order) : from.answer(order))
     if (answer.kind === 'failed') {
       // After a bug, what is held there may differ from what this side believes: begin again.
       place = undefined
       await from.end()
       throw answer.error
     }
+    hasBuilt = true
     book.release()
     const byNumber = new Map(request.slices.map((slice) => [book.numberOf(slice), slice]))
     const held = book.memory(answer.views)
@@ -196,6 +247,7 @@ export function createBuilderHost(inPlaceBytes: number = SMALL_FEED_BYTES) {
   /** Gives the next build the public snapshot of an earlier process to start from. A thread starts at once. */
   function restore(snapshot: Snapshot): void {
     if (closed) return
+    hasBuilt = true
     queue = queue
       .then(() => placeFor(() => smallBytes(snapshot.rows.length)))
       .then((opened) => opened.tell({ kind: 'restore', snapshot }))
@@ -212,10 +264,11 @@ export function createBuilderHost(inPlaceBytes: number = SMALL_FEED_BYTES) {
     return done
   }
 
-  /** Ends the worker; a build under way rejects. */
+  /** Ends the threads; a build under way rejects. */
   async function close(): Promise<void> {
     closed = true
     await place?.end()
+    await queue
   }
 
   return { build, restore, forget, close }

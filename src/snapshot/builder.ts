@@ -13,11 +13,11 @@ import { createMeter, drained, type InPortions, rowUnits } from '../process/port
 import { createRowFinder, type RowFinder } from '../upstreams/rows/slab.js'
 import { type Slice, sliceListing } from '../upstreams/rows/slice.js'
 import { locateMembers, membersRoom, releaseMembers, writtenRef } from '../upstreams/rows/written.js'
-import { createColumn, u32 } from './columns.js'
+import { createColumn, mapped, u8, u32 } from './columns.js'
 import { createDraft } from './draft.js'
 import { bucketOf, hashTree } from './hash-tree.js'
 import { joined, type Run, weaveOf } from './join.js'
-import { compareKeys, countBelow, keyAt, keyHandle } from './keys.js'
+import { compareKeys, countBelow, type Half, keyAt, keyHandle } from './keys.js'
 import type { Rows } from './rows.js'
 import { carryOffers, indexSlices, type Move } from './slice-index.js'
 import { type IndexedSlice, memoryOf, NO_MEMORY, type OfferPlace, type Snapshot } from './snapshot.js'
@@ -28,6 +28,8 @@ type BuildInput = {
   /** One per upstream; for an account's layer, the account's slices replace the public ones. */
   slices: readonly Slice[]
   judge: Judge
+  /** Only the signals of one half of the keys; there is no previous snapshot then. */
+  half?: Half
 }
 
 const NOT_APPLICABLE: Verdict = { outcome: 'not_applicable' }
@@ -126,9 +128,14 @@ function sameVisibility(a: Uint32Array, b: Uint32Array): boolean {
 const EMPTY = createDraft(0, []).finish()
 
 /** Builds it in portions, for work on the serving thread. */
-export function* buildingSnapshot({ previous, slices: given, judge }: BuildInput): InPortions<Snapshot> {
+export function* buildingSnapshot({
+  previous,
+  slices: given,
+  judge,
+  half,
+}: BuildInput): InPortions<Snapshot> {
   const meter = createMeter()
-  const { slices, moves, fresh } = yield* indexSlices(given, previous?.slices ?? [], meter)
+  const { slices, moves, fresh } = yield* indexSlices(given, previous?.slices ?? [], meter, half)
   const views = createProviderViews(judge)
   const stale = previous?.facts.domains.map(
     (domain) => domain !== '' && views.view(domain).stamp !== previous.stamps.get(domain),
@@ -247,6 +254,28 @@ export function* buildingSnapshot({ previous, slices: given, judge }: BuildInput
   const shown = shownOf(columns.rows, previous)
   const made = { id, ...columns, shown, tree, structure, pricing, slices, stamps: views.stamps() }
   return { ...made, memory: memoryOf(made, previous) }
+}
+
+/** The snapshot whose halves these are: what one build of both makes, but for where rows lie. */
+export function joinedHalves(first: Snapshot, second: Snapshot): Snapshot {
+  const runs: Run[] = [
+    { patch: false, start: 0, end: first.count },
+    { patch: true, start: 0, end: second.count },
+  ]
+  const columns = joined(first, first.offers, second, weaveOf(runs, first.count))
+  const both = (of: keyof Snapshot['tree']) =>
+    mapped(u8, first.tree[of], (byte, at) => byte | (second.tree[of][at] as number)) // the halves share no bucket
+  const tree = { structure: both('structure'), pricing: both('pricing'), unseen: both('unseen') }
+  const hashed = hashTree(columns, tree, new Set())
+  const stamps = new Map([...first.stamps, ...second.stamps])
+  const made = {
+    ...columns,
+    ...hashed,
+    shown: shownOf(columns.rows, undefined),
+    slices: first.slices,
+    stamps,
+  }
+  return { ...made, memory: memoryOf(made, undefined) }
 }
 
 /** Builds it at once, for threads that serve nobody. */

@@ -37,6 +37,11 @@ export function putIdentity(keys: Uint32Array, at: number, identity: Identity): 
   return digest.charCodeAt(KEY_BYTES)
 }
 
+/** The keys with the first bit 0, or 1: keys are as good as random, so there are as many of the one as of the other. */
+export type Half = 0 | 1
+
+export const halfOf = (keys: Uint32Array, at: number) => ((keys[at * WORDS] as number) >>> 31) as Half
+
 /** A copy of one key. */
 export function keyAt(keys: Uint32Array, at: number): Uint32Array {
   return keys.slice(at * WORDS, (at + 1) * WORDS)

@@ -15,7 +15,7 @@ import {
 } from '../upstreams/rows/slice.js'
 import { writtenRef } from '../upstreams/rows/written.js'
 import { u16, u32 } from './columns.js'
-import { putIdentity, sortedPositions, WORDS } from './keys.js'
+import { type Half, halfOf, putIdentity, sortedPositions, WORDS } from './keys.js'
 import type { IndexedSlice, OfferPlace, Snapshot } from './snapshot.js'
 
 /** Where the rows of an earlier slice are now: `moved[row]` is the row's new place, -1 when it is gone. */
@@ -73,7 +73,12 @@ function sameWords(a: Uint32Array, b: Uint32Array): boolean {
 
 type Indexed = { keys: Uint32Array; freshRows: number[]; rests: number[]; moved: Int32Array | undefined }
 
-function* indexed(slice: Slice, before: IndexedSlice | undefined, meter: Meter): InPortions<Indexed> {
+function* indexed(
+  slice: Slice,
+  before: IndexedSlice | undefined,
+  meter: Meter,
+  half: Half | undefined,
+): InPortions<Indexed> {
   const count = slice.rows.count
   const keys = u32(count * WORDS)
   const freshRows: number[] = []
@@ -93,7 +98,9 @@ function* indexed(slice: Slice, before: IndexedSlice | undefined, meter: Meter):
     meter.did(rowUnits(0))
     if (meter.isDue()) yield
     if (!identity) continue
-    rests.push(putIdentity(keys, row, identity))
+    const rest = putIdentity(keys, row, identity)
+    if (half !== undefined && halfOf(keys, row) !== half) continue
+    rests.push(rest)
     freshRows.push(row)
   }
   const isSame = before && sameWords(keys, before.keys)
@@ -143,11 +150,15 @@ function inKeyOrder(parts: readonly FreshRows[]): SliceIndex['fresh'] {
 
 const place = ({ upstream, agentUrl, mode }: Slice) => JSON.stringify([agentUrl, upstream, mode])
 
-/** Slices in upstream order, which decides whose value is published (docs/decisions.md#merging). */
+/**
+ * Slices in upstream order, which decides whose value is published (docs/decisions.md#merging). `half`: of the fresh rows only
+ * those whose signals are in that half of the keys.
+ */
 export function* indexSlices(
   slices: readonly Slice[],
   before: readonly IndexedSlice[],
   meter: Meter,
+  half?: Half,
 ): InPortions<SliceIndex> {
   const ordered = [...slices].sort((a, b) => (place(a) < place(b) ? -1 : 1))
   const earlier = new Map(before.map((one, at) => [place(one.slice), { one, at }]))
@@ -163,7 +174,7 @@ export function* indexSlices(
       result.push({ slice, keys: known.one.keys })
       continue
     }
-    const { keys, freshRows, rests, moved } = yield* indexed(slice, known?.one, meter)
+    const { keys, freshRows, rests, moved } = yield* indexed(slice, known?.one, meter, half)
     if (known && moved) moves[known.at] = { to, moved }
     freshOf.push({ slice: to, rows: freshRows, rests, keys })
     result.push({ slice, keys })

@@ -1,0 +1,178 @@
+/**
+ * A large first feed is built by two threads, half of the keys each. Nobody can tell it from what one builder makes, and
+ * whatever happens to the second thread, the feed comes.
+ */
+import assert from 'node:assert/strict'
+import fc from 'fast-check'
+import { test } from 'tap'
+import { buildSnapshot, joinedHalves } from '../../src/snapshot/builder.js'
+import { type BuildRequest, createBuilderHost } from '../../src/snapshot/builder-host.js'
+import type { Snapshot } from '../../src/snapshot/snapshot.js'
+import { watchThreads } from '../composition/support/threads.js'
+import { proven } from '../support/proven.js'
+import { anyWorld, type World } from './arbitrary.js'
+import { everything } from './everything.js'
+import { judgeThat, listing, sliceOf } from './world.js'
+
+const rows = (count: number) => Array.from({ length: count }, (_, at) => listing(`s${at}`))
+const request = (more: Partial<BuildRequest> = {}): BuildRequest => ({
+  slices: [sliceOf('north', rows(40)), sliceOf('south', rows(20))],
+  providers: [],
+  policy: { policy: 'lenient', providers: {} },
+  now: 0,
+  ...more,
+})
+
+function inHalves({ slices, judge }: World): Snapshot {
+  const half = (half: 0 | 1) => buildSnapshot({ slices, judge, half })
+  return joinedHalves(half(0), half(1))
+}
+
+/** What `everything` leaves open, but for where rows lie. */
+function numbering({ facts, deployments, offers, stamps, slices, count }: Snapshot) {
+  const keys = slices.map(({ slice, keys }) => [slice.upstream, keys])
+  return { facts, deployments, offers, stamps: [...stamps], keys, count }
+}
+
+function assertSame(one: Snapshot, other: Snapshot): void {
+  assert.equal(everything(one), everything(other))
+  assert.deepEqual(numbering(one), numbering(other))
+}
+
+test('the halves of a snapshot, joined, are the snapshot: its id, its rows, its words and their numbers', (t) => {
+  let empty = 0
+  const property = fc.property(anyWorld, anyWorld, (world, next) => {
+    const joined = inHalves(world)
+    assertSame(joined, buildSnapshot(world))
+    const inFirst = joined.keys.filter((word, at) => at % 4 === 0 && word >>> 31 === 0).length
+    if (inFirst === 0 || inFirst === joined.count) empty += 1
+    const after = buildSnapshot({ ...next, previous: joined })
+    assert.equal(everything(after), everything(buildSnapshot(next)))
+  })
+  proven(t, 100, property)
+  t.ok(empty > 3, `${empty} worlds had an empty half`)
+  t.end()
+})
+
+test('words of the second half are numbered behind those of the first', (t) => {
+  const of = (upstream: string, shift: number) =>
+    sliceOf(
+      upstream,
+      Array.from({ length: 60 }, (_, at) =>
+        listing(`s${at + shift}`, { countries: [at % 7 ? 'DE' : 'FR'] }, `d${at % 11}.example`),
+      ),
+    )
+  const world = { slices: [of('north', 0), of('south', 30)], judge: judgeThat() }
+  const joined = inHalves(world)
+  assertSame(joined, buildSnapshot(world))
+  t.equal(joined.facts.domains.length, 12)
+  t.equal(joined.rows.chunks.length, 2)
+  t.end()
+})
+
+const threads = watchThreads()
+
+/** One builder's. */
+async function builtAlone(more: Partial<BuildRequest> = {}) {
+  const host = createBuilderHost(0)
+  const { snapshot } = await host.build(request(more))
+  await host.close()
+  return snapshot
+}
+
+/** A host for which every first feed is large, and which of the threads are its own. */
+function opened(t: { teardown(task: () => unknown): void }) {
+  const before = threads.started('build-worker')
+  const host = createBuilderHost(0, 0)
+  t.teardown(host.close)
+  return { host, before, started: () => threads.started('build-worker') - before }
+}
+
+const running = () => threads.running('build-worker')
+
+test('two threads build the first feed, and one all later ones', async (t) => {
+  const slices = [sliceOf('north', rows(30)), sliceOf('west', rows(60))]
+  const [alone, next] = [await builtAlone(), await builtAlone({ slices })]
+  const { host, started } = opened(t)
+  assertSame((await host.build(request())).snapshot, alone)
+  t.equal(started(), 2)
+  t.equal(running(), 1, 'the second has ended')
+  t.equal((await host.build(request({ slices }))).snapshot.id, next.id)
+  const ofAccount = await host.build(request({ slices: [sliceOf('north', rows(2))], account: 'acc' }))
+  t.equal(ofAccount.snapshot.shown.length, 2)
+  t.equal(started(), 2)
+})
+
+test('one thread builds where something is served: after a restart, or when the builder died', async (t) => {
+  const saved = await builtAlone()
+  const { host, started } = opened(t)
+  host.restore(saved)
+  t.equal((await host.build(request())).snapshot.shown.length, 40)
+  t.equal(started(), 1)
+  await threads.end('build-worker')
+  t.equal((await host.build(request())).snapshot.shown.length, 40)
+  t.equal(started(), 2)
+})
+
+test('a feed of few bytes has one builder', async (t) => {
+  const before = threads.started('build-worker')
+  await builtAlone()
+  t.equal(threads.started('build-worker'), before + 1)
+})
+
+test('when the second thread dies, the first builds alone', async (t) => {
+  const alone = await builtAlone()
+  const { host, before, started } = opened(t)
+  const sent = threads.holdNext('build-worker', 1)
+  const building = host.build(request())
+  await sent
+  await threads.end('build-worker', before + 1)
+  assertSame((await building).snapshot, alone)
+  t.equal(started(), 2)
+})
+
+test('when no thread is left for the second, the first builds alone', async (t) => {
+  const alone = await builtAlone()
+  const { host, before, started } = opened(t)
+  t.teardown(() => threads.allow('build-worker', Number.POSITIVE_INFINITY))
+  threads.allow('build-worker', before + 1)
+  assertSame((await host.build(request())).snapshot, alone)
+  t.equal(started(), 1)
+})
+
+for (const hasAnswered of [false, true]) {
+  const when = hasAnswered ? 'after the first has its half' : 'at once'
+  test(`when both threads die (${when}) the build fails, and two build the next`, async (t) => {
+    const { host, before, started } = opened(t)
+    const sent = threads.holdNext('build-worker', 1)
+    const failed = t.rejects(host.build(request()), { message: /the build worker (?:has )?ended/ })
+    await sent
+    if (hasAnswered) await threads.answer('build-worker', before)
+    await threads.end('build-worker')
+    await failed
+    t.equal((await host.build(request())).snapshot.shown.length, 40)
+    t.equal(started(), 4)
+    t.equal(running(), 1)
+  })
+}
+
+test('a build that breaks rejects as that of one builder does', async (t) => {
+  const { host, started } = opened(t)
+  const north = sliceOf('north', rows(3))
+  const broken = { ...north, rows: { ...north.rows, start: undefined as never } }
+  await t.rejects(host.build(request({ slices: [broken] })), { name: 'TypeError' })
+  t.equal(running(), 0)
+  t.equal((await host.build(request())).snapshot.shown.length, 40)
+  t.equal(started(), 4)
+})
+
+test('after close no thread is left', async (t) => {
+  const { host, started } = opened(t)
+  const sent = threads.holdNext('build-worker', 1)
+  const failed = t.rejects(host.build(request()))
+  await sent
+  await host.close()
+  await failed
+  t.equal(started(), 2)
+  t.equal(running(), 0)
+})
