@@ -187,32 +187,40 @@ function createQuestions() {
   }
 }
 
+/** What an answer lacks, by the gaps of its snapshot and the account of its reader. */
+function createLacksOf(health: Health) {
+  const everybody = health.statuses()
+  const looked = { ...health, statuses: () => everybody }
+  const warnings = staleWarnings(everybody)
+  const known = new Map<readonly Gap[], Map<string | undefined, Lacks>>()
+
+  return (gaps: readonly Gap[], account: string | undefined, now: number): Lacks => {
+    const ofGaps = known.get(gaps) ?? new Map<string | undefined, Lacks>()
+    const found = ofGaps.get(account)
+    if (found) return found
+    const incomplete = incompleteOf({ gaps, health: looked, account, scope: 'wholesale_feed', now })
+    const isWhole = incomplete === undefined && warnings.length === 0
+    const made = { incomplete, warnings, name: isWhole ? '' : JSON.stringify([incomplete, warnings]) }
+    known.set(gaps, ofGaps.set(account, made))
+    return made
+  }
+}
+
 /**
  * What answers lack at the moment, computed once per turn of the event loop: asking every upstream and registry for its
  * state, and putting it into words, would cost more than the rest of a prepared answer.
  */
-function createLacks(health: Health) {
-  let known: Map<readonly Gap[], Map<string | undefined, Lacks>> | undefined
-
-  function made(gaps: readonly Gap[], account: string | undefined, now: number): Lacks {
-    const incomplete = incompleteOf({ gaps, health, account, scope: 'wholesale_feed', now })
-    const warnings = staleWarnings(health.statuses())
-    return { incomplete, warnings, name: JSON.stringify([incomplete, warnings]) }
-  }
-
-  /** What an answer from a snapshot with these gaps lacks for the reader of an account. */
-  return (gaps: readonly Gap[], account: string | undefined, now: number): Lacks => {
-    if (!known) {
-      known = new Map()
+function createLacks({ statuses, statusesOf, silentRegistries }: Health): ReturnType<typeof createLacksOf> {
+  const health = { statuses, statusesOf, silentRegistries }
+  let ofTurn: ReturnType<typeof createLacksOf> | undefined
+  return (gaps, account, now) => {
+    if (!ofTurn) {
+      ofTurn = createLacksOf(health)
       setImmediate(() => {
-        known = undefined
+        ofTurn = undefined
       })
     }
-    const ofGaps = known.get(gaps) ?? new Map<string | undefined, Lacks>()
-    known.set(gaps, ofGaps)
-    const lacks = ofGaps.get(account) ?? made(gaps, account, now)
-    ofGaps.set(account, lacks)
-    return lacks
+    return ofTurn(gaps, account, now)
   }
 }
 

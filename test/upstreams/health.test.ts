@@ -91,6 +91,21 @@ test('a failing upstream is stale with its rows, and absent once they pass their
   t.equal(upstreams.slices().length, 1)
 })
 
+test('the state of an upstream is the same object until it says something else', async (t) => {
+  const agent = await fragile(t)
+  const time = createManualClock()
+  const { upstreams } = await openUpstreams(t, configOf([{ id: 'a', url: agent.url }]), { clock: time.clock })
+  const status = () => upstreams.statuses()[0]
+  await upstreams.start()
+  await until('a slice', () => status()?.state === 'fresh')
+  const fresh = status()
+  time.advance(1_000)
+  t.equal(status(), fresh, 'every answer looks at it')
+  upstreams.refreshSoon('a')
+  t.not(status(), fresh)
+  t.match([fresh?.awaited, status()?.awaited], [undefined, true])
+})
+
 test('an upstream that is failing gets single probes, and calls to it fail at once', async (t) => {
   const agent = await fragile(t)
   const time = createManualClock()

@@ -98,18 +98,18 @@ export function rowsRead({ listings, mode, limitedAt }: UpstreamStatus): string 
 }
 
 /** What is not in the setting and not in what is held. */
-type Doing = Pick<UpstreamStatus, 'state' | 'problem' | 'nextAttemptAt' | 'awaited'> & { now: number }
+type Doing = Pick<UpstreamStatus, 'state'> & {
+  problem: UpstreamStatus['problem'] | undefined
+  nextAttemptAt: number | undefined
+  awaited: boolean
+  now: number
+}
 
-/** `held`: what is served of the scope now, if anything. */
-export function statusOf(
-  setting: ScopeSetting,
-  held: HeldSlice | undefined,
-  { now, ...doing }: Doing,
-): ScopeStatus {
+function statusOf(setting: ScopeSetting, held: HeldSlice | undefined, doing: Doing): ScopeStatus {
   const { scope, entry, contact } = setting
+  const { state, problem, nextAttemptAt, awaited, now } = doing
   const protocol = contact.protocol()
-  const accountPrices =
-    scope.name === PUBLIC ? contact.accountPrices(held?.cacheScope === 'account') : undefined
+  const accountPrices = accountPricesOf(setting, held)
   return {
     id: entry.id,
     url: shownUrl(entry.url),
@@ -129,6 +129,34 @@ export function statusOf(
       walkedAt: held.slice.walkedAt,
       confirmedAt: held.confirmedAt,
     }),
-    ...doing,
+    state,
+    ...(problem && { problem }),
+    ...(nextAttemptAt !== undefined && { nextAttemptAt }),
+    ...(awaited && { awaited }),
+  }
+}
+
+function accountPricesOf({ scope, contact }: ScopeSetting, held: HeldSlice | undefined) {
+  return scope.name === PUBLIC ? contact.accountPrices(held?.cacheScope === 'account') : undefined
+}
+
+/**
+ * The status of one scope: the same object as long as what it says is the same. Answers look at those of all upstreams, and
+ * making twenty of them takes as long as answering.
+ */
+export function createStatus() {
+  let last: { status: ScopeStatus; facts: readonly unknown[] } | undefined
+
+  /** `held`: what is served of the scope now, if anything. */
+  return (setting: ScopeSetting, held: HeldSlice | undefined, doing: Doing): ScopeStatus => {
+    const { state, problem, nextAttemptAt, awaited, now } = doing
+    const isCaught = held !== undefined && isDistrusted(held.slice, now)
+    const protocol = setting.contact.protocol()
+    const prices = accountPricesOf(setting, held)
+    const facts = [setting, held, isCaught, protocol, prices, state, problem, nextAttemptAt, awaited]
+    if (!last?.facts.every((fact, at) => fact === facts[at])) {
+      last = { status: statusOf(setting, held, doing), facts }
+    }
+    return last.status
   }
 }

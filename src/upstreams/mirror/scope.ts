@@ -33,7 +33,8 @@ import {
   untokened,
   withId,
 } from './scope-setting.js'
-import { type ScopeState, type ScopeStatus, statusOf, TOKEN_LIE, type Transition } from './scope-status.js'
+import type { ScopeState, ScopeStatus, Transition } from './scope-status.js'
+import { createStatus, TOKEN_LIE } from './scope-status.js'
 import type { SliceStore } from './slice-store.js'
 
 export type ScopeOptions = {
@@ -80,6 +81,7 @@ export function createScope(options: ScopeOptions) {
   let isOpen = false // the saved state has been loaded
   let isClosed = false
   let told: ScopeState = 'starting'
+  const statusOf = createStatus()
 
   const mirrorFor = (wanted: ScopeSetting) => mirrorOf(wanted, { ...options, share })
   let mirror = mirrorFor(setting)
@@ -374,13 +376,10 @@ export function createScope(options: ScopeOptions) {
       }
     },
     nextAttemptAt: () => nextAttemptAt,
-    status: (): ScopeStatus =>
-      statusOf(setting, held, {
-        ...{ state: state(), now: clock.now() },
-        ...(problem && { problem }),
-        ...(nextAttemptAt !== undefined && { nextAttemptAt }),
-        ...((isAwaited || checks > 0) && { awaited: true }),
-      }),
+    status(): ScopeStatus {
+      const awaited = isAwaited || checks > 0
+      return statusOf(setting, held, { state: state(), problem, nextAttemptAt, awaited, now: clock.now() })
+    },
     /** Ends it after what is under way has ended. What was saved is kept. */
     async close(): Promise<void> {
       isClosed = true
