@@ -16,8 +16,12 @@ export function createRecent<V extends NonNullable<unknown>>(most: number): Rece
   return new LRUCache<string, V>({ maxSize: most, sizeCalculation: () => 1 })
 }
 
-const FNV_OFFSET = 0x811c9dc5
-const FNV_PRIME = 0x01000193
+/** 32 bits of a text (FNV-1a): the same in every process and release. Strangers can make many texts of one hash. */
+export function textHash(text: string): number {
+  let hash = 0x811c9dc5
+  for (let at = 0; at < text.length; at += 1) hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193)
+  return hash >>> 0
+}
 
 /**
  * Tells whether a text came before, and notes that it did, in fixed memory and without keeping the text: by a hash at one of
@@ -27,10 +31,9 @@ const FNV_PRIME = 0x01000193
 export function createSeen(places: number): (text: string) => boolean {
   const hashes = new Uint32Array(places)
   return (text) => {
-    let hash = FNV_OFFSET
-    for (let at = 0; at < text.length; at += 1) hash = Math.imul(hash ^ text.charCodeAt(at), FNV_PRIME)
+    const hash = textHash(text)
     const place = hash & (places - 1)
-    const isSeen = hashes[place] === hash >>> 0
+    const isSeen = hashes[place] === hash
     hashes[place] = isSeen ? 0 : hash
     return isSeen
   }

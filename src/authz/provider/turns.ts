@@ -3,6 +3,7 @@
  * All domains fall into a few shares, so that thousands of providers need only a few leases. Within the process looks for
  * many owners run in a limited number of places, so that no owner waits for another's share.
  */
+import { textHash } from '../../process/memory.js'
 import type { Sharing, Turn, Turns } from '../../upstreams/rows/storage.js'
 
 const SHARES = 32
@@ -11,12 +12,7 @@ const PREFIX = 'provider/'
 const SILENT = 3
 const NO_OWNER: readonly string[] = [''] // work without an owner shares one turn
 
-/** FNV-1a. */
-function shareOf(domain: string): string {
-  let hash = 0x811c9dc5
-  for (let at = 0; at < domain.length; at += 1) hash = Math.imul(hash ^ domain.charCodeAt(at), 0x01000193)
-  return `providers/${(hash >>> 0) % SHARES}`
-}
+const shareOf = (domain: string) => `providers/${textHash(domain) % SHARES}`
 
 /** Divides the providers among processes. `sharing`: undefined when this process is alone, and then every turn is its own. */
 export function createShares(turns: Turns, sharing: Sharing | undefined) {

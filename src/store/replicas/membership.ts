@@ -6,6 +6,7 @@
  */
 import { sql } from 'kysely'
 import type { Clock } from '../../net/clock.js'
+import { textHash } from '../../process/memory.js'
 import type { Sharing } from '../../upstreams/rows/storage.js'
 import { type Db, POSTGRES, type SqlDialect } from '../database/database.js'
 
@@ -97,13 +98,6 @@ export async function leaseStands(tx: Db, { name, epoch }: Lease): Promise<boole
   return rows.length > 0
 }
 
-/** FNV-1a, 32 bits. */
-function hashOf(text: string): number {
-  let hash = 0x811c9dc5
-  for (let at = 0; at < text.length; at += 1) hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193)
-  return hash >>> 0
-}
-
 /** Every bit of the one number changes half of the bits of the other (MurmurHash3's last step). */
 function mixed(of: number): number {
   let bits = of
@@ -121,9 +115,9 @@ type Rendezvous = (name: string, except?: readonly string[]) => string | undefin
  * move. Gives the winner of a name among `members`, in whatever order they are named; undefined when there are none.
  */
 export function createRendezvous(members: readonly string[]): Rendezvous {
-  const hashed = [...members].sort().map((member) => ({ member, hash: mixed(hashOf(member)) }))
+  const hashed = [...members].sort().map((member) => ({ member, hash: mixed(textHash(member)) }))
   return (name, except = []) => {
-    const hash = hashOf(name)
+    const hash = textHash(name)
     let winner: string | undefined
     let highest = -1
     for (const one of hashed) {
