@@ -21,7 +21,7 @@ const ENTRIES = [
   'snapshot/build-worker',
   'store/checksum',
   'store/database/sqlite-thread',
-  'upstreams/agent/reading-worker',
+  'upstreams/agent/answer',
 ]
 
 /** Native code, what looks for such, and the one package that whoever traces has to share with us. */

@@ -2,10 +2,12 @@
  * From the bytes of a transport's messages to an AdCP answer or error: the JSON-RPC response to one request, and in it the
  * payload, in every shape that agents were seen to use (docs/protocol.md#envelope, #mcp, #how-agents-differ). It may be carried
  * by an MCP tool result, an A2A task or an A2A message, and fail by `adcp_error`, by `errors[]` with a failed status, or as
- * plain text. Its rows are read. Pure, so any thread can do it.
+ * plain text. Its rows are read. Pure, so a thread can do it.
  */
 import { boundedText, isRecord } from '../../adcp/json.js'
+import { answerJobs } from '../../process/threads.js'
 import { NO_ROWS, type ReadRows, type RowBounds, readRows } from '../rows/read-rows.js'
+import { readListing } from '../rows/registry-records.js'
 import { type AgentError, type AgentOutcome, callFailed, type Payload } from './agent.js'
 import { isCut, type Skimmed, skim } from './skim.js'
 
@@ -297,3 +299,21 @@ export function readMessages(job: ReadingJob): ReadAnswer {
   }
   return { kind: 'none' }
 }
+
+/** What a thread reads: the messages of an agent, or the listing of a registry. */
+export type ReaderJob = ReadingJob | { registry: Uint8Array; secrets: readonly string[] }
+
+/** The rows of an answer are in memory that goes to whoever asked, and is not copied. */
+function memoryOf(read: ReadAnswer | ReturnType<typeof readListing>): ArrayBuffer[] {
+  const outcome = read && 'kind' in read && read.kind === 'answer' ? read.outcome : undefined
+  if (outcome?.kind !== 'answer' || !outcome.rows.elements) return []
+  const { bytes, ends, digests, segments, places } = outcome.rows
+  const columns = [bytes, ends, digests, segments, places?.words, places?.ends]
+  return columns.map((column) => column?.buffer as ArrayBuffer)
+}
+
+answerJobs(
+  import.meta.url,
+  (job: ReaderJob) => ('registry' in job ? readListing(job.registry, job.secrets) : readMessages(job)),
+  memoryOf,
+)

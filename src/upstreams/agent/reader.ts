@@ -8,7 +8,7 @@ import { availableParallelism } from 'node:os'
 import { createGathering, type Gathering } from '../../net/body.js'
 import { createPool } from '../../process/threads.js'
 import { readListing } from '../rows/registry-records.js'
-import { holdsResponse, type ReadAnswer, type ReadingJob, readMessages } from './answer.js'
+import { holdsResponse, type ReadAnswer, type ReaderJob, type ReadingJob, readMessages } from './answer.js'
 
 const SMALL_BYTES = 16 * 1024 // takes well under a millisecond, whatever it holds
 const FIELD_BYTES = 16 // `data: ` before a message of an event stream, and its mark
@@ -28,7 +28,6 @@ const EMPTY = Buffer.alloc(0)
 const LINE_BREAK = Buffer.from('\n')
 
 type RegistryListing = ReturnType<typeof readListing>
-export type ReaderJob = ReadingJob | { registry: Uint8Array; secrets: readonly string[] }
 
 /** `last`: nothing after it matters. */
 type MessageKind = 'other' | 'candidate' | 'last'
@@ -198,7 +197,7 @@ function owned(message: Uint8Array): Uint8Array<ArrayBuffer> {
 }
 
 const pool = createPool<ReaderJob, ReadAnswer | RegistryListing>({
-  code: new URL('./reading-worker.js', import.meta.url),
+  code: new URL('./answer.js', import.meta.url),
   size: Math.max(1, Math.min(MOST_THREADS, availableParallelism() - 1)),
   heapMb: HEAP_MB,
   jobMs: JOB_MS,
