@@ -4,7 +4,6 @@
  */
 import { type AdcpError, adcpError } from './answer.js'
 import { AccountReference, type Caller } from './caller.js'
-import { Duration } from './duration.js'
 import { isRecord } from './json.js'
 import { type Static, Type, wordOf } from './schema.js'
 import {
@@ -79,6 +78,32 @@ const Filters = Type.Object(
   },
   { description: 'Narrows the answer. max_cpm drops a signal only when all its CPM prices exceed it.' },
 )
+
+/** Milliseconds of each unit that has a length. */
+export const UNIT_MS = { seconds: 1_000, minutes: 60_000, hours: 3_600_000, days: 86_400_000 } as const
+
+/** A length of time as a request and its answer write it (schema core/duration). */
+export const Duration = Type.Object(
+  {
+    interval: Type.Integer({ minimum: 1 }),
+    unit: wordOf(['seconds', 'minutes', 'hours', 'days', 'campaign']),
+  },
+  { additionalProperties: false },
+)
+export type Duration = Static<typeof Duration>
+
+/** Milliseconds. The unit `campaign` has no length in time, so it counts as endless. */
+export function durationMs({ interval, unit }: Duration): number {
+  return unit === 'campaign' ? Number.POSITIVE_INFINITY : interval * UNIT_MS[unit]
+}
+
+/** The shortest duration in whole seconds or minutes that is not shorter than `ms`. */
+export function durationOf(ms: number): Duration {
+  const seconds = Math.max(1, Math.ceil(ms / 1_000))
+  return seconds <= 120
+    ? { interval: seconds, unit: 'seconds' }
+    : { interval: Math.ceil(seconds / 60), unit: 'minutes' }
+}
 
 export const GetSignalsRequest = Type.Object({
   ...requestEnvelope,

@@ -6,9 +6,14 @@
  */
 import type { AdcpWarning } from '../adcp/answer.js'
 import type { AccountReference } from '../adcp/caller.js'
-import { type Duration, durationOf } from '../adcp/duration.js'
 import type { SignalRef } from '../adcp/signal.js'
-import { type GetSignalsRequest, refsOf, selectionOf } from '../adcp/signal-requests.js'
+import {
+  type Duration,
+  durationOf,
+  type GetSignalsRequest,
+  refsOf,
+  selectionOf,
+} from '../adcp/signal-requests.js'
 import { canonicalUrl } from '../adcp/url.js'
 import type { Feed } from '../feed/feed.js'
 import type { Moment } from '../feed/layers.js'

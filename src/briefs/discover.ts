@@ -5,9 +5,8 @@
  * digits are kept, markup is removed.
  */
 import { type AdcpError, type AdcpWarning, howMany, type Refused } from '../adcp/answer.js'
-import { durationMs, durationOf } from '../adcp/duration.js'
 import type { Deployment, PricingOption } from '../adcp/signal.js'
-import { cursorOf, type GetSignalsRequest } from '../adcp/signal-requests.js'
+import { cursorOf, durationMs, durationOf, type GetSignalsRequest } from '../adcp/signal-requests.js'
 import type { IncompleteEntry } from '../feed/incomplete.js'
 import type { Moment } from '../feed/layers.js'
 import type { Gap, Reader } from '../feed/query.js'

@@ -4,8 +4,8 @@
  * it is; and a table that fits the width, the widest column cut first.
  */
 import { InvalidArgumentError } from 'commander'
-import { parseDuration } from '../adcp/duration.js'
 import { forTerminal } from '../adcp/redaction.js'
+import { parseDuration } from '../config/quantities.js'
 
 const REDRAW_MS = 100
 const GAP = '  '

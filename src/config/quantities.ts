@@ -1,10 +1,9 @@
 /**
- * The settings that are durations and sizes (docs/configuration.md), with their defaults and the rules on them: how often
- * and how long something is tried, what strangers may cost, how long finished things are kept
+ * The settings that are durations and sizes (docs/configuration.md): how they are written, their defaults and the rules on
+ * them: how often and how long something is tried, what strangers may cost, how long finished things are kept
  * (docs/storage.md#how-much-it-grows). The rules are against intervals that would loop without a pause, bounds that nothing
  * could pass, and values that contradict each other.
  */
-import { parseDuration, parseSize } from '../adcp/duration.js'
 import { DEFAULT_RETENTION, type Retention } from '../store/promised-work.js'
 import type { ConfigFile, ConfigPath, Rule } from './schema.js'
 
@@ -12,6 +11,25 @@ const SHORTEST_REFRESH_MS = 1_000
 const SHORTEST_TIMEOUT_MS = 100
 const LONGEST_DRAIN_MS = 10 * 60_000 // supervisors kill what takes longer
 const LONGEST_TIMEOUT_MS = 60 * 60_000 // nobody waits longer, and timers overflow after 24 days
+
+const SHORT_MS = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }
+const UNIT_BYTES = { B: 1, KiB: 1_024, MiB: 1_024 ** 2, GiB: 1_024 ** 3 }
+
+/** The configuration's schema has checked the form. */
+function measure(text: string, units: Record<string, number>): number {
+  const [, amount, unit] = /^(\d+)(\w+)$/.exec(text) ?? []
+  return Number(amount) * (units[unit ?? ''] ?? Number.NaN)
+}
+
+/** Milliseconds of `250ms`, `30s`, `5m`, `24h`, `7d`. */
+export function parseDuration(text: string): number {
+  return measure(text, SHORT_MS)
+}
+
+/** Bytes of `512B`, `256KiB`, `32MiB`, `1GiB`. */
+function parseSize(text: string): number {
+  return measure(text, UNIT_BYTES)
+}
 
 /** Of `defaults`. */
 export const DEFAULT_TIMES = { timeout: '30s', refresh: '5m', stale_after: '1h', drop_after: '24h' }

@@ -6,7 +6,6 @@
 import { createPrivateKey, type KeyObject } from 'node:crypto'
 import { stringify } from 'yaml'
 import type { Preview } from '../adcp/answer.js'
-import { parseDuration } from '../adcp/duration.js'
 import { isRecord } from '../adcp/json.js'
 import { redacted, shownUrl } from '../adcp/redaction.js'
 import { canonicalUrl } from '../adcp/url.js'
@@ -16,7 +15,14 @@ import type { Retention } from '../store/promised-work.js'
 import type { Auth } from '../upstreams/agent/agent.js'
 import type { RosterPolicy } from '../upstreams/roster/roster.js'
 import { type CallerSettings, toAuth, toCallers } from './callers.js'
-import { DEFAULT_TIMES, defaultDrain, type Limits, toLimits, toRetention } from './quantities.js'
+import {
+  DEFAULT_TIMES,
+  defaultDrain,
+  type Limits,
+  parseDuration,
+  toLimits,
+  toRetention,
+} from './quantities.js'
 import type { ConfigFile } from './schema.js'
 
 const SECRET_MARK = '[secret]'

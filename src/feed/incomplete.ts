@@ -3,7 +3,7 @@
  * fresh, rows whose provider could not be asked, an account that has not been read, registries that do not answer. The
  * reasons are a closed list of ours. Error texts of upstreams are left out, because we cannot vouch for them.
  */
-import { type Duration, durationOf } from '../adcp/duration.js'
+import { type Duration, durationOf } from '../adcp/signal-requests.js'
 import type { Undecided } from '../authz/rules/verdict.js'
 import type { UpstreamFailure } from '../upstreams/agent/agent.js'
 import type { UpstreamStatus } from '../upstreams/mirror/scope-status.js'

@@ -4,8 +4,8 @@
  * becomes the failure of the reading: what was tried, what came back, and which kind it is.
  */
 import { howMany } from '../../adcp/answer.js'
-import { UNIT_MS } from '../../adcp/duration.js'
 import { isRecord } from '../../adcp/json.js'
+import { UNIT_MS } from '../../adcp/signal-requests.js'
 import {
   type AgentError,
   type AgentOutcome,
