@@ -124,13 +124,20 @@ function* spansIn(json: Uint8Array, list: number): Generator<Span> {
   }
 }
 
+/** Whether the string from `at` to `end` says `name`, however it is spelled. */
+function says(json: Uint8Array, at: number, end: number, name: string): boolean {
+  if (end - at - 2 < name.length) return false // a character takes a byte at least
+  const text = bufferOf(json).toString('utf8', at, end)
+  return text === `"${name}"` || (text.includes('\\') && JSON.parse(text) === name)
+}
+
 /** Where the value of that member begins; -1 when there is none. Of duplicate members the last counts, as for `JSON.parse`. */
 function findMember(json: Uint8Array, object: number, name: string): number {
   let found = -1
   for (let at = skipSpace(json, object + 1); json[at] === QUOTE; ) {
     const end = endOfString(json, at)
     const value = skipSpace(json, skipSpace(json, end) + 1)
-    if (JSON.parse(bufferOf(json).toString('utf8', at, end)) === name) found = value
+    if (says(json, at, end, name)) found = value
     at = nextAfter(json, endOfValue(json, value))
   }
   return found
@@ -154,9 +161,15 @@ function findValue(json: Uint8Array, path: Path): number {
 }
 
 /**
- * Where each element of the list at `path` stands; empty when there is no such list. Expects bytes that `JSON.parse`
- * accepts; a byte order mark before them is skipped.
+ * Where the value at `path` stands; undefined when there is none. Expects bytes that `JSON.parse` accepts; a byte order mark
+ * before them is skipped.
  */
+export function valueSpan(json: Uint8Array, path: Path): Span | undefined {
+  const at = findValue(json, path)
+  return at < 0 ? undefined : [at, endOfValue(json, at)]
+}
+
+/** Where each element of the list at `path` stands; empty when there is no such list. Of the same bytes. */
 export function elementSpans(json: Uint8Array, path: Path): Span[] {
   const at = findValue(json, path)
   return at >= 0 && json[at] === OPEN_BRACKET ? [...spansIn(json, at)] : []

@@ -8,9 +8,8 @@
  */
 import { isUtf8 } from 'node:buffer'
 import { LRUCache } from 'lru-cache'
-import { bufferOf, isRecord, measure } from '../../adcp/json.js'
+import { bufferOf, isRecord, measure, valueSpan } from '../../adcp/json.js'
 import { createSeen } from '../../process/memory.js'
-import { rawValue, valueSpan } from './raw-json.js'
 
 const PARSE_ERROR = -32_700
 export const INVALID_MESSAGE = -32_600
@@ -93,6 +92,16 @@ export function rpcResponse(id: string, response: object): string {
 export function rpcError(id: string, code: number, message: string, data?: unknown): string {
   const more = data === undefined ? '' : `,"data":${JSON.stringify(data)}`
   return `{"jsonrpc":"2.0","id":${id},"error":{"code":${code},"message":${JSON.stringify(message)}${more}}}`
+}
+
+/**
+ * The text of the value at `path` of a JSON text, as it was written: `JSON.parse` would make 1 of 1.0, and a long integer
+ * loses digits.
+ */
+export function rawValue(text: string, path: readonly (string | number)[]): string | undefined {
+  const json = Buffer.from(text)
+  const span = valueSpan(json, path)
+  return span && json.toString('utf8', ...span)
 }
 
 function idText(id: unknown, raw: () => string | undefined): string | undefined {
@@ -210,8 +219,9 @@ function idWithin(text: string, { around, areTexts, id }: Frame): string | undef
 }
 
 function isCutOf(text: string, path: readonly string[], { start, end }: Cut): boolean {
-  const span = valueSpan(text, path)
-  return span?.start === start && span.end === end
+  const span = valueSpan(Buffer.from(text), path)
+  const begin = Buffer.byteLength(text.slice(0, start))
+  return span?.[0] === begin && span[1] === begin + Buffer.byteLength(text.slice(start, end))
 }
 
 /**

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { test } from 'tap'
 import { measure } from '../../src/adcp/json.js'
-import { rawValue } from '../../src/server/answer/raw-json.js'
+import { rawValue } from '../../src/server/answer/json-rpc.js'
 
 const SEED = 20_261_121
 
