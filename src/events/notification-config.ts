@@ -3,8 +3,7 @@
  * url wants our webhooks is asked elsewhere (events/subscriptions.ts).
  */
 import { nearest } from '../adcp/issue-words.js'
-import { createAddressPolicy } from '../net/connect.js'
-import type { EgressPolicy } from '../net/egress.js'
+import { createAddressPolicy, type EgressPolicy } from '../net/egress.js'
 import type { Suspension } from '../store/records/accounts.js'
 
 export type NotificationConfig = Readonly<Record<string, unknown>>

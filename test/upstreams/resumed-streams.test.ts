@@ -1,7 +1,6 @@
 import type { IncomingHttpHeaders, ServerResponse } from 'node:http'
 import { test } from 'tap'
-import type { Resolve } from '../../src/net/connect.js'
-import { createEgress } from '../../src/net/egress.js'
+import { createEgress, type Resolve } from '../../src/net/egress.js'
 import type { Budget } from '../../src/upstreams/agent/agent.js'
 import { createMcpAgent } from '../../src/upstreams/agent/mcp.js'
 import { readJson, startHttp } from '../support/upstream-agent.js'
