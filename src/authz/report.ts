@@ -5,7 +5,7 @@
  */
 import { howMany } from '../adcp/answer.js'
 import { canonicalUrl } from '../adcp/url.js'
-import type { Diagnostic } from './rules/elements.js'
+import type { Diagnostic } from './rules/entry.js'
 import { diagnoseDefinition } from './rules/provider-definition.js'
 import type { Grant, PublishedSignal, Rules } from './rules/rules.js'
 import {

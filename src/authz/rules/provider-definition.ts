@@ -5,7 +5,7 @@
  */
 import { type Check, check, type Static, Type, wordOf } from '../../adcp/schema.js'
 import { VALUE_TYPES } from '../../adcp/signal.js'
-import type { Diagnostic } from './elements.js'
+import type { Diagnostic } from './entry.js'
 import type { PublishedSignal, Rules } from './rules.js'
 
 const OFFLINE = new Set([

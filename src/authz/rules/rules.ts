@@ -3,7 +3,7 @@
  * than once is cached. Path case and a trailing slash are significant (docs/protocol.md#urls), so most real mistakes are
  * near misses: they are explained, and never granted.
  */
-import type { Diagnostic, GrantLimits } from './elements.js'
+import type { Diagnostic, GrantLimits } from './entry.js'
 import { findName, nameAt, nameCount } from './name-table.js'
 import { hostOf, type Lists, type RuleTables, unpackedCountry } from './tables.js'
 

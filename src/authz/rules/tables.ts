@@ -14,7 +14,7 @@ import {
   type GrantLimits,
   instantOf,
   readEntry,
-} from './elements.js'
+} from './entry.js'
 import { createNames, type NameTable, sharedNumbers } from './name-table.js'
 
 const SIGNAL_ID = /^[a-zA-Z0-9_-]{1,256}$/

@@ -1,8 +1,8 @@
 /**
- * The elements of the lists in a provider's file: what one of `authorized_agents[]` grants, and what the provider should know
- * of those that were skipped or look wrong (docs/protocol.md#provider-files; schema adagents.json, the signal_ids and
- * signal_tags variants). A limit that cannot be understood voids the whole entry: ignoring it would grant more than the
- * provider wrote. `authorized_for` is a label and neither grants nor limits anything.
+ * One entry of `authorized_agents[]` in a provider's file: what it grants, or why it is skipped, and what the provider should
+ * know of that (docs/protocol.md#provider-files; schema adagents.json, the signal_ids and signal_tags variants). A limit that
+ * cannot be understood voids the whole entry: ignoring it would grant more than the provider wrote. `authorized_for` is a
+ * label and neither grants nor limits anything.
  */
 import { isRecord } from '../../adcp/json.js'
 import { canonicalUrl } from '../../adcp/url.js'
