@@ -1,49 +1,9 @@
 import fc from 'fast-check'
 import { test } from 'tap'
-import { elementSpans } from '../../src/adcp/json.js'
 import { createNames, findName, nameAt } from '../../src/authz/rules/name-table.js'
 import { proven } from '../support/proven.js'
 import { compiled } from './compiled.js'
 import { AGENT } from './world.js'
-
-/** JSON with what `JSON.stringify` never writes: members twice, escaped names, space everywhere. */
-function written(members: readonly [string, unknown][], escaped: boolean, space: string): string {
-  const name = (key: string) =>
-    escaped
-      ? `"${[...key].map((c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`).join('')}"`
-      : JSON.stringify(key)
-  const text = members.map(
-    ([key, value]) =>
-      `${space}${name(key)}${space}:${space}${JSON.stringify(value, null, space.length)}${space}`,
-  )
-  return `${space}{${text.join(',')}${space}}${space}`
-}
-
-test('the elements of a list stand where the parser found them', async (t) => {
-  const value = fc.oneof(fc.array(fc.jsonValue(), { maxLength: 5 }), fc.jsonValue())
-  const members = fc.array(fc.tuple(fc.constantFrom('signals', 'other', 'signa"ls', ''), value), {
-    maxLength: 5,
-  })
-  proven(
-    t,
-    300,
-    fc.property(
-      members,
-      fc.boolean(),
-      fc.constantFrom('', ' ', '\n\t'),
-      fc.boolean(),
-      (list, escaped, space, mark) => {
-        const text = written(list, escaped, space)
-        const bytes = new TextEncoder().encode(`${mark ? '\ufeff' : ''}${text}`)
-        const { signals } = JSON.parse(text) as { signals?: unknown }
-        const found = elementSpans(bytes, ['signals']).map(([begin, end]) =>
-          JSON.parse(new TextDecoder().decode(bytes.subarray(begin, end))),
-        )
-        t.same(found, Array.isArray(signals) ? JSON.parse(JSON.stringify(signals)) : [])
-      },
-    ),
-  )
-})
 
 test('every name has its number, and nothing else has one', async (t) => {
   const names = fc.uniqueArray(fc.oneof(fc.string({ unit: 'binary' }), fc.string()), { maxLength: 60 })

@@ -1,6 +1,5 @@
 import fc from 'fast-check'
 import { test } from 'tap'
-import { measure } from '../../src/adcp/json.js'
 import { rawValue } from '../../src/server/answer/json-rpc.js'
 
 const SEED = 20_261_121
@@ -28,13 +27,6 @@ test('what is not there is undefined, and of duplicates the last counts', (t) =>
   t.equal(rawValue('{"a":1,"\\u0061":2.0}', ['a']), '2.0')
   t.equal(rawValue(' { "a" : -1.50e3 } ', ['a']), '-1.50e3')
   t.equal(rawValue(' [ true ,"x"] ', [0]), 'true')
-  t.end()
-})
-
-test('depth counts nesting, not brackets in strings', (t) => {
-  const depthOf = (text: string) => measure(Buffer.from(text)).depth
-  t.equal(depthOf('[[[]]]'), 3)
-  t.equal(depthOf('["[[[[", {"\\"[[[": "}"}]'), 2)
-  t.equal(depthOf('[[],[],[]]'), 2)
+  t.equal(rawValue('{"é":"ü€😀","ß":"é😀"}', ['ß']), '"é😀"', 'characters of several bytes')
   t.end()
 })
