@@ -2,7 +2,7 @@
  * Threads for work that would block the one that serves. A few of a pool run jobs one at a time. Jobs wait in a queue per
  * key and the keys take turns, so that a key with many jobs delays no other. When a thread runs out of memory or time, only
  * its own job fails. What a thread does stands in the module that it is started with, beside everything else that is known
- * of that work. Memory that a thread posts again is recognised.
+ * of that work. Memory that a thread posts again is recognised, and two threads that share work can wait for each other.
  */
 import { pathToFileURL } from 'node:url'
 import { parentPort, type Transferable, Worker, type WorkerOptions } from 'node:worker_threads'
@@ -50,6 +50,24 @@ export function startThread(
   options: Pick<WorkerOptions, 'workerData' | 'resourceLimits'> = {},
 ): Worker {
   return new Worker(code, { ...options, env: {}, execArgv: [] })
+}
+
+/** Where two threads wait for each other: how many have come, in shared memory. */
+export type Meeting = Int32Array<SharedArrayBuffer>
+
+export const createMeeting = (): Meeting => new Int32Array(new SharedArrayBuffer(4))
+
+/** In one of the two: waits until the other has come as well. What either wrote before is there for both. */
+export function meet(meeting: Meeting): void {
+  Atomics.add(meeting, 0, 1)
+  Atomics.notify(meeting, 0)
+  while (Atomics.load(meeting, 0) < 2) Atomics.wait(meeting, 0, 1)
+}
+
+/** Nobody waits any longer: one of the two may not come. */
+export function endMeeting(meeting: Meeting): void {
+  Atomics.store(meeting, 0, 2)
+  Atomics.notify(meeting, 0)
 }
 
 /**

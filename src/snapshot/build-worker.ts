@@ -12,10 +12,11 @@ import {
 } from '../authz/rules/verdict.js'
 import { judgeAt, nextVerdictAt } from '../merge/judge.js'
 import { drained, type InPortions } from '../process/portions.js'
-import { createViewNumbers } from '../process/threads.js'
+import { createViewNumbers, type Meeting, meet } from '../process/threads.js'
 import type { Slice } from '../upstreams/rows/slice.js'
 import { buildingSnapshot, joinedHalves } from './builder.js'
 import type { Half } from './keys.js'
+import { type KeyHalf, putRowKeys, type RowKeys } from './slice-index.js'
 import { type IndexedSlice, type Snapshot, viewsOf } from './snapshot.js'
 
 export type BuildOrder = {
@@ -28,10 +29,19 @@ export type BuildOrder = {
   forgotten: readonly string[]
   policy: PolicySettings
   now: number
-  /** Only one half of the snapshot, which is not kept: another thread builds the other half. */
-  half?: Half
+  /** Only half of the snapshot, which is not kept: another thread builds the other half. */
+  share?: Share
   /** Both halves, built under this order: they are joined. */
   halves?: readonly [BuiltReply, BuiltReply]
+}
+
+/** What one of two threads does: it finds the keys of half of the rows, and once it has all builds the signals of half of them. */
+type Share = {
+  half: Half
+  /** One for each of the slices. */
+  rowKeys: readonly RowKeys[]
+  /** Where both have found theirs. */
+  indexed: Meeting
 }
 
 /** The public layer that an earlier process saved: the first build here starts from it. */
@@ -51,6 +61,14 @@ type BuiltReply = {
 export type BuildReply = BuiltReply | { kind: 'failed'; error: unknown }
 
 const PUBLIC = ''
+
+/** The signals that are built here. Waits until all keys are known. */
+function ownHalf({ half, rowKeys, indexed }: Share, slices: readonly Slice[]): KeyHalf {
+  const of = new Map(slices.map((slice, at) => [slice, rowKeys[at] as RowKeys]))
+  for (const [slice, keys] of of) putRowKeys(slice, keys, half)
+  meet(indexed)
+  return { half, rowKeys: of }
+}
 
 /** Carries out orders one after another, and keeps what the next ones need. */
 export function createBuilds() {
@@ -81,21 +99,21 @@ export function createBuilds() {
     if (order.providers.length > 0 || order.forgotten.length > 0) {
       compiled = compileProviders(states.values())
     }
-    const { half, halves } = order
     // An account's layer shares nearly all of the public one. Built on its own past, it would share less with every
     // build.
     const previous = layers.get(PUBLIC)
     const used = order.slices.map(({ number }) => slices.get(number) as Slice)
+    const { share, halves } = order
     const snapshot = halves
       ? joinedHalves(replied(halves[0]), replied(halves[1]))
       : yield* buildingSnapshot({
           ...(previous ? { previous } : {}),
           slices: used,
           judge: judgeAt(compiled, order.policy, order.now),
-          ...(half === undefined ? {} : { half }),
+          ...(share ? { only: ownHalf(share, used) } : {}),
         })
     const numberOf = new Map(order.slices.map(({ number }) => [slices.get(number), number]))
-    if (half === undefined) {
+    if (!share) {
       layers.set(order.layer, snapshot)
       releaseSlices()
     }

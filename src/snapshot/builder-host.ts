@@ -5,10 +5,11 @@
  */
 import type { PolicySettings, ProviderState } from '../authz/rules/verdict.js'
 import { inTurns, SMALL_FEED_BYTES, smallBytes } from '../process/portions.js'
-import { createHeldMemory, startThread } from '../process/threads.js'
+import { createHeldMemory, createMeeting, endMeeting, startThread } from '../process/threads.js'
 import { slabBytes } from '../upstreams/rows/slab.js'
 import { type Slice, withoutPlaces } from '../upstreams/rows/slice.js'
 import type { BuildOrder, BuildReply, ForgetOrder, RestoreOrder } from './build-worker.js'
+import { createRowKeys } from './slice-index.js'
 import { type Snapshot, withViews } from './snapshot.js'
 
 export type BuildRequest = {
@@ -141,32 +142,41 @@ function createThread(lost: () => void): Place {
   }
 }
 
-/**
- * The answer of two threads: each builds the signals of half of the keys, and the first joins them. The second ends then.
- * When it fails, or there is no thread left for it, the first builds alone.
- */
-async function builtInHalves(first: Place, order: BuildOrder): Promise<BuildReply> {
-  const known = {
-    ...order,
-    slices: order.slices.map(({ number }) => ({ number })),
-    providers: [],
-    forgotten: [],
-  }
-  let second: Place | undefined
-  async function upper(): Promise<BuildReply> {
-    second = createThread(() => {})
-    return second.answer({ ...order, half: 1 })
-  }
+/** A thread beside the one that builds; undefined when the system has none left. */
+function createSecond(): Place | undefined {
   try {
-    const halves = await Promise.all([
-      first.answer({ ...order, half: 0 }),
-      upper().catch((error): BuildReply => ({ kind: 'failed', error })),
+    return createThread(() => {})
+  } catch {
+    return undefined
+  }
+}
+
+/**
+ * The answer of two threads: each finds the keys of half of the rows, then builds the signals of half of the keys, and the first
+ * joins them. The second ends then; when it fails, the first builds alone.
+ */
+async function builtInHalves(
+  first: Place,
+  second: Place,
+  order: BuildOrder,
+  slices: readonly Slice[],
+): Promise<BuildReply> {
+  const share = { rowKeys: slices.map(createRowKeys), indexed: createMeeting() }
+  const unawaited = () => endMeeting(share.indexed) // who has answered or ended finds no more keys
+  try {
+    const [one, other] = await Promise.all([
+      first.answer({ ...order, share: { ...share, half: 0 } }).finally(unawaited),
+      second
+        .answer({ ...order, share: { ...share, half: 1 } })
+        .catch((error): BuildReply => ({ kind: 'failed', error }))
+        .finally(unawaited),
     ])
-    const [one, other] = halves
     const isWhole = one.kind === 'built' && other.kind === 'built'
+    const again = { ...order, slices: order.slices.map(({ number }) => ({ number })) }
+    const known = { ...again, providers: [], forgotten: [] }
     return await first.answer(isWhole ? { ...known, halves: [one, other] } : known)
   } finally {
-    await second?.end()
+    await second.end()
   }
 }
 
@@ -215,9 +225,10 @@ export function createBuilderHost(
     if (closed) throw new Error('the builder is closed')
     const from = await placeFor(() => bytesOf(request))
     const { book, isThread } = from
+    const isShared = isThread && !hasBuilt && rowsBytes(request) > oneBuilderBytes
     const order = book.order(request)
-    const isInHalves = isThread && !hasBuilt && rowsBytes(request) > oneBuilderBytes
-    const answer = await (isInHalves ? builtInHalves(from, order) : from.answer(order))
+    const second = isShared ? createSecond() : undefined
+    const answer = await (second ? builtInHalves(from, second, order, request.slices) : from.answer(order))
     if (answer.kind === 'failed') {
       // After a bug, what is held there may differ from what this side believes: begin again.
       place = undefined

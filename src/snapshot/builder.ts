@@ -17,9 +17,9 @@ import { createColumn, mapped, u8, u32 } from './columns.js'
 import { createDraft } from './draft.js'
 import { bucketOf, hashTree } from './hash-tree.js'
 import { joined, type Run, weaveOf } from './join.js'
-import { compareKeys, countBelow, type Half, keyAt, keyHandle } from './keys.js'
+import { compareKeys, countBelow, keyAt, keyHandle } from './keys.js'
 import type { Rows } from './rows.js'
-import { carryOffers, indexSlices, type Move } from './slice-index.js'
+import { carryOffers, indexSlices, type KeyHalf, type Move } from './slice-index.js'
 import { type IndexedSlice, memoryOf, NO_MEMORY, type OfferPlace, type Snapshot } from './snapshot.js'
 
 type BuildInput = {
@@ -28,8 +28,8 @@ type BuildInput = {
   /** One per upstream; for an account's layer, the account's slices replace the public ones. */
   slices: readonly Slice[]
   judge: Judge
-  /** Only the signals of one half of the keys; there is no previous snapshot then. */
-  half?: Half
+  /** Only these signals; there is no previous snapshot then. */
+  only?: KeyHalf
 }
 
 const NOT_APPLICABLE: Verdict = { outcome: 'not_applicable' }
@@ -132,10 +132,10 @@ export function* buildingSnapshot({
   previous,
   slices: given,
   judge,
-  half,
+  only,
 }: BuildInput): InPortions<Snapshot> {
   const meter = createMeter()
-  const { slices, moves, fresh } = yield* indexSlices(given, previous?.slices ?? [], meter, half)
+  const { slices, moves, fresh } = yield* indexSlices(given, previous?.slices ?? [], meter, only)
   const views = createProviderViews(judge)
   const stale = previous?.facts.domains.map(
     (domain) => domain !== '' && views.view(domain).stamp !== previous.stamps.get(domain),

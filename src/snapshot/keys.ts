@@ -42,6 +42,12 @@ export type Half = 0 | 1
 
 export const halfOf = (keys: Uint32Array, at: number) => ((keys[at * WORDS] as number) >>> 31) as Half
 
+/** Whether no key was put there: that of no identity begins with so many zeros. */
+export function isNoKey(keys: Uint32Array, at: number): boolean {
+  for (let word = 0; word < WORDS; word += 1) if (keys[at * WORDS + word] !== 0) return false
+  return true
+}
+
 /** A copy of one key. */
 export function keyAt(keys: Uint32Array, at: number): Uint32Array {
   return keys.slice(at * WORDS, (at + 1) * WORDS)

@@ -14,8 +14,8 @@ import {
   sliceListing,
 } from '../upstreams/rows/slice.js'
 import { writtenRef } from '../upstreams/rows/written.js'
-import { u16, u32 } from './columns.js'
-import { type Half, halfOf, putIdentity, sortedPositions, WORDS } from './keys.js'
+import { u8, u16, u32 } from './columns.js'
+import { type Half, halfOf, isNoKey, putIdentity, sortedPositions, WORDS } from './keys.js'
 import type { IndexedSlice, OfferPlace, Snapshot } from './snapshot.js'
 
 /** Where the rows of an earlier slice are now: `moved[row]` is the row's new place, -1 when it is gone. */
@@ -73,12 +73,39 @@ function sameWords(a: Uint32Array, b: Uint32Array): boolean {
 
 type Indexed = { keys: Uint32Array; freshRows: number[]; rests: number[]; moved: Int32Array | undefined }
 
-function* indexed(
-  slice: Slice,
-  before: IndexedSlice | undefined,
-  meter: Meter,
-  half: Half | undefined,
-): InPortions<Indexed> {
+/** What is known of each row of a slice, in memory that two threads write: its key, and what `putIdentity` gave with it. */
+export type RowKeys = { readonly keys: Uint32Array; readonly rests: Uint8Array }
+
+export const createRowKeys = ({ rows }: Slice): RowKeys => ({
+  keys: u32(rows.count * WORDS),
+  rests: u8(rows.count),
+})
+
+/** Writes those of the first or second half of the rows. A row that names no signal keeps a key of zeros. */
+export function putRowKeys(slice: Slice, { keys, rests }: RowKeys, half: Half): void {
+  const { count } = slice.rows
+  const middle = count >>> 1
+  const finder = createRowFinder(slice.rows)
+  for (let row = half === 0 ? 0 : middle; row < (half === 0 ? middle : count); row += 1) {
+    const identity = identityAt(slice, row, finder)
+    if (identity) rests[row] = putIdentity(keys, row, identity)
+  }
+}
+
+/** Which signals are built: those of one half of the keys, where all keys are known. */
+export type KeyHalf = { readonly half: Half; readonly rowKeys: ReadonlyMap<Slice, RowKeys> }
+
+/** All rows are fresh; those of its signals are given. */
+function indexedHalf(slice: Slice, { half, rowKeys }: KeyHalf): Indexed {
+  const { keys, rests } = rowKeys.get(slice) as RowKeys
+  const freshRows: number[] = []
+  for (let row = 0; row < slice.rows.count; row += 1) {
+    if (halfOf(keys, row) === half && !isNoKey(keys, row)) freshRows.push(row)
+  }
+  return { keys, freshRows, rests: freshRows.map((row) => rests[row] as number), moved: undefined }
+}
+
+function* indexed(slice: Slice, before: IndexedSlice | undefined, meter: Meter): InPortions<Indexed> {
   const count = slice.rows.count
   const keys = u32(count * WORDS)
   const freshRows: number[] = []
@@ -98,9 +125,7 @@ function* indexed(
     meter.did(rowUnits(0))
     if (meter.isDue()) yield
     if (!identity) continue
-    const rest = putIdentity(keys, row, identity)
-    if (half !== undefined && halfOf(keys, row) !== half) continue
-    rests.push(rest)
+    rests.push(putIdentity(keys, row, identity))
     freshRows.push(row)
   }
   const isSame = before && sameWords(keys, before.keys)
@@ -151,14 +176,14 @@ function inKeyOrder(parts: readonly FreshRows[]): SliceIndex['fresh'] {
 const place = ({ upstream, agentUrl, mode }: Slice) => JSON.stringify([agentUrl, upstream, mode])
 
 /**
- * Slices in upstream order, which decides whose value is published (docs/decisions.md#merging). `half`: of the fresh rows only
- * those whose signals are in that half of the keys.
+ * Slices in upstream order, which decides whose value is published (docs/decisions.md#merging). `only`: the fresh rows of its
+ * signals, where no slice was before.
  */
 export function* indexSlices(
   slices: readonly Slice[],
   before: readonly IndexedSlice[],
   meter: Meter,
-  half?: Half,
+  only?: KeyHalf,
 ): InPortions<SliceIndex> {
   const ordered = [...slices].sort((a, b) => (place(a) < place(b) ? -1 : 1))
   const earlier = new Map(before.map((one, at) => [place(one.slice), { one, at }]))
@@ -174,7 +199,9 @@ export function* indexSlices(
       result.push({ slice, keys: known.one.keys })
       continue
     }
-    const { keys, freshRows, rests, moved } = yield* indexed(slice, known?.one, meter, half)
+    const { keys, freshRows, rests, moved } = only
+      ? indexedHalf(slice, only)
+      : yield* indexed(slice, known?.one, meter)
     if (known && moved) moves[known.at] = { to, moved }
     freshOf.push({ slice: to, rows: freshRows, rests, keys })
     result.push({ slice, keys })

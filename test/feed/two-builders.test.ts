@@ -7,6 +7,7 @@ import fc from 'fast-check'
 import { test } from 'tap'
 import { buildSnapshot, joinedHalves } from '../../src/snapshot/builder.js'
 import { type BuildRequest, createBuilderHost } from '../../src/snapshot/builder-host.js'
+import { createRowKeys, putRowKeys } from '../../src/snapshot/slice-index.js'
 import type { Snapshot } from '../../src/snapshot/snapshot.js'
 import { watchThreads } from '../composition/support/threads.js'
 import { proven } from '../support/proven.js'
@@ -23,9 +24,13 @@ const request = (more: Partial<BuildRequest> = {}): BuildRequest => ({
   ...more,
 })
 
+const HALVES = [0, 1] as const
+
 function inHalves({ slices, judge }: World): Snapshot {
-  const half = (half: 0 | 1) => buildSnapshot({ slices, judge, half })
-  return joinedHalves(half(0), half(1))
+  const rowKeys = new Map(slices.map((slice) => [slice, createRowKeys(slice)]))
+  for (const [slice, keys] of rowKeys) for (const half of HALVES) putRowKeys(slice, keys, half)
+  const [first, second] = HALVES.map((half) => buildSnapshot({ slices, judge, only: { half, rowKeys } }))
+  return joinedHalves(first as Snapshot, second as Snapshot)
 }
 
 /** What `everything` leaves open, but for where rows lie. */
@@ -140,14 +145,15 @@ test('when no thread is left for the second, the first builds alone', async (t) 
   t.equal(started(), 1)
 })
 
-for (const hasAnswered of [false, true]) {
-  const when = hasAnswered ? 'after the first has its half' : 'at once'
+for (const [when, answers] of [
+  ['at once', 1],
+  ['before the halves are joined', 2],
+] as const) {
   test(`when both threads die (${when}) the build fails, and two build the next`, async (t) => {
-    const { host, before, started } = opened(t)
-    const sent = threads.holdNext('build-worker', 1)
-    const failed = t.rejects(host.build(request()), { message: /the build worker (?:has )?ended/ })
+    const { host, started } = opened(t)
+    const sent = threads.holdNext('build-worker', answers)
+    const failed = t.rejects(host.build(request()), { message: /the build worker ended/ })
     await sent
-    if (hasAnswered) await threads.answer('build-worker', before)
     await threads.end('build-worker')
     await failed
     t.equal((await host.build(request())).snapshot.shown.length, 40)

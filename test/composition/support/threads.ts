@@ -2,7 +2,6 @@
  * The threads of this process under the eyes of a test: it ends one at any moment, as a lack of memory would, or holds a
  * message to one back, which makes its work as slow as the test wants. Call before anything starts a thread.
  */
-import { once } from 'node:events'
 import { syncBuiltinESMExports } from 'node:module'
 import { basename } from 'node:path'
 import workerThreads, { Worker } from 'node:worker_threads'
@@ -58,8 +57,6 @@ export function watchThreads() {
           .map((worker) => worker.terminate()),
       )
     },
-    /** Resolves when the one that was started after `before` others answers. */
-    answer: (name: Name, before: number) => once(of(name)[before] as Worker, 'message'),
     /**
      * Holds the next message to a thread of that name back, after `before` others; resolves when it was sent, with how it is
      * delivered.
