@@ -9,7 +9,6 @@ import { type AddressInfo, createServer } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 import type { Activation } from '../activation/activation.js'
 import type { Config } from '../config/values.js'
-import { readAssets } from '../console/assets.js'
 import { createConsole } from '../console/console.js'
 import type { Feed } from '../feed/feed.js'
 import { type Clock, pause } from '../net/clock.js'
@@ -103,14 +102,13 @@ function createOperatorActions({ foundation, sources, activation, publishing, fe
 
 type Actions = ReturnType<typeof createOperatorActions>
 
-async function createConsoleOf(options: ServingOptions, actions: Actions) {
+function createConsoleOf(options: ServingOptions, actions: Actions) {
   const { version, foundation, admission, operations, sources, feed, publishing, declaredAccounts } = options
   const { config, store, clock, secret } = foundation
   return createConsole({
     ...{ version, secret, admission, feed, declaredAccounts, clock },
     ...{ views: operations.views, pulse: operations.pulse, changesOf: operations.changesOf },
     onAsked: operations.consoleAsked,
-    assets: await readAssets(),
     current: () => feed.current(),
     searchable: publishing.briefs.searchable,
     rates: () => config().rates,

@@ -38,7 +38,7 @@ const HEADERS = {
   'cross-origin-resource-policy': 'same-origin',
 }
 
-export type Asset = { type: string; etag: string; body: Buffer; packed: Buffer }
+type Asset = { type: string; etag: string; body: Buffer; packed: Buffer }
 
 function asset(name: string, body: Buffer): Asset {
   const etag = `"${createHash('sha256').update(body).digest('base64url').slice(0, 22)}"`

@@ -12,7 +12,7 @@ import type { Searchable } from '../search/search-host.js'
 import type { Admission } from '../server/door/admission.js'
 import { busy, type Door, refusePlainly } from '../server/door/door.js'
 import type { AuditEntry } from '../store/records/history.js'
-import { type Asset, addAssets } from './assets.js'
+import { addAssets, readAssets } from './assets.js'
 import { addSignIn, createEntrance, createSessions, type Entrance, type EntranceOptions } from './entrance.js'
 import { createFind } from './feed-question.js'
 import { addFeedRoutes } from './feed-routes.js'
@@ -176,7 +176,6 @@ export function addLive(app: FastifyInstance, { entrance, clock, feed, operation
 }
 
 type ConsoleOptions = Omit<SignalRouteOptions & ActionRoutesOptions, 'entrance'> & {
-  assets: ReadonlyMap<string, Asset>
   version: string
   /** Shared by all replicas, and kept over restarts. */
   secret: Uint8Array
@@ -206,9 +205,13 @@ function addViews(app: FastifyInstance, entrance: Entrance, views: ConsoleOption
   }
 }
 
-/** The console of one server. `addTo` adds its routes; call it before the app listens. */
-export function createConsole(options: ConsoleOptions) {
-  const { assets, version, secret, admission, clock } = options
+/**
+ * The console of one server. `addTo` adds its routes; call it before the app listens. Rejects when a file of the page is
+ * missing.
+ */
+export async function createConsole(options: ConsoleOptions) {
+  const { version, secret, admission, clock } = options
+  const assets = await readAssets()
   const { now } = clock
   const find = createFind(options)
 
