@@ -12,7 +12,7 @@ import { isRecord } from '../src/adcp/json.js'
 import { TOKENS } from './serving-options.js'
 
 const MOST_BYTES = 8 * 1024 * 1024
-const HEAD_BYTES = 600 // up to the rows of a page, about
+const ROWS_BEGIN = '"signals":['
 const TAIL_BYTES = 200
 
 /** An answer as one piece, and as the pieces in which ours writes it: text, prepared rows, text. */
@@ -21,11 +21,13 @@ type Taught = { whole: Buffer; pieces: readonly (string | Buffer)[] }
 function taught(whole: Buffer): Taught {
   const isText = whole[0] === '{'.charCodeAt(0)
   if (!isText) return { whole, pieces: [whole] }
-  if (whole.byteLength < HEAD_BYTES + TAIL_BYTES) return { whole, pieces: [whole.toString()] }
+  const at = whole.indexOf(ROWS_BEGIN)
+  if (at < 0) return { whole, pieces: [whole.toString()] }
+  const start = at + ROWS_BEGIN.length
   const end = whole.byteLength - TAIL_BYTES
   const pieces = [
-    whole.toString('latin1', 0, HEAD_BYTES),
-    whole.subarray(HEAD_BYTES, end),
+    whole.toString('latin1', 0, start),
+    whole.subarray(start, end),
     whole.toString('latin1', end),
   ]
   return { whole, pieces }

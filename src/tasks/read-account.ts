@@ -12,6 +12,9 @@ export type AccountFound =
   /** `overlay`: the layer of the feed that may hold prices of its own; without one the rate card is the account's. */
   { kind: 'account'; overlay?: string } | Refused
 
+/** By account; undefined stands for none. */
+type Readers = Map<string | undefined, Reader>
+
 /** Whether the caller declared this account id to us, with sync_accounts. */
 export type DeclaredAccounts = (callerId: string, accountId: string) => Promise<boolean>
 
@@ -43,12 +46,11 @@ export function findAccount(
 
 /** The reader of the feed: one object per caller, release and account. */
 export function createReaders() {
-  const known = new WeakMap<Caller, Map<string, Reader>>()
+  const known = { whole: new WeakMap<Caller, Readers>(), all: new WeakMap<Caller, Readers>() }
   return (caller: Caller, wholeOnly: boolean, account: string | undefined): Reader => {
-    const ofCaller = known.get(caller) ?? new Map<string, Reader>()
-    known.set(caller, ofCaller)
-    const name = `${wholeOnly ? 'whole' : 'all'} ${account ?? ''}`
-    const found = ofCaller.get(name)
+    const ofRelease = wholeOnly ? known.whole : known.all
+    const ofCaller: Readers = ofRelease.get(caller) ?? new Map()
+    const found = ofCaller.get(account)
     if (found) return found
     const { id, visibility, destinations: grants } = caller
     const made: Reader = {
@@ -56,7 +58,7 @@ export function createReaders() {
       ...(account !== undefined && { account }),
       ...(wholeOnly && { wholeOnly }),
     }
-    ofCaller.set(name, made)
+    ofRelease.set(caller, ofCaller.set(account, made))
     return made
   }
 }

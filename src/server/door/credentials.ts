@@ -51,7 +51,7 @@ export function createGuesses(now: () => number) {
       if (left < 1) spentUntil = Math.max(spentUntil, now() + ((1 - left) * 1_000) / RATE.perSecond)
     },
     /** Whether any address has to wait: while none has, nobody needs to be looked at. */
-    isAnySpent: () => now() < spentUntil,
+    isAnySpent: () => spentUntil > 0 && now() < spentUntil,
     /** This caller, by a right credential, is at this address. */
     see: (who: string, address: string) => void seen.set(`${address} ${who}`, true),
     hasSeen: (who: string, address: string) => seen.has(`${address} ${who}`),
