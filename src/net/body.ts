@@ -9,6 +9,7 @@ import type { Readable, Transform } from 'node:stream'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib'
 import { getDomain } from 'tldts'
+import { lend } from '../process/lent.js'
 
 /** The default bound (docs/configuration.md). */
 export const UNDER_WAY_BYTES = 512 * 1024 ** 2
@@ -24,6 +25,7 @@ const DRAIN_MS = 100
  */
 const MOST_CRUMBS = 20_000
 const CRUMB_BYTES = 64
+const LENT_BYTES = 64 * 1024 // a body of this size stands in lent memory: it may be given back by who reads it
 const PORTION_BYTES = 1024 ** 2 // copied between two turns of the event loop, in under a millisecond
 
 /** One answer that is being read. */
@@ -179,8 +181,8 @@ function drainBriefly(stream: Readable): void {
  * milliseconds.
  */
 async function joined(chunks: readonly Uint8Array[], bytes: number): Promise<Buffer> {
-  if (bytes <= PORTION_BYTES) return Buffer.concat(chunks, bytes)
-  const whole = Buffer.allocUnsafeSlow(bytes) // not from the shared pool; every byte is written below
+  if (bytes < LENT_BYTES) return Buffer.concat(chunks, bytes)
+  const whole = lend(bytes).subarray(0, bytes) // every byte is written below
   let at = 0
   let pauseAt = PORTION_BYTES
   for (const chunk of chunks) {

@@ -1,6 +1,6 @@
 /**
- * Memory for bytes that leave at once: an answer that nobody keeps is written into it, and when it has left, the next one is.
- * New memory for each such answer costs more than filling it: the system hands it out page by page, and memory outside of the
+ * Memory for bytes that leave at once: an answer that nobody keeps is written into it, and when it has left, the next one is; and
+ * so is an agent's answer until its rows are copied to where they stay. New memory for each such answer costs more than filling it: the system hands it out page by page, and memory outside of the
  * heap makes the collector go through the whole heap (docs/performance.md). Whoever keeps such an answer copies it, and
  * nothing is remembered by an address in this memory. What is never given back is garbage like any other.
  */
@@ -29,11 +29,8 @@ export function isLent({ buffer }: Uint8Array): boolean {
   return lent.has(buffer)
 }
 
-/** These bytes have left: nobody reads them any more. Bytes that are not in lent memory are ignored. */
-export function giveBack({ buffer }: Uint8Array): void {
-  const memory = lent.get(buffer)
-  if (!memory) return
-  lent.delete(buffer)
+/** This memory is nobody's now, to be lent again. */
+function keepIdle(memory: Buffer): void {
   if (idleBytes + memory.byteLength > MOST_IDLE) {
     idle.clear() // of sizes that are no longer asked for, perhaps
     idleBytes = 0
@@ -42,4 +39,22 @@ export function giveBack({ buffer }: Uint8Array): void {
   idle.set(memory.byteLength, ofSize)
   ofSize.push(memory)
   idleBytes += memory.byteLength
+}
+
+/** These bytes have left: nobody reads them any more. Bytes that are not in lent memory are ignored. */
+export function giveBack({ buffer }: Uint8Array): void {
+  const memory = lent.get(buffer)
+  if (!memory) return
+  lent.delete(buffer)
+  keepIdle(memory)
+}
+
+/**
+ * Gives back what was lent and went to another thread, for it came back as other memory than was lent. Only for who knows that
+ * nobody else reads anything in the memory that these bytes lie in. Memory of other sizes is ignored.
+ */
+export function giveBackMoved({ buffer }: Uint8Array): void {
+  const { byteLength } = buffer
+  const isOfOurs = buffer instanceof ArrayBuffer && byteLength % STEP === 0
+  if (isOfOurs && byteLength > 0 && byteLength <= MOST) keepIdle(Buffer.from(buffer))
 }

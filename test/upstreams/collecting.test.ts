@@ -1,11 +1,13 @@
 /** Rows of many answers become one slab, copied in runs: what is in it is what a row-by-row collection would give. */
+import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import { test } from 'tap'
 import { createCollector } from '../../src/upstreams/rows/collect.js'
-import { NO_ROWS, type ReadRows } from '../../src/upstreams/rows/read-rows.js'
+import { NO_ROWS, type ReadRows, readRows } from '../../src/upstreams/rows/read-rows.js'
 import { type Places, slabRow } from '../../src/upstreams/rows/slab.js'
 import { digestOf } from '../../src/upstreams/rows/slice.js'
 import { proven } from '../support/proven.js'
+import { row as listed } from '../support/upstream-world.js'
 
 type Row = { segment: number; text: string; members: number }
 
@@ -115,4 +117,40 @@ test('a long answer lets others have their turn, also where all its rows are ref
   t.same(await taking, { fresh: 2_500, repeated: 2_500 })
   t.ok(others >= 4, `${others} turns in between`)
   t.equal(collector.rows(), 2_500)
+})
+
+const PLAIN = JSON.stringify(listed(1))
+/** Kept as it came, written anew and so shorter or longer, and refused. */
+const ROWS = [
+  PLAIN,
+  JSON.stringify({ ...listed(1), unknown: 'x'.repeat(50) }),
+  JSON.stringify({ ...listed(1), description: `\u00e9\t${'\u2028'.repeat(9)}` }).replaceAll(
+    '\u2028',
+    '\\u2028',
+  ),
+  JSON.stringify({ ...listed(1), signal_type: 'audience', data_provider: undefined }),
+  JSON.stringify({ ...listed(1), signal_type: 'a' }),
+  'null',
+]
+
+test('rows are the same where they are left in the memory of their answer', async (t) => {
+  let left = 0
+  await proven(
+    t,
+    300,
+    fc.property(fc.array(fc.constantFrom(PLAIN, ...ROWS), { minLength: 1, maxLength: 12 }), (rows) => {
+      const message = Uint8Array.from(Buffer.from(`[${rows.join()}]`))
+      let at = 1
+      const elements = rows.map((row) => {
+        const from = at
+        at += Buffer.byteLength(row) + 1
+        return message.subarray(from, at - 1)
+      })
+      const expected = readRows(elements.map((row) => Uint8Array.from(row)))
+      const found = readRows(elements, {}, message)
+      if (found.bytes.buffer === message.buffer) left += 1
+      return isDeepStrictEqual(found, expected)
+    }),
+  )
+  t.ok(left > 50 && left < 300, `${left} were left there`)
 })

@@ -28,6 +28,28 @@ for (const flavour of [
   })
 }
 
+test('agents that are read at once, in memory that is used again, keep their own rows', async (t) => {
+  const rowsOf = (agent: number) =>
+    rows(600).map((each) => ({ ...each, description: `of agent ${agent}, ${'at length '.repeat(90)}` }))
+  const agents = await Promise.all(
+    [1, 2, 3].map((agent) =>
+      startMcpAgent(wholesaleAgent(rowsOf(agent), 'v1').handle, { sessions: false, json: true }),
+    ),
+  )
+  for (const { close } of agents) t.teardown(close)
+  const statics = agents.map(({ url }, at) => ({ id: `agent-${at + 1}`, url }))
+  const { upstreams } = await openUpstreams(t, configOf(statics))
+  await upstreams.start()
+  await until('slices', () => upstreams.slices().length === agents.length)
+  for (const slice of upstreams.slices()) {
+    const expected = rowsOf(Number(slice.upstream.at(-1)))
+    t.same(
+      expected.map((_, at) => sliceListing(slice, at)),
+      expected,
+    )
+  }
+})
+
 test('an unchanged poll moves the freshness and nothing else', async (t) => {
   const feed = wholesaleAgent(rows(30), 'v1')
   const agent = await startMcpAgent(feed.handle)

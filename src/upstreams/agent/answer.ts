@@ -245,7 +245,8 @@ function readAnswer(
   const { payload } = found
   if (!payload) return callFailed('protocol_error', 'the answer carries no object')
   const elements = rows && holdsCut(payload) ? rows : rowsIn(payload)
-  const read: ReadRows = elements.length > 0 ? readRows(elements, bounds) : NO_ROWS
+  const memory = elements === skimmed.rows ? skimmed.message : undefined // nobody reads it again
+  const read: ReadRows = elements.length > 0 ? readRows(elements, bounds, memory) : NO_ROWS
   return { kind: 'answer', payload: emptied(payload), rows: read }
 }
 
@@ -261,7 +262,7 @@ function responseIn(message: Uint8Array, id: number): Skimmed | undefined {
   if (isResponse(skimmed.value, id)) return skimmed
   const batch = Array.isArray(skimmed.value) ? skimmed.whole() : undefined
   const response = Array.isArray(batch) ? batch.find((each) => isResponse(each, id)) : undefined
-  return response && { value: response, rows: [], whole: () => response }
+  return response && { message, value: response, rows: [], whole: () => response }
 }
 
 function understand(skimmed: Skimmed, { as, bounds }: ReadingJob): ReadAnswer {
@@ -285,7 +286,10 @@ export function holdsResponse(message: Uint8Array, id: number): boolean {
   }
 }
 
-/** The answer in the first message that is the response. Never throws for what an agent sent. */
+/**
+ * The answer in the first message that is the response. Never throws for what an agent sent. Rows may be left in the memory of
+ * their message, whose other bytes are lost then.
+ */
 export function readMessages(job: ReadingJob): ReadAnswer {
   for (const message of job.messages) {
     try {

@@ -6,6 +6,7 @@
  */
 import { availableParallelism } from 'node:os'
 import { createGathering, type Gathering } from '../../net/body.js'
+import { isLent } from '../../process/lent.js'
 import { createPool } from '../../process/threads.js'
 import { readListing } from '../rows/registry-records.js'
 import { holdsResponse, type ReadAnswer, type ReaderJob, type ReadingJob, readMessages } from './answer.js'
@@ -187,13 +188,15 @@ export function messageKind(message: Buffer, id: number): MessageKind {
 }
 
 /**
- * Memory that belongs to one message alone can be transferred, even with a field's name in front; part of a larger
- * buffer is copied.
+ * Memory that belongs to one message alone can be transferred, even with a field's name in front, or room behind it that it
+ * was lent with; part of a larger buffer is copied.
  */
 function owned(message: Uint8Array): Uint8Array<ArrayBuffer> {
   const { buffer, byteOffset, byteLength } = message
-  const isWhole = buffer instanceof ArrayBuffer && buffer.byteLength - byteLength <= FIELD_BYTES
-  return isWhole ? new Uint8Array(buffer, byteOffset, byteLength) : new Uint8Array(message)
+  const isAlone = isLent(message) || buffer.byteLength - byteLength <= FIELD_BYTES
+  return isAlone && buffer instanceof ArrayBuffer
+    ? new Uint8Array(buffer, byteOffset, byteLength)
+    : new Uint8Array(message)
 }
 
 const pool = createPool<ReaderJob, ReadAnswer | RegistryListing>({

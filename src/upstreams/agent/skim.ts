@@ -23,6 +23,8 @@ const CUT = 'tributary:rows-cut-here'
 const CUT_JSON = Buffer.from(JSON.stringify(CUT))
 
 export type Skimmed = {
+  /** In its memory the rows lie. */
+  message: Uint8Array
   /** The message; its cut array is recognised by `isCut`. */
   value: unknown
   rows: readonly Uint8Array[]
@@ -107,7 +109,7 @@ export function skim(message: Uint8Array): Skimmed {
   const bytes = bufferOf(message)
   const whole = () => tryParseJson(bytes)
   const cut = findCut(bytes)
-  if (!cut) return { value: parseJson(bytes), rows: [], whole }
+  if (!cut) return { message, value: parseJson(bytes), rows: [], whole }
   const skeleton = Buffer.concat([bytes.subarray(0, cut.from), CUT_JSON, bytes.subarray(cut.to)])
-  return { value: parseJson(skeleton), rows: cut.rows, whole }
+  return { message, value: parseJson(skeleton), rows: cut.rows, whole }
 }

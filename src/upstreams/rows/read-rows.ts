@@ -32,6 +32,7 @@ export const MAX_REFUSED = 1_000
 const MAX_NAME = 300
 const MAX_DEPTH = 8 // of one member; a row may be deeper, and is parsed then
 const USUAL_MEMBERS = 16 // of a row
+const FULL = 0.75 // of an answer's memory: rows that fill less of it would keep the rest from being used
 const [QUOTE, SPACE] = [0x22, 0x20]
 
 type Keeps = (memory: Memory, start: number, end: number) => boolean
@@ -221,10 +222,27 @@ function larger(from: Uint32Array<ArrayBuffer>, length: number): Uint32Array<Arr
   return to
 }
 
-/** `elements`: the JSON of each row as it came. */
+/**
+ * Room for the texts one after another. In `memory`, where most of them lie, when they fill it and none is overwritten before it
+ * is copied: new memory for each answer costs more than what is read in it. Else in memory of their own.
+ */
+function roomFor(texts: readonly Uint8Array[], bytes: number, memory?: Uint8Array): Uint8Array {
+  if (!memory || bytes > memory.byteLength || bytes < memory.buffer.byteLength * FULL)
+    return new Uint8Array(bytes)
+  const { buffer, byteOffset } = memory
+  let end = byteOffset
+  for (const text of texts) {
+    if (text.buffer === buffer && text.byteOffset < end) return new Uint8Array(bytes)
+    end += text.byteLength
+  }
+  return new Uint8Array(buffer, byteOffset, bytes)
+}
+
+/** `elements`: the JSON of each row as it came. `memory`: where they lie, when nobody reads it afterwards. */
 export function readRows(
   elements: readonly Uint8Array[],
   { rowBytes = ROW_BYTES, secrets = [] }: RowBounds = {},
+  memory?: Uint8Array,
 ): ReadRows {
   const texts: Uint8Array[] = []
   const ends = new Uint32Array(elements.length)
@@ -276,7 +294,7 @@ export function readRows(
   }
   releaseMembers(listed)
   const count = texts.length
-  const bytes = new Uint8Array(end) // its memory is its own, so that it can be handed over
+  const bytes = roomFor(texts, end, memory) // nothing else is in its memory, so that it can be handed over
   texts.reduce((at, text) => {
     bytes.set(text, at)
     return at + text.byteLength

@@ -6,6 +6,7 @@
 import { howMany } from '../../adcp/answer.js'
 import { isRecord } from '../../adcp/json.js'
 import { UNIT_MS } from '../../adcp/signal-requests.js'
+import { giveBackMoved } from '../../process/lent.js'
 import {
   type AgentError,
   type AgentOutcome,
@@ -263,6 +264,7 @@ async function passOnce(
     // The next page is fetched while the rows of this one are stored.
     const coming = next.kind === 'more' ? page(next.cursor) : undefined
     const taken = await collector.take(answer.rows)
+    giveBackMoved(answer.rows.bytes) // the answers of a walk are nobody else's
     if (collector.rows() > maxRows) return callFailed('endless_feed', `more than ${maxRows} rows`)
     if (collector.bytes() > MAX_BYTES) return callFailed('too_large', `more than ${MAX_BYTES} bytes of rows`)
     if (!gathers(collector.rows(), collector.bytes())) return OVER_MEMORY
