@@ -111,3 +111,19 @@ test('text behind a row belongs to it, so that the row is no JSON', async (t) =>
   )
   for (const text of texts) t.throws(() => JSON.parse(text), SyntaxError)
 })
+
+test('lists that came before end where they end, whatever follows', (t) => {
+  const list = `[{"type":"platform","platform":"${'x'.repeat(60)}"},{"a":["]"]}]`
+  const ends = [`"d":${list}`, `"d":${list},"e":1`, `"d":${list.slice(0, -1)},2]`, `"d":[${list}]`]
+  const rows = [...ends, ...ends].map((members) => `{"n":1,${members}}`)
+  for (const some of [rows, [...rows].reverse(), [...rows, '{"n":"\\"[{"}']]) {
+    const { rows: found } = skim(Buffer.from(`{"signals":[${some.join()}]}`))
+    t.same(
+      found.map((row) => Buffer.from(row).toString()),
+      some,
+    )
+  }
+  const broken = `{"signals":[{"n":1,"d":${list.slice(0, -1)}`
+  t.throws(() => skim(Buffer.from(broken)), SyntaxError)
+  t.end()
+})

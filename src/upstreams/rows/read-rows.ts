@@ -37,14 +37,25 @@ const [QUOTE, SPACE] = [0x22, 0x20]
 
 type Keeps = (memory: Memory, start: number, end: number) => boolean
 
+/** Whether a control character stands there: four bytes are looked at together, whether one of them sorts below a space. */
+function hasControls({ bytes, view }: Memory, start: number, end: number): boolean {
+  let at = start
+  for (; at + 4 <= end; at += 4) {
+    const four = view.getInt32(at)
+    if (((four - 0x20202020) & ~four & 0x80808080) !== 0) return true
+  }
+  for (; at < end; at += 1) if ((bytes[at] as number) < SPACE) return true
+  return false
+}
+
 /**
  * Whether a text can stand in a kept row: nearly every row has its own, so it is looked at each time. It has no escapes and
  * ends where its first quote is, so it is a JSON string unless a control character stands in it.
  */
 function keepsText({ minLength = 0, maxLength = Number.POSITIVE_INFINITY }: TSchema): Keeps {
-  return ({ bytes }, start, end) => {
-    if (bytes[start] !== QUOTE) return false
-    for (let at = start + 1; at < end - 1; at += 1) if ((bytes[at] as number) < SPACE) return false
+  return (memory, start, end) => {
+    const { bytes } = memory
+    if (bytes[start] !== QUOTE || hasControls(memory, start + 1, end - 1)) return false
     const length = end - start - 2
     if (length <= maxLength && minLength <= 1) return length >= minLength
     const units = bytes.toString('utf8', start + 1, end - 1).length
