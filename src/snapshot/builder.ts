@@ -32,6 +32,9 @@ type BuildInput = {
   only?: KeyHalf
 }
 
+/** Rows that are touched before the first of them is merged: few enough that they stay in the nearest caches. */
+const AHEAD = 32
+
 const NOT_APPLICABLE: Verdict = { outcome: 'not_applicable' }
 
 /** Asks the judge once per provider, and remembers the answer. */
@@ -160,9 +163,22 @@ export function* buildingSnapshot({
   const finders = slices.map(({ slice }) => createRowFinder(slice.rows))
   const buckets = new Set<number>()
   const runs: Run[] = []
+  let near = 0 // rows of `fresh` that were touched
   let merges = 0
   let inRun = 0 // of these, the first that no run covers
   let kept = 0 // entries of the previous snapshot that the runs already cover
+
+  /**
+   * In key order rows lie all over memory. A processor that is asked for many places at once waits for all of them about as
+   * long as for one.
+   */
+  function bringNear(row: number): void {
+    if (row < near) return
+    near = Math.min(row + AHEAD, fresh.row.length)
+    for (let next = row; next < near; next += 1) {
+      finders[fresh.slice[next] as number]?.touch(fresh.row[next] as number)
+    }
+  }
 
   /** Consecutive rows of `fresh`, from `at` on, that have the same key. */
   function freshOffers(at: number): OfferPlace[] {
@@ -230,6 +246,7 @@ export function* buildingSnapshot({
   }
 
   for (let row = 0; row < fresh.row.length; ) {
+    bringNear(row)
     const entry = previous ? countBelow(previous.keys, before, keyAt(fresh.keys, row)) : 0
     if (nextTouched(entry) >= 0) yield* mergeTouched(entry)
     keepUntil(entry)

@@ -25,6 +25,9 @@ export function sharedBytes(part: Uint8Array): SharedArrayBuffer {
 const FIRST_CHUNK_BYTES = 256 * 1024
 const LAST_CHUNK_BYTES = 8 * 1024 * 1024
 const FIRST_ROWS = 1024
+const CACHE_LINE = 64 // bytes, of most processors
+/** What was read of rows that were touched: no compiler may leave the reading out. */
+const touched = new Uint32Array(1)
 
 /**
  * Where the members of each row stand in its bytes (upstreams/rows/written.ts, `findMembers`): the words up to one of `ends`.
@@ -66,14 +69,24 @@ export function slabRow(slab: Slab, row: number): Uint8Array {
 }
 
 /** Where each row lies, for who reads many of them: a view of each would cost more than reading it does. */
-export function createRowFinder({ chunks, chunkOf, start }: Slab) {
+export function createRowFinder({ chunks, chunkOf, start, length, places }: Slab) {
   const memories = chunks.map(wholeMemory)
-  return {
-    memoryOf: (row: number) => memories[chunkOf[row] as number] as Memory,
-    /** Its first byte in that memory. */
-    startOf: (row: number) =>
-      (chunks[chunkOf[row] as number] as Uint8Array).byteOffset + (start[row] as number),
+  const memoryOf = (row: number) => memories[chunkOf[row] as number] as Memory
+  const startOf = (row: number) =>
+    (chunks[chunkOf[row] as number] as Uint8Array).byteOffset + (start[row] as number)
+
+  /** Reads a byte of each of its cache lines, and the last of its places. */
+  function touch(row: number): void {
+    const { bytes } = memoryOf(row)
+    const from = startOf(row)
+    const end = from + (length[row] as number)
+    let read = places ? (places.words[(places.ends[row] as number) - 1] as number) : 0
+    for (let at = from; at < end; at += CACHE_LINE) read ^= bytes[at] as number
+    touched[0] = read
   }
+
+  /** `startOf`: its first byte in its memory. */
+  return { memoryOf, startOf, touch }
 }
 
 export type RowFinder = ReturnType<typeof createRowFinder>
