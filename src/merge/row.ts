@@ -220,6 +220,8 @@ export type Standing = { seller: Seller; listing: Listing; countries: readonly s
 export type Row = {
   /** The row's JSON up to its deployments, without the closing brace. */
   readonly opening: string
+  /** Where in it the members begin that a reader may not have asked for. */
+  readonly fields: number
   /** `,"deployments":[...]` and what follows up to the prices. */
   readonly placed: string
   /** The same without deployments. */
@@ -248,8 +250,7 @@ export type Row = {
 export type RowPlaces = { readonly fields: number; readonly deployments: number }
 
 /** `bytes`: of the row's opening. */
-export function placesIn({ opening }: Pick<Row, 'opening'>, bytes: number): RowPlaces {
-  const fields = Math.max(0, opening.indexOf(SIGNAL_TYPE))
+export function placesIn({ opening, fields }: Pick<Row, 'opening' | 'fields'>, bytes: number): RowPlaces {
   return {
     fields: bytes === opening.length ? fields : Buffer.byteLength(opening.slice(0, fields)),
     deployments: bytes + DEPLOYMENTS.length,
@@ -292,15 +293,15 @@ function sellerText({ seller, listing, countries }: Standing, mixed: boolean, co
   return `${JSON.stringify(seller).slice(0, -1)}${bound}${coverage}`
 }
 
-/** `ext.tributary`, the end of a head; `sellers` are objects without their closing brace. */
-export function endOf(
-  sellers: readonly string[],
-  { restrictions, conflicts }: Pick<Description, 'restrictions' | 'conflicts'>,
-): string {
+/** `ext.tributary`, the end of a head, up to its offers. */
+export const BEFORE_OFFERS = ',"ext":{"tributary":{"offers":['
+
+/** Its end: what follows the last offer, from the closing brace of that on. */
+export function afterOffers({ restrictions, conflicts }: Pick<Description, 'restrictions' | 'conflicts'>) {
   const notes =
     (restrictions.length > 0 ? `,"restricted_attributes":${JSON.stringify(restrictions)}` : '') +
     (conflicts.length > 0 ? `,"conflicts":${JSON.stringify(conflicts)}` : '')
-  return `,"ext":{"tributary":{"offers":[${sellers.map((seller) => `${seller}}`).join()}]${notes}}}`
+  return `}]${notes}}}`
 }
 
 /** The row of a signal with these offers. They stand in the order of merge/offer.ts, at least one of them. */
@@ -326,10 +327,12 @@ export function writeRow(description: Description, standing: readonly Standing[]
   const sellers = standing.map((one, at) => sellerText(one, mixed, at === coverage.offer))
   const placed = sellers.map((seller, at) => `${seller},"deployments":${JSON.stringify(keysOf[at])}`)
   const targets = deployments.map(({ deployment }) => JSON.stringify(deployment))
+  const after = afterOffers(description)
   return {
     opening,
-    placed: `${DEPLOYMENTS}[${targets.join()}]${endOf(placed, description)}`,
-    unplaced: endOf(sellers, description),
+    fields: Math.max(0, opening.indexOf(SIGNAL_TYPE)),
+    placed: `${DEPLOYMENTS}[${targets.join()}]${BEFORE_OFFERS}${placed.join('},')}${after}`,
+    unplaced: `${BEFORE_OFFERS}${sellers.join('},')}${after}`,
     tail: tailOf(options),
     prices: pricesOf(options, standing.length),
     states: targets.map((target, at) => `${deployments[at]?.offers.join()} ${target}`),

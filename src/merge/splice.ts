@@ -28,22 +28,37 @@ import { type MergedDeployment, mergeDeployments } from './deployments.js'
 import { type Identity, offerHandle } from './identity.js'
 import { type MergedSignal, publishedRef } from './merged-signal.js'
 import { listsNone, type Offer, type Seller, sellerOf } from './offer.js'
-import { cpmCurrency, endOf, HANDLE, lowest, mergeCoverage, mergePricing, tailOf } from './row.js'
+import {
+  afterOffers,
+  BEFORE_OFFERS,
+  cpmCurrency,
+  HANDLE,
+  lowest,
+  mergeCoverage,
+  mergePricing,
+  tailOf,
+} from './row.js'
 
 type Listing = SignalRow
 const only = (members: Partial<Listing>) => ({ listing: members as Listing })
 const AUTHORIZED = { upstream: '', verdict: { outcome: 'authorized', entries: [] } } as const
 
-/** The value of a descriptive field as it is published; empty when it does not conform. */
+/** One piece of memory: what a template gives is a tree of its parts, which is walked through whenever it is written. */
+const flat = (...parts: string[]) => parts.join('')
+
+/** A field as a member of a row, after a comma. */
+const member = (field: string, json: string) => flat(',"', field, '":', json)
+
+/** A descriptive field as a member of the row; empty when it does not conform. */
 const shownField = (field: Field) =>
   rememberedBytes((text) => {
     const value = stated({ [field]: JSON.parse(text) }, field)
-    return value === undefined ? '' : JSON.stringify(value)
+    return value === undefined ? '' : member(field, JSON.stringify(value))
   })
 
 /** A member of a listing by what is remembered of its value. */
-const of = <T>(known: (memory: Memory, start: number, end: number) => T, members: Members, member: number) =>
-  known(members.memory, members.starts[member] as number, members.ends[member] as number)
+const of = <T>(known: (memory: Memory, start: number, end: number) => T, members: Members, place: number) =>
+  known(members.memory, members.starts[place] as number, members.ends[place] as number)
 
 /**
  * Of an object of legal bases and restrictions: the members that are published, without braces, and the restrictions
@@ -58,7 +73,7 @@ const finePrint = remembered((text) => {
 /** The countries of a listing whose provider and verdict name none. */
 const countryList = rememberedBytes((text) => {
   const countries = countriesOf({ ...only({ countries: JSON.parse(text) }), ...AUTHORIZED }, undefined)
-  return { countries, text: JSON.stringify(countries) }
+  return { countries, text: member('countries', JSON.stringify(countries)) }
 })
 
 type Placed = {
@@ -78,16 +93,21 @@ const placed = rememberedBytes((text): Placed => {
   return {
     given,
     deployments,
-    shown: `[${targets.join()}]`,
+    shown: member('deployments', `[${targets.join()}]`),
     states: targets.map((target) => `0 ${target}`),
-    keys: JSON.stringify(keysOf[0]),
+    keys: member('deployments', JSON.stringify(keysOf[0])),
   }
 })
 
-const WRITTEN_HANDLE = JSON.stringify(HANDLE).slice(1, -1)
+/** What stands in a row before the handle of its only offer: the same in all rows of an upstream. */
+const beforeHandle = remembered((upstream) =>
+  remembered((agentUrl) => {
+    const [name, url] = [JSON.stringify(upstream), JSON.stringify(agentUrl)]
+    return flat(BEFORE_OFFERS, '{"upstream":', name, ',"agent_url":', url, ',"handle":"')
+  }),
+)
 
-/** A text as JSON: of names that stand in many rows. */
-const quotedName = remembered((text) => JSON.stringify(text))
+const WRITTEN_HANDLE = JSON.stringify(HANDLE).slice(1, -1)
 
 /** The prices of a signal's only offer: the end of its row in the pieces around its offer's handle, and the facts. */
 const priced = rememberedBytes((text) => {
@@ -108,25 +128,29 @@ const word = rememberedBytes((text) => text.slice(1, -1))
 const wordOf = (members: Members, member: number) =>
   hasMember(members, member) ? of(word, members, member) : undefined
 
+/** How a member of a listing is written into a row: `text` of its value, after a comma; empty when it is not shown. */
 type Told = {
   field: string
   place: number
-  name: string
   text(memory: Memory, start: number, end: number): string
 }
 
-/** How a member of a listing is written into a row: `,"name":`, then `text` of its value; not at all where that is empty. */
 function told(field: keyof typeof MEMBER, text: Told['text']): Told {
-  return { field, place: MEMBER[field], name: `,"${field}":`, text }
+  return { field, place: MEMBER[field], text }
 }
 
-const asWritten: Told['text'] = ({ bytes }, start, end) => bytes.toString('utf8', start, end)
+/** As it stands in the listing, where its reference is before it, and so a comma. */
+function asWritten(field: keyof typeof MEMBER): Told {
+  const before = member(field, '').length
+  return told(field, ({ bytes }, start, end) => bytes.toString('utf8', start - before, end))
+}
+
 const WORDS = ['signal_type', 'data_provider'] // published whatever they say, as the next
 const TEXTS = ['name', 'description']
-const DESCRIBING = FIRST_WINS.map((field) => {
-  if (TEXTS.includes(field)) return told(field, asWritten)
-  return told(field, WORDS.includes(field) ? rememberedBytes((json) => json) : shownField(field))
-})
+const NAMES = FIRST_WINS.filter((field) => TEXTS.includes(field)).map(asWritten)
+const DESCRIBING = FIRST_WINS.filter((field) => !TEXTS.includes(field)).map((field) =>
+  told(field, WORDS.includes(field) ? rememberedBytes((json) => member(field, json)) : shownField(field)),
+)
 const PRINTED = (
   [
     'consent_basis',
@@ -135,30 +159,40 @@ const PRINTED = (
     'restricted_attributes',
     'policy_categories',
   ] as const
-).map((field) => told(field, asWritten))
+).map(asWritten)
 
 /** The members that a listing gives, each after a comma. */
 function written(fields: readonly Told[], members: Members): string {
   let all = ''
-  for (const { place, name, text } of fields) {
-    if (!hasMember(members, place)) continue
-    const shown = of(text, members, place)
-    if (shown !== '') all += name + shown
-  }
+  for (const { place, text } of fields) if (hasMember(members, place)) all += of(text, members, place)
   return all
 }
 
 /** Members as they follow others: after a comma, unless there are none. */
 const listed = (members: string) => (members === '' ? '' : `,${members}`)
 
-type Described = { text: string; restrictions: readonly string[]; valueType: string | undefined }
+/** `names`: the first members of a description, which every reader gets. */
+type Described = { names: string; text: string; restrictions: readonly string[]; valueType: unknown }
 
 /** The description of a signal whose provider publishes no definition. */
 function described(members: Members): Described {
   const given = written(PRINTED, members)
   const fine = given === '' ? { text: '', restrictions: [] } : finePrint(`{${given.slice(1)}}`)
   const text = `${written(DESCRIBING, members)}${listed(fine.text)}`
-  return { text, restrictions: fine.restrictions, valueType: wordOf(members, MEMBER.value_type) }
+  const valueType = wordOf(members, MEMBER.value_type)
+  return { names: written(NAMES, members), text, restrictions: fine.restrictions, valueType }
+}
+
+/** The members that a definition or the listing gives; undefined where the two may differ. `json`: those of the definition. */
+function agreed(fields: readonly Told[], members: Members, json: Readonly<Record<string, string>>) {
+  let all = ''
+  for (const { field, place, text } of fields) {
+    const own = json[field] ?? ''
+    const stated = hasMember(members, place) ? of(text, members, place) : ''
+    if (own !== '' && stated !== '' && own !== stated) return undefined
+    all += own || stated
+  }
+  return all
 }
 
 /**
@@ -167,20 +201,15 @@ function described(members: Members): Described {
  */
 function defined(members: Members, definition: Definition): Described | undefined {
   if (PRINTED.some(({ place }) => hasMember(members, place))) return undefined
-  const { fields, restrictions } = mergeDefinition([], [], definition)
+  const { fields: own, restrictions } = mergeDefinition([], [], definition)
   const json = Object.fromEntries(
-    Object.entries(fields).map(([field, value]) => [field, JSON.stringify(value)]),
+    Object.entries(own).map(([field, value]) => [field, member(field, JSON.stringify(value))]),
   )
-  let all = ''
-  for (const { field, place, name, text } of DESCRIBING) {
-    const own = json[field] ?? ''
-    const stated = hasMember(members, place) ? of(text, members, place) : ''
-    if (own !== '' && stated !== '' && own !== stated) return undefined
-    if (own !== '' || stated !== '') all += name + (own || stated)
-  }
-  for (const { field, name } of PRINTED) if (json[field] !== undefined) all += name + json[field]
-  const valueType = json.value_type?.slice(1, -1) ?? wordOf(members, MEMBER.value_type)
-  return { text: all, restrictions, valueType }
+  const [names, fields] = [NAMES, DESCRIBING].map((all) => agreed(all, members, json))
+  if (names === undefined || fields === undefined) return undefined
+  const printed = PRINTED.map(({ field }) => json[field] ?? '').join('')
+  const valueType = own.value_type ?? wordOf(members, MEMBER.value_type)
+  return { names, text: fields + printed, restrictions, valueType }
 }
 
 type Coverage = { readonly text: string; readonly percentage: number | undefined }
@@ -188,7 +217,7 @@ type Coverage = { readonly text: string; readonly percentage: number | undefined
 const NO_SHARE: Coverage = { text: '', percentage: undefined }
 const share = rememberedBytes((text): Coverage => {
   const percentage = Number(text)
-  return { text: `,"coverage_percentage":${percentage}`, percentage }
+  return { text: member('coverage_percentage', `${percentage}`), percentage }
 })
 
 function coverageOf(members: Members, ref: SignalRef): Coverage {
@@ -212,15 +241,21 @@ function boundsOf(members: Members, { verdict, upstream }: Selling, definition: 
   }
   const own = isBound ? { countries: JSON.parse(memberText(members, MEMBER.countries)) } : {}
   const countries = countriesOf({ listing: own as Offer['listing'], verdict, upstream }, definition)
-  return { countries, text: countries ? JSON.stringify(countries) : '' }
+  return { countries, text: countries ? member('countries', JSON.stringify(countries)) : '' }
 }
+
+/** What stands around the ids of a provider's signal in the references to it. */
+const aroundIds = remembered((domain) => ({
+  before: flat('"signal_ref":{"scope":"data_provider","data_provider_domain":"', domain, '","signal_id":"'),
+  between: flat('"},"signal_id":{"source":"catalog","data_provider_domain":"', domain, '","id":"'),
+}))
 
 function references(identity: Identity, ref: SignalRef): string {
   if (identity.kind !== 'provider') {
     return `"signal_ref":${JSON.stringify(ref)},"signal_id":${JSON.stringify(legacyFromRef(ref))}`
   }
-  const { domain, id } = identity
-  return `"signal_ref":{"scope":"data_provider","data_provider_domain":"${domain}","signal_id":"${id}"},"signal_id":{"source":"catalog","data_provider_domain":"${domain}","id":"${id}"}`
+  const { before, between } = aroundIds(identity.domain)
+  return `${before}${identity.id}${between}${identity.id}"}`
 }
 
 /** What only some sellers say, in published order. */
@@ -231,15 +266,15 @@ const CLAIMS = [
   'destinations_not_listed',
 ] as const satisfies readonly (keyof Seller)[]
 
-/** The seller as JSON, without the closing brace: its first members are the same in all rows of an upstream. */
+/** The only seller of a row and what stands before it, without the closing brace. */
 function sellerText(seller: Seller): string {
   const { upstream, agent_url, handle, verdict } = seller
-  let more = ''
+  let text = `${beforeHandle(upstream)(agent_url)}${handle}","verdict":"${verdict}"`
   for (const claim of CLAIMS) {
     const said = seller[claim]
-    if (said !== undefined) more += `,"${claim}":${JSON.stringify(said)}`
+    if (said !== undefined) text += `,"${claim}":${JSON.stringify(said)}`
   }
-  return `{"upstream":${quotedName(upstream)},"agent_url":${quotedName(agent_url)},"handle":"${handle}","verdict":"${verdict}"${more}`
+  return text
 }
 
 const ALONE = [true]
@@ -285,14 +320,15 @@ export function spliceSignal(
   const isPriced = hasMember(members, MEMBER.pricing_options)
   const sale = isPriced ? of(priced, members, MEMBER.pricing_options) : NO_PRICES
   const { lowestCpm, lowestPercent, cpmCurrency } = sale
-  const opening = `{"signal_agent_segment_id":"${handle}",${references(identity, ref)}${said.text}${coverage.text}${bounds.text && `,"countries":${bounds.text}`}`
-  const notes = { restrictions: said.restrictions, conflicts: [] }
+  const names = `{"signal_agent_segment_id":"${handle}",${references(identity, ref)}${said.names}`
+  const after = afterOffers({ restrictions: said.restrictions, conflicts: [] })
   return {
     kind: 'signal',
     handle,
-    opening,
-    placed: `,"deployments":${shown}${endOf([`${seller},"deployments":${keys}`], notes)}`,
-    unplaced: endOf([seller], notes),
+    opening: `${names}${said.text}${coverage.text}${bounds.text}`,
+    fields: names.length,
+    placed: `${shown}${seller}${keys}${after}`,
+    unplaced: `${seller}${after}`,
     tail: sale.pieces.join(offer),
     prices: sale.prices,
     states,

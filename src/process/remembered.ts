@@ -74,22 +74,25 @@ function numberOf(view: DataView, start: number, end: number): number {
   return number
 }
 
-/** Whether the bytes from `start` on, of which there are enough, are those of `other`. */
-export function isSame(other: DataView, view: DataView, start: number): boolean {
-  const length = other.byteLength
+/** A text of its own, to be looked for in memories. Its length stands beside it: a view is slow to tell. */
+export type Text = { readonly view: DataView; readonly length: number }
+
+/** Whether the bytes from `start` on, of which there are enough, are those of the text. */
+export function isSame({ view: text, length }: Text, view: DataView, start: number): boolean {
   let at = 0
   for (; at + WORD <= length; at += WORD) {
-    if (other.getUint32(at) !== view.getUint32(start + at)) return false
+    if (text.getUint32(at) !== view.getUint32(start + at)) return false
   }
-  for (; at < length; at += 1) if (other.getUint8(at) !== view.getUint8(start + at)) return false
+  for (; at < length; at += 1) if (text.getUint8(at) !== view.getUint8(start + at)) return false
   return true
 }
 
-/** A copy of the bytes from `start` to `end` (excluded): a view would keep the whole memory. */
-const copyOf = (bytes: Buffer, start: number, end: number) =>
-  new DataView(Uint8Array.from(bytes.subarray(start, end)).buffer)
+/** A copy: a view would keep the whole memory. */
+export function ownText(bytes: Uint8Array): Text {
+  return { view: new DataView(Uint8Array.from(bytes).buffer), length: bytes.byteLength }
+}
 
-type Kept<T> = { readonly text: DataView; readonly value: T }
+type Kept<T> = { readonly text: Text; readonly value: T }
 
 /**
  * `remembered` for texts that lie in a memory from one place to another (excluded): what was remembered is found without making
@@ -100,7 +103,7 @@ export function rememberedBytes<T>(
 ): (memory: Memory, start: number, end: number) => T {
   const known = createTwoMaps<number, Kept<T>>()
   const isIt = (kept: Kept<T> | undefined, view: DataView, start: number, end: number): kept is Kept<T> =>
-    kept !== undefined && kept.text.byteLength === end - start && isSame(kept.text, view, start)
+    kept !== undefined && kept.text.length === end - start && isSame(kept.text, view, start)
   return ({ bytes, view }, start, end) => {
     const number = numberOf(view, start, end)
     const recent = known.recent(number)
@@ -108,7 +111,8 @@ export function rememberedBytes<T>(
     const text = bytes.toString('utf8', start, end)
     const earlier = known.earlier(number)
     const value = isIt(earlier, view, start, end) ? earlier.value : make(text)
-    if (end - start <= LONGEST) known.keep(number, { text: copyOf(bytes, start, end), value }, end - start)
+    if (end - start <= LONGEST)
+      known.keep(number, { text: ownText(bytes.subarray(start, end)), value }, end - start)
     return value
   }
 }
@@ -118,7 +122,7 @@ export function rememberedBytes<T>(
  * that end where they end whatever follows, as an object does in JSON.
  */
 export function createKnownTexts() {
-  const texts: (DataView | undefined)[] = new Array(SLOTS * EACH_SLOT).fill(undefined)
+  const texts: (Text | undefined)[] = new Array(SLOTS * EACH_SLOT).fill(undefined)
   let next = 0
   const slotOf = (view: DataView, start: number) =>
     (numberOf(view, start, start + WINDOW) & (SLOTS - 1)) * EACH_SLOT
@@ -129,15 +133,14 @@ export function createKnownTexts() {
       const slot = slotOf(view, start)
       for (let at = slot; at < slot + EACH_SLOT; at += 1) {
         const text = texts[at]
-        if (text && start + text.byteLength <= end && isSame(text, view, start))
-          return start + text.byteLength
+        if (text && start + text.length <= end && isSame(text, view, start)) return start + text.length
       }
       return 0
     },
     keep({ bytes, view }: Memory, start: number, end: number): void {
       if (end - start < WINDOW || end - start > LONGEST) return
       next = (next + 1) % EACH_SLOT
-      texts[slotOf(view, start) + next] = copyOf(bytes, start, end)
+      texts[slotOf(view, start) + next] = ownText(bytes.subarray(start, end))
     },
   }
 }

@@ -109,7 +109,8 @@ function fromPieces(row: Row, { fields, shown, keyed, prices }: Choice): string 
   const opening = JSON.stringify(opened).slice(0, -1)
   const before = 'what is before it in memory'
   const from = Buffer.from(`${before}${json}`)
-  const places = placesIn({ opening }, Buffer.byteLength(opening))
+  const named = Math.max(0, opening.indexOf(',"signal_type":'))
+  const places = placesIn({ opening, fields: named }, Buffer.byteLength(opening))
   const writer = createRowWriter(Buffer.alloc(0))
   writer.add(
     { from, start: before.length, end: from.byteLength - 1, places },

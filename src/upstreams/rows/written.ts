@@ -6,7 +6,14 @@
  */
 import { isUtf8 } from 'node:buffer'
 import { type SignalRef, SignalRow } from '../../adcp/signal.js'
-import { isSame, type Memory, rememberedBytes, wholeMemory } from '../../process/remembered.js'
+import {
+  isSame,
+  type Memory,
+  ownText,
+  rememberedBytes,
+  type Text,
+  wholeMemory,
+} from '../../process/remembered.js'
 import type { Places } from './slab.js'
 import type { Listing } from './slice.js'
 
@@ -18,8 +25,8 @@ const SPACE = 0x20 // and whatever sorts below it is white space
 const FACTOR = 31 // of the hash of a name
 const NEAR = 32 // a string that ends within so many bytes is found sooner by looking at them than by asking for its end
 
-const PROVIDERS = Buffer.from('{"signal_ref":{"scope":"data_provider","data_provider_domain":"')
-const ITS_ID = Buffer.from('","signal_id":"')
+const PROVIDERS = ownText(Buffer.from('{"signal_ref":{"scope":"data_provider","data_provider_domain":"'))
+const ITS_ID = ownText(Buffer.from('","signal_id":"'))
 
 const NAMES = Object.keys(SignalRow.properties) as (keyof SignalRow)[]
 /** The place of each member in `Members`. */
@@ -28,7 +35,7 @@ export const MEMBER = Object.fromEntries(NAMES.map((name, at) => [name, at])) as
 >
 
 /** Each name as it stands in a listing, from its quote to its colon. */
-const SPELLED = NAMES.map((name) => new DataView(Uint8Array.from(Buffer.from(`"${name}":`)).buffer))
+const SPELLED = NAMES.map((name) => ownText(Buffer.from(`"${name}":`)))
 /** From the comma or brace before a member to its value. */
 const BEFORE_VALUE = NAMES.map((name) => name.length + 4)
 /** The place of a member in one number: the end of its value, then which member it is in the last bits. */
@@ -43,6 +50,10 @@ function standsAt(bytes: Uint8Array, at: number, expected: Uint8Array): boolean 
   }
   return true
 }
+
+/** Whether the text stands at `at`, before `end`. */
+const standsIn = ({ view }: Memory, at: number, end: number, text: Text): boolean =>
+  at + text.length <= end && isSame(text, view, at)
 
 function beginsWithRef(listing: Listing): boolean {
   for (const name in listing) return name === 'signal_ref'
@@ -86,10 +97,10 @@ const domainOf = rememberedBytes((text) => text)
  */
 export function providersRef(memory: Memory, start: number, end: number): ProvidersRef | undefined {
   const { bytes } = memory
-  if (!standsAt(bytes, start, PROVIDERS)) return undefined
+  if (!standsIn(memory, start, end, PROVIDERS)) return undefined
   const domain = start + PROVIDERS.length
   const domainEnd = quoteAfter(bytes, domain, end)
-  if (domainEnd < 0 || !standsAt(bytes, domainEnd, ITS_ID)) return undefined
+  if (domainEnd < 0 || !standsIn(memory, domainEnd, end, ITS_ID)) return undefined
   const id = domainEnd + ITS_ID.length
   const idEnd = quoteAfter(bytes, id, end)
   if (idEnd < 0 || bytes[idEnd + 1] !== CLOSE_BRACE) return undefined
@@ -204,10 +215,8 @@ const usual = new Uint8Array(NAMES.length + 1)
 /** The members of a row that were found already. */
 const seen = new Uint8Array(NAMES.length)
 
-const isSpelled = ({ view }: Memory, at: number, end: number, member: number) => {
-  const name = SPELLED[member] as DataView
-  return at + name.byteLength <= end && isSame(name, view, at)
-}
+const isSpelled = (memory: Memory, at: number, end: number, member: number) =>
+  standsIn(memory, at, end, SPELLED[member] as Text)
 
 /** Which member's name opens at `at`; undefined when it is none's, or stands otherwise than we write it. */
 function memberAt(memory: Memory, at: number, end: number): number | undefined {
