@@ -3,7 +3,7 @@
  * times they came with. Immutable: a complete walk makes a new slice, nothing else does (specification, "mid-pagination").
  * A digest is the first 64 bits of SHA-256, as two words: numbers of 64 bits would be an object each.
  */
-import { hash } from 'node:crypto'
+import { hash, randomInt } from 'node:crypto'
 import { bufferOf } from '../../adcp/json.js'
 import type { SignalRow } from '../../adcp/signal.js'
 import { bytesOf, type Slab, slabRow } from './slab.js'
@@ -36,6 +36,20 @@ export function digestOf(of: Uint8Array | string): bigint {
   const digest = new BigUint64Array(1)
   putDigest(digestNumbers(digest), 0, of)
   return digest[0] as bigint
+}
+
+/** This process or thread alone knows them. */
+const [LOW, HIGH] = [randomInt(2 ** 32), randomInt(2 ** 32)]
+const [SPREAD, SPREAD_MORE] = [0x9e3779b1, 0x85ebca6b] // odd numbers whose bits look random
+
+/**
+ * Where to look first for a digest in a table of `2 ** bits` slots. By its own bits alone, an upstream could try segments until
+ * thousands of them fall into neighbouring slots, and each look would pass over all of these.
+ */
+export function slotOf(low: number, high: number, bits: number): number {
+  let mixed = Math.imul(low ^ LOW, SPREAD)
+  mixed = Math.imul(mixed ^ (mixed >>> 15) ^ high ^ HIGH, SPREAD_MORE)
+  return Math.imul(mixed ^ (mixed >>> 13), SPREAD) >>> (32 - bits)
 }
 
 /** One row as the upstream sent it, normalised to the current protocol shape, nothing added. */
