@@ -105,7 +105,10 @@ function asGetSignals({ asked, text, account }: FeedQuestion): object {
   }
 }
 
-const FILTERS: Partial<Record<Facet, string>> = {
+/** What is chosen in these facets is a filter of get_signals; what is chosen in the others stands beside its filters. */
+const FILTERS: Readonly<
+  Record<Exclude<Facet, 'upstream' | 'value_type' | 'destination' | 'country'>, string>
+> = {
   provider: 'data_providers',
   type: 'catalog_types',
   price: 'max_cpm',
@@ -127,7 +130,7 @@ function without(question: FeedQuestion, facet: Facet): FeedQuestion | undefined
     const kept = Object.fromEntries(Object.entries(other).filter(([, value]) => value !== undefined))
     return { ...question, selection: { ...left, ...(filters && { filters }), ...kept } }
   }
-  const name = FILTERS[facet] as string
+  const name = FILTERS[facet]
   if (filters?.[name] === undefined) return undefined
   const { [name]: _, ...others } = filters
   const further =
