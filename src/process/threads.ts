@@ -4,7 +4,8 @@
  * its own job fails. What a thread does stands in the module that it is started with, beside everything else that is known
  * of that work. Memory that a thread posts again is recognised, and two threads that share work can wait for each other.
  */
-import { pathToFileURL } from 'node:url'
+import { realpathSync } from 'node:fs'
+import { fileURLToPath, pathToFileURL } from 'node:url'
 import { parentPort, type Transferable, Worker, type WorkerOptions } from 'node:worker_threads'
 
 /**
@@ -43,13 +44,15 @@ export function createHeldMemory() {
 
 /**
  * Starts a thread for work that would block the serving thread. Everything it needs comes in messages, so it gets
- * neither the environment, which may hold secrets, nor the flags of this process.
+ * neither the environment, which may hold secrets, nor the flags of this process. Its file is named by the place where it
+ * lies, as the module there names itself, whatever links led this process to it.
  */
 export function startThread(
   code: URL,
   options: Pick<WorkerOptions, 'workerData' | 'resourceLimits'> = {},
 ): Worker {
-  return new Worker(code, { ...options, env: {}, execArgv: [] })
+  const file = pathToFileURL(realpathSync(fileURLToPath(code)))
+  return new Worker(file, { ...options, env: {}, execArgv: [] })
 }
 
 /** Where two threads wait for each other: how many have come, in shared memory. */
@@ -119,6 +122,7 @@ export function createPool<Job, Reply>(options: PoolOptions) {
   const idle: Worker[] = []
   let running = 0
   let waitingNow = 0
+  let isClosed = false
 
   /** Throws when the system has no thread left. A thread that ends while it is idle gets no more jobs. */
   function start(): void {
@@ -184,6 +188,7 @@ export function createPool<Job, Reply>(options: PoolOptions) {
     }
   }
 
+  const ended = () => new Error('the threads were ended')
   const bytesOf = (queue: readonly Waiting<Job, Reply>[]) => queue.reduce((sum, { bytes }) => sum + bytes, 0)
 
   function giveUpLargest(): void {
@@ -201,6 +206,7 @@ export function createPool<Job, Reply>(options: PoolOptions) {
     /** Moves what `transfer` names to the thread; `bytes` is the size of the job. Rejects when the job is given up. */
     run(key: string, job: Job, transfer: readonly Transferable[], bytes: number): Promise<Reply> {
       return new Promise((resolve, reject) => {
+        if (isClosed) throw ended()
         const queue = queues.get(key) ?? []
         queue.push({ job, transfer, bytes, resolve, reject })
         queues.set(key, queue)
@@ -209,12 +215,13 @@ export function createPool<Job, Reply>(options: PoolOptions) {
         while (waitingNow > waitingBytes) giveUpLargest()
       })
     },
-    /** Ends the threads; jobs that were not answered yet are rejected. */
+    /** Ends the threads; jobs that were not answered yet are rejected, and those that come later. */
     async close(): Promise<void> {
+      isClosed = true
       const waiting = [...queues.values()].flat()
       queues.clear()
       waitingNow = 0
-      for (const { reject } of waiting) reject(new Error('the threads were ended'))
+      for (const { reject } of waiting) reject(ended())
       await Promise.all([...threads].map((thread) => thread.terminate()))
     },
   }

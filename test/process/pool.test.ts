@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { writeFile } from 'node:fs/promises'
+import { mkdir, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import type { Worker } from 'node:worker_threads'
@@ -80,6 +80,26 @@ test('a thread that died while it had nothing to do is given no job', async (t) 
   t.equal(await pool.run('a', 2, [], 1), 2)
 })
 
+test('a module answers in its thread, whatever its folder is called and whatever link leads there', async (t) => {
+  const folder = await temporaryFolder(t)
+  const threads = new URL('../../src/process/threads.js', import.meta.url).href
+  const code = `import { answerJobs } from '${threads}'\nanswerJobs(import.meta.url, (job) => job + 1)`
+  const named = join(folder, 'a b#c%20d?e-ü')
+  await mkdir(named)
+  await writeFile(join(named, 'adder.mjs'), code)
+  await symlink(named, join(folder, 'linked'))
+  await symlink(join(named, 'adder.mjs'), join(folder, 'other.mjs'))
+  for (const place of [
+    join(named, 'adder.mjs'),
+    join(folder, 'linked/adder.mjs'),
+    join(folder, 'other.mjs'),
+  ]) {
+    const pool = createPool<number, number>({ code: pathToFileURL(place), size: 1, heapMb: 32 })
+    t.equal(await pool.run('a', 1, [], 1), 2, place)
+    await pool.close()
+  }
+})
+
 test('beyond its bound the largest of the greediest is given up, and nobody else', async (t) => {
   const pool = await sleepers(t)
   const first = pool.run('x', 20, [], 1)
@@ -101,4 +121,20 @@ test('what was not answered when the threads are ended is rejected', async (t) =
   const ended = once(thread, 'exit')
   await pool.close()
   await Promise.all([rejected, ended])
+})
+
+test('after its threads were ended a pool starts none', async (t) => {
+  const pool = await sleepers(t)
+  let started = 0
+  const count = () => {
+    started += 1
+  }
+  process.on('worker', count)
+  t.teardown(() => process.off('worker', count))
+  const asked = pool.run('a', 600_000, [], 1).catch(() => pool.run('a', 1, [], 1))
+  const rejected = t.rejects(asked, { message: /were ended/ })
+  await pool.close()
+  await rejected
+  await t.rejects(pool.run('a', 1, [], 1), { message: /were ended/ })
+  t.equal(started, 1)
 })
