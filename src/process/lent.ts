@@ -1,8 +1,9 @@
 /**
- * Memory for bytes that leave at once: an answer that nobody keeps is written into it, and when it has left, the next one is; and
- * so is an agent's answer until its rows are copied to where they stay. New memory for each such answer costs more than filling it: the system hands it out page by page, and memory outside of the
- * heap makes the collector go through the whole heap (docs/performance.md). Whoever keeps such an answer copies it, and
- * nothing is remembered by an address in this memory. What is never given back is garbage like any other.
+ * Memory for bytes that leave at once: an answer that nobody keeps is written into it, and when it has left, the next one is;
+ * and so is an agent's answer until its rows are copied to where they stay. New memory for each such answer costs more than
+ * filling it: the system hands it out page by page, and memory outside of the heap makes the collector go through the whole
+ * heap (docs/performance.md). Whoever keeps such an answer copies it, and nothing is remembered by an address in this memory.
+ * What is never given back is garbage like any other.
  */
 const STEP = 32 * 1024 // sizes are multiples of it
 const MOST = 512 * 1024 // larger memory is rare, and is not lent
