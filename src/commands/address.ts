@@ -2,7 +2,7 @@
  * A running server, asked from the command line: its address in one form for every command, with or without `/mcp`, a
  * request to it, and one of its tasks called over MCP.
  */
-import { isRecord } from '../adcp/json.js'
+import { isRecord, tryParseJson } from '../adcp/json.js'
 import { forTerminal } from '../adcp/redaction.js'
 import { loadPlace } from '../config/load.js'
 import { CommandFailure, EXIT } from './terminal.js'
@@ -67,15 +67,43 @@ function refusalIn({ adcp_error: error }: Record<string, unknown>): string | und
   return forTerminal(parts.filter((part) => typeof part === 'string').join(' '))
 }
 
-/** Throws `CommandFailure` when the agent cannot be reached or refuses, in its own words. */
+/** What stands in the events of a stream: the data of each. */
+function eventsIn(text: string): string[] {
+  const dataOf = (event: string) => [...event.matchAll(/^data: ?(.*)/gm)].map(([, line]) => line).join('\n')
+  return text.split(/\r?\n\r?\n/).map(dataOf)
+}
+
+/** The response in what was answered, as JSON or in a stream of events; empty when there is none. */
+function responseIn(text: string): Record<string, unknown> {
+  for (const message of /^\s*[{[]/.test(text) ? [text] : eventsIn(text)) {
+    const value = tryParseJson(Buffer.from(message))
+    if (isRecord(value) && (isRecord(value.result) || isRecord(value.error))) return value
+  }
+  return {}
+}
+
+/** What is said of an answer without a result. */
+function failureOf({ base }: Address, status: number, error: unknown): CommandFailure {
+  if (isRecord(error) && typeof error.message === 'string') {
+    return new CommandFailure(forTerminal(error.message))
+  }
+  return new CommandFailure(
+    status === 403
+      ? `${base} does not accept this key; give another with --token or TRIBUTARY_TOKEN`
+      : `${base} gives no answer of an agent (HTTP ${status}); --url says where one is`,
+  )
+}
+
+/** Throws `CommandFailure` when the agent cannot be reached or refuses, in its own words, or what is there is none. */
 export async function callTask(server: Address, name: string, input: object): Promise<TaskResult> {
   const body = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name, arguments: input } }
   const reply = await request(server, '/mcp', { method: 'POST', timeoutMs: TASK_MS, body })
   if (reply.status === 401)
     throw new CommandFailure(`${server.base} asks for a key; give one with --token or TRIBUTARY_TOKEN`)
-  const { result, error } = (await reply.json()) as Record<string, Record<string, unknown> | undefined>
-  const answer = result?.structuredContent
-  if (!isRecord(answer)) throw new CommandFailure(String(error?.message ?? `HTTP ${reply.status}`))
+  const text = await reply.text().catch((error: unknown) => Promise.reject(unreachable(server.base, error)))
+  const { result, error } = responseIn(text)
+  const answer = isRecord(result) ? result.structuredContent : undefined
+  if (!isRecord(answer)) throw failureOf(server, reply.status, error)
   const refusal = refusalIn(answer)
   if (refusal !== undefined) throw new CommandFailure(refusal)
   return answer as TaskResult

@@ -1,0 +1,60 @@
+/** The commands of a buyer at an address where something else answers than they expect, or an agent in another form. */
+import type { ServerResponse } from 'node:http'
+import { test } from 'tap'
+import { callTask } from '../../src/commands/address.js'
+import { CommandFailure } from '../../src/commands/terminal.js'
+import { startHttp } from '../support/upstream-agent.js'
+
+const MESSAGE = '{"jsonrpc":"2.0","id":1,"result":{"content":[],"structuredContent":{"status":"completed"}}}'
+
+type Answer = { status?: number; type?: string; body: string }
+
+/** What comes of calling a task there: its answer, or what the command fails with. */
+async function asked(t: { teardown(end: () => unknown): void }, answer: (response: ServerResponse) => void) {
+  const server = await startHttp((_, response) => answer(response), '/mcp')
+  t.teardown(server.close)
+  return await callTask({ base: server.origin, token: undefined }, 'get_signals', {}).catch((error) => error)
+}
+
+const saying =
+  ({ status = 200, type = 'application/json', body }: Answer) =>
+  (response: ServerResponse) =>
+    void response.writeHead(status, { 'content-type': type }).end(body)
+
+test('what is no answer of an agent is told in a sentence', async (t) => {
+  const strange: Answer[] = [
+    { type: 'text/html', body: '<html>' },
+    { status: 404, type: 'text/plain', body: 'nothing is here' },
+    { status: 403, body: '{"error":"no"}' },
+    { status: 202, body: '' },
+    ...['null', '[]', '1', '{}', '{"result":null}', '{"result":[],"error":7}', '{"error":{"message":7}}'].map(
+      (body) => ({ body }),
+    ),
+    { type: 'text/event-stream', body: 'data: {"jsonrpc":\n\n' },
+  ]
+  for (const answer of strange) {
+    const failure = await asked(t, saying(answer))
+    t.type(failure, CommandFailure, answer.body)
+    t.match(failure.message, /^http:\S+ .*(?:no answer of an agent|this key)/, answer.body)
+  }
+  const cut = await asked(t, (response) => {
+    response.writeHead(200, { 'content-length': '1000' }).write('{', () => response.destroy())
+  })
+  t.type(cut, CommandFailure)
+  t.match(cut.message, /cannot be reached/)
+})
+
+test('an error of JSON-RPC is told in its words, which steer no terminal', async (t) => {
+  const body = JSON.stringify({ jsonrpc: '2.0', id: 1, error: { code: 1, message: 'too \u001b[2Jmuch' } })
+  const failure = await asked(t, saying({ status: 429, body }))
+  t.type(failure, CommandFailure)
+  t.equal(failure.message, 'too  [2Jmuch')
+})
+
+test('an agent may answer with a stream of events', async (t) => {
+  const note = 'event: message\ndata: {"jsonrpc":"2.0","method":"notifications/progress"}'
+  for (const end of ['\n', '\r\n']) {
+    const body = `: hello\n\n${note}\n\nid: 1\ndata: ${MESSAGE}\n\n`.replaceAll('\n', end)
+    t.match(await asked(t, saying({ type: 'text/event-stream', body })), { status: 'completed' })
+  }
+})
