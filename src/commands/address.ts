@@ -76,7 +76,7 @@ function eventsIn(text: string): string[] {
 /** The response in what was answered, as JSON or in a stream of events; empty when there is none. */
 function responseIn(text: string): Record<string, unknown> {
   for (const message of /^\s*[{[]/.test(text) ? [text] : eventsIn(text)) {
-    const value = tryParseJson(Buffer.from(message))
+    const value = tryParseJson(Buffer.from(message), Number.POSITIVE_INFINITY) // a page may hold many
     if (isRecord(value) && (isRecord(value.result) || isRecord(value.error))) return value
   }
   return {}
