@@ -81,12 +81,12 @@ function splitArray(bytes: Buffer, bracket: number): Cut | undefined {
     } else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) {
       if (start === -1) start = at
       if (depth === 1 && byte === OPEN_BRACKET) {
-        list = at
         const known = lists.endOf(memory, place + at, place + bytes.length)
         if (known > 0) {
           at = known - place - 1
           continue
         }
+        list = at
       }
       depth += 1
     } else if (depth > 0) {
