@@ -103,7 +103,7 @@ export async function startAmong(
     const response = await fetch(`${address}${path}`, {
       ...init,
       headers,
-      signal: AbortSignal.timeout(90_000),
+      signal: AbortSignal.timeout(200_000),
     })
     return { status: response.status, text: await response.text() }
   }
