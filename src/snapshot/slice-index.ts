@@ -47,18 +47,17 @@ export function identityAt(slice: Slice, row: number, finder: RowFinder): Identi
 /** Finds rows by digest, each row once. Open addressing over the digests themselves. */
 function createFinder(digests: Uint32Array) {
   const count = digests.length / 2
-  const bits = Math.ceil(Math.log2(Math.max(2, count * 2)))
-  const mask = 2 ** bits - 1
+  const mask = 2 ** Math.ceil(Math.log2(Math.max(2, count * 2))) - 1
   const slots = new Int32Array(mask + 1) // row + 1
   for (let row = 0; row < count; row += 1) {
-    let slot = slotOf(digests[row * 2] as number, digests[row * 2 + 1] as number, bits)
+    let slot = slotOf(digests[row * 2] as number, digests[row * 2 + 1] as number, mask)
     while (slots[slot] !== 0) slot = (slot + 1) & mask
     slots[slot] = row + 1
   }
   const taken = new Uint8Array(count)
 
   return (low: number, high: number): number => {
-    for (let slot = slotOf(low, high, bits); slots[slot] !== 0; slot = (slot + 1) & mask) {
+    for (let slot = slotOf(low, high, mask); slots[slot] !== 0; slot = (slot + 1) & mask) {
       const row = (slots[slot] as number) - 1
       if (digests[row * 2] === low && digests[row * 2 + 1] === high && !taken[row]) {
         taken[row] = 1

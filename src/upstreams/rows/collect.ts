@@ -11,7 +11,7 @@ const PORTION = 1_000 // rows between two turns of the loop: a millisecond of wo
 const REREAD = 100 // the same for rows that are parsed again
 const MAX_DOMAINS = 100_000
 const FIRST_DIGESTS = 1_024
-const FIRST_BITS = 10
+const FIRST_SLOTS = 1_024
 
 export type Collected = {
   rows: Slab
@@ -34,18 +34,15 @@ function grownDigests(from: BigUint64Array, rows: number): BigUint64Array {
   return to
 }
 
-/**
- * An empty set of digests, in typed arrays: a set of two million strings takes hundreds of megabytes of heap, this one 32.
- */
+/** An empty set of digests, in typed arrays: a set of two million strings takes hundreds of megabytes of heap, this one 32. */
 function createDigestSet() {
-  let bits = FIRST_BITS
-  let slots = new Uint32Array(2 ** bits * 2) // low and high word of each; a low word of 0 is an empty slot
+  let slots = new Uint32Array(FIRST_SLOTS * 2) // low and high word of each; a low word of 0 is an empty slot
   let count = 0
 
   /** Gives whether the digest is new in `table`. */
   function put(table: Uint32Array, low: number, high: number): boolean {
     const mask = table.length / 2 - 1
-    let slot = slotOf(low, high, bits)
+    let slot = slotOf(low, high, mask)
     while (table[slot * 2] !== 0) {
       if (table[slot * 2] === low && table[slot * 2 + 1] === high) return false
       slot = (slot + 1) & mask
@@ -57,7 +54,6 @@ function createDigestSet() {
 
   function grow(): void {
     const larger = new Uint32Array(slots.length * 2)
-    bits += 1
     for (let at = 0; at < slots.length; at += 2) {
       if (slots[at] !== 0) put(larger, slots[at] as number, slots[at + 1] as number)
     }

@@ -43,13 +43,14 @@ const [LOW, HIGH] = [randomInt(2 ** 32), randomInt(2 ** 32)]
 const [SPREAD, SPREAD_MORE] = [0x9e3779b1, 0x85ebca6b] // odd numbers whose bits look random
 
 /**
- * Where to look first for a digest in a table of `2 ** bits` slots. By its own bits alone, an upstream could try segments until
- * thousands of them fall into neighbouring slots, and each look would pass over all of these.
+ * Where to look first for a digest in a table; `mask`: its last slot, all of whose bits are set. By its own bits alone, an
+ * upstream could try segments until thousands of them fall into neighbouring slots, and each look would pass over all of these.
  */
-export function slotOf(low: number, high: number, bits: number): number {
+export function slotOf(low: number, high: number, mask: number): number {
   let mixed = Math.imul(low ^ LOW, SPREAD)
   mixed = Math.imul(mixed ^ (mixed >>> 15) ^ high ^ HIGH, SPREAD_MORE)
-  return Math.imul(mixed ^ (mixed >>> 13), SPREAD) >>> (32 - bits)
+  mixed = Math.imul(mixed ^ (mixed >>> 13), SPREAD)
+  return (mixed ^ (mixed >>> 16)) & mask
 }
 
 /** One row as the upstream sent it, normalised to the current protocol shape, nothing added. */
