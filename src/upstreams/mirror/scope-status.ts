@@ -102,14 +102,20 @@ type Doing = Pick<UpstreamStatus, 'state'> & {
   problem: UpstreamStatus['problem'] | undefined
   nextAttemptAt: number | undefined
   awaited: boolean
-  now: number
 }
 
-function statusOf(setting: ScopeSetting, held: HeldSlice | undefined, doing: Doing): ScopeStatus {
-  const { scope, entry, contact } = setting
-  const { state, problem, nextAttemptAt, awaited, now } = doing
-  const protocol = contact.protocol()
-  const accountPrices = accountPricesOf(setting, held)
+/** All that a status is made of. */
+type Facts = Doing & {
+  setting: ScopeSetting
+  held: HeldSlice | undefined
+  caughtAt: number | undefined
+  protocol: UpstreamStatus['protocol'] | undefined
+  accountPrices: UpstreamStatus['accountPrices'] | undefined
+}
+
+function statusOf(facts: Facts): ScopeStatus {
+  const { setting, held, caughtAt, protocol, accountPrices, state, problem, nextAttemptAt, awaited } = facts
+  const { scope, entry } = setting
   return {
     id: entry.id,
     url: shownUrl(entry.url),
@@ -123,7 +129,7 @@ function statusOf(setting: ScopeSetting, held: HeldSlice | undefined, doing: Doi
     ...(accountPrices && { accountPrices }),
     ...(held?.slice.outages && { outages: held.slice.outages }),
     ...(held?.slice.limitedAt !== undefined && { limitedAt: held.slice.limitedAt }),
-    ...(held && isDistrusted(held.slice, now) && { caughtAt: held.slice.caughtAt }),
+    ...(caughtAt !== undefined && { caughtAt }),
     ...(held && {
       mode: held.slice.mode,
       walkedAt: held.slice.walkedAt,
@@ -136,8 +142,9 @@ function statusOf(setting: ScopeSetting, held: HeldSlice | undefined, doing: Doi
   }
 }
 
-function accountPricesOf({ scope, contact }: ScopeSetting, held: HeldSlice | undefined) {
-  return scope.name === PUBLIC ? contact.accountPrices(held?.cacheScope === 'account') : undefined
+function isSame(one: Facts, other: Facts): boolean {
+  for (const name in one) if (one[name as keyof Facts] !== other[name as keyof Facts]) return false
+  return true
 }
 
 /**
@@ -145,18 +152,20 @@ function accountPricesOf({ scope, contact }: ScopeSetting, held: HeldSlice | und
  * making twenty of them takes as long as answering.
  */
 export function createStatus() {
-  let last: { status: ScopeStatus; facts: readonly unknown[] } | undefined
+  let last: { status: ScopeStatus; facts: Facts } | undefined
 
   /** `held`: what is served of the scope now, if anything. */
-  return (setting: ScopeSetting, held: HeldSlice | undefined, doing: Doing): ScopeStatus => {
-    const { state, problem, nextAttemptAt, awaited, now } = doing
-    const isCaught = held !== undefined && isDistrusted(held.slice, now)
-    const protocol = setting.contact.protocol()
-    const prices = accountPricesOf(setting, held)
-    const facts = [setting, held, isCaught, protocol, prices, state, problem, nextAttemptAt, awaited]
-    if (!last?.facts.every((fact, at) => fact === facts[at])) {
-      last = { status: statusOf(setting, held, doing), facts }
+  return (setting: ScopeSetting, held: HeldSlice | undefined, doing: Doing, now: number): ScopeStatus => {
+    const { scope, contact } = setting
+    const facts = {
+      ...doing,
+      ...{ setting, held },
+      caughtAt: held && isDistrusted(held.slice, now) ? held.slice.caughtAt : undefined,
+      protocol: contact.protocol(),
+      accountPrices:
+        scope.name === PUBLIC ? contact.accountPrices(held?.cacheScope === 'account') : undefined,
     }
+    if (!last || !isSame(last.facts, facts)) last = { status: statusOf(facts), facts }
     return last.status
   }
 }

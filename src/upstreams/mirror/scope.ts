@@ -378,7 +378,8 @@ export function createScope(options: ScopeOptions) {
     nextAttemptAt: () => nextAttemptAt,
     status(): ScopeStatus {
       const awaited = isAwaited || checks > 0
-      return statusOf(setting, held, { state: state(), problem, nextAttemptAt, awaited, now: clock.now() })
+      const doing = { state: state(), problem, nextAttemptAt, awaited }
+      return statusOf(setting, held, doing, clock.now())
     },
     /** Ends it after what is under way has ended. What was saved is kept. */
     async close(): Promise<void> {
