@@ -1,21 +1,27 @@
 import { once } from 'node:events'
 import type { Worker } from 'node:worker_threads'
-import { test } from 'tap'
+import { type Test, test } from 'tap'
 import { StorageUnavailable } from '../../src/store/database/storage-work.js'
 import { embedded } from './support/storages.js'
 
 const request = (key: string) => ({ caller: 'acme', key, task: 't', fingerprint: 'f' })
 
-test('a database whose thread ends by itself is unavailable for what was under way, and then there again', async (t) => {
-  const storage = await embedded(t)
+/** The threads that are started from now on. */
+function threadsFrom(t: Test): readonly Worker[] {
   const threads: Worker[] = []
   const watch = (thread: Worker) => void threads.push(thread)
   process.on('worker', watch)
   t.teardown(() => process.off('worker', watch))
+  return threads
+}
+
+test('a database whose thread ends by itself is unavailable for what was under way, and then there again', async (t) => {
+  const storage = await embedded(t)
+  const threads = threadsFrom(t)
   const store = await storage.open()
   await store.idempotency.bind(request('before'))
 
-  const [first] = threads as [Worker]
+  const first = threads[0] as Worker
   const cut = store.write(async ({ idempotency }) => {
     await idempotency.bind(request('half'))
     const ended = once(first, 'exit')
@@ -42,10 +48,7 @@ test('a statement that cannot be sent takes no other`s answer', async (t) => {
 
 test('what waits for its turn when the database is closed does not open it again', async (t) => {
   const storage = await embedded(t)
-  const threads: Worker[] = []
-  const watch = (thread: Worker) => void threads.push(thread)
-  process.on('worker', watch)
-  t.teardown(() => process.off('worker', watch))
+  const threads = threadsFrom(t)
   const store = await storage.open()
   const asked = Array.from({ length: 20 }, () =>
     store.audit.last(1).then(
