@@ -67,16 +67,20 @@ function refusalIn({ adcp_error: error }: Record<string, unknown>): string | und
   return forTerminal(parts.filter((part) => typeof part === 'string').join(' '))
 }
 
-/** What stands in the events of a stream: the data of each. */
-function eventsIn(text: string): string[] {
-  const dataOf = (event: string) => [...event.matchAll(/^data: ?(.*)/gm)].map(([, line]) => line).join('\n')
-  return text.split(/\r?\n\r?\n/).map(dataOf)
+/** What was answered, as JSON or message by message in a stream of events, whose reader is loaded with the first of them. */
+async function messagesIn(text: string): Promise<readonly Uint8Array[]> {
+  const bytes = Buffer.from(text)
+  if (/^\s*[{[]/.test(text)) return [bytes]
+  const { createEventStream } = await import('../upstreams/agent/reader.js')
+  const stream = createEventStream(() => 'candidate')
+  stream.begin()(bytes)
+  return stream.end()
 }
 
-/** The response in what was answered, as JSON or in a stream of events; empty when there is none. */
-function responseIn(text: string): Record<string, unknown> {
-  for (const message of /^\s*[{[]/.test(text) ? [text] : eventsIn(text)) {
-    const value = tryParseJson(Buffer.from(message), Number.POSITIVE_INFINITY) // a page may hold many
+/** The response among the messages; empty when there is none. */
+function responseIn(messages: readonly Uint8Array[]): Record<string, unknown> {
+  for (const message of messages) {
+    const value = tryParseJson(message, Number.POSITIVE_INFINITY) // a page may hold many
     if (isRecord(value) && (isRecord(value.result) || isRecord(value.error))) return value
   }
   return {}
@@ -101,7 +105,7 @@ export async function callTask(server: Address, name: string, input: object): Pr
   if (reply.status === 401)
     throw new CommandFailure(`${server.base} asks for a key; give one with --token or TRIBUTARY_TOKEN`)
   const text = await reply.text().catch((error: unknown) => Promise.reject(unreachable(server.base, error)))
-  const { result, error } = responseIn(text)
+  const { result, error } = responseIn(await messagesIn(text))
   const answer = isRecord(result) ? result.structuredContent : undefined
   if (!isRecord(answer)) throw failureOf(server, reply.status, error)
   const refusal = refusalIn(answer)
