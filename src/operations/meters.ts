@@ -14,6 +14,7 @@ const NOTABLE_MS = 20 // shorter delays come from the timer's own precision
 const STOP_SECONDS = [0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 const BUCKETS_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
 const MAX_URLS = 10_000
+const OTHERS = 'others' // upstreams without a series of their own
 const OTHER = 'other' // requests to registries, and to upstreams that have left the roster meanwhile
 
 /**
@@ -49,6 +50,37 @@ export function createWatchdog(registry: Registry) {
   return { close: () => clearInterval(timer) }
 }
 
+/**
+ * The names of upstreams in labels: the id of up to `most` of the roster, so that a registry with ten thousand agents does not
+ * make as many series, and `others` for the rest. The place of one that leaves is free for another; `left` is told of it.
+ */
+export function createUpstreamLabels(
+  entries: () => readonly RosterEntry[],
+  most: number,
+  left: (id: string) => void,
+) {
+  const labelled = new Set<string>()
+  let known: readonly RosterEntry[] = []
+
+  function follow(): void {
+    const current = entries()
+    if (current === known) return
+    known = current
+    const ids = new Set(current.map(({ id }) => id))
+    for (const id of labelled) {
+      if (ids.has(id)) continue
+      labelled.delete(id)
+      left(id)
+    }
+    for (const id of ids) if (labelled.size < most) labelled.add(id)
+  }
+
+  return (id: string): string => {
+    follow()
+    return labelled.has(id) ? id : OTHERS
+  }
+}
+
 /** The last exchange with an upstream that brought an answer, whatever its status. */
 type Answered = { at: number; ms: number }
 
@@ -56,6 +88,8 @@ export type UpstreamMeter = {
   metered(send: Send): Send
   /** Last answer of an agent (canonical url); undefined when it has not answered yet. */
   lastAnswer(agentUrl: string): Answered | undefined
+  /** Drops the series of an upstream that has left the roster. */
+  forget(upstream: string): void
 }
 
 type UpstreamMeterOptions = {
@@ -117,12 +151,19 @@ export function createUpstreamMeter({
     labelNames: ['upstream'],
     registers,
   })
-  const inFlight = new Gauge({
+  const inFlight = new Set<{ readonly url: string }>()
+  new Gauge({
     name: 'tributary_upstream_requests_in_flight',
     help: 'HTTP requests to an upstream that wait for their answer',
     labelNames: ['upstream'],
     registers,
+    collect() {
+      this.reset()
+      for (const entry of entries()) this.inc({ upstream: labelOf(entry) }, 0)
+      for (const { url } of inFlight) this.inc({ upstream: nameOf(ownerOf(url)) })
+    },
   })
+  const outcomes = new Set<string>()
   const answers = createRecent<Answered>(MAX_URLS)
   const owners = createRecent<{ entry: RosterEntry | undefined }>(MAX_URLS)
   let known: readonly RosterEntry[] = []
@@ -141,16 +182,22 @@ export function createUpstreamMeter({
     return held.entry
   }
 
+  const nameOf = (entry: RosterEntry | undefined) => (entry ? labelOf(entry) : OTHER)
+
+  /** Counted for whose the url is when the answer has come: who was asked may have left meanwhile. */
   function metered(send: Send): Send {
     return async (request) => {
-      const entry = ownerOf(request.url)
-      const upstream = entry ? labelOf(entry) : OTHER
       const startedAt = now()
-      inFlight.inc({ upstream })
+      const waiting = { url: request.url }
+      inFlight.add(waiting)
       try {
         const outcome = await send(request)
         const ms = now() - startedAt
-        requests.inc({ upstream, outcome: outcomeOf(outcome) })
+        const entry = ownerOf(request.url)
+        const upstream = nameOf(entry)
+        const what = outcomeOf(outcome)
+        outcomes.add(what)
+        requests.inc({ upstream, outcome: what })
         seconds.observe({ upstream }, ms / 1_000)
         if (outcome.kind === 'reply') {
           bytes.inc({ upstream }, outcome.body.byteLength)
@@ -158,10 +205,16 @@ export function createUpstreamMeter({
         }
         return outcome
       } finally {
-        inFlight.dec({ upstream })
+        inFlight.delete(waiting)
       }
     }
   }
 
-  return { metered, lastAnswer: (agentUrl) => answers.get(agentUrl) }
+  function forget(upstream: string): void {
+    for (const outcome of outcomes) requests.remove({ upstream, outcome })
+    seconds.remove({ upstream })
+    bytes.remove({ upstream })
+  }
+
+  return { metered, lastAnswer: (agentUrl) => answers.get(agentUrl), forget }
 }

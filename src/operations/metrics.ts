@@ -7,11 +7,10 @@ import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import { recordBytes } from '../authz/provider/files.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import type { UpstreamStatus } from '../upstreams/mirror/scope-status.js'
-import { createUpstreamMeter, type UpstreamMeter } from './meters.js'
+import { createUpstreamLabels, createUpstreamMeter, type UpstreamMeter } from './meters.js'
 import type { ObservedState } from './views.js'
 
 const MAX_LABELLED = 500
-const OTHERS = 'others'
 const STATES = ['starting', 'fresh', 'stale', 'absent'] as const
 const BUILD_SECONDS = [0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
 
@@ -34,15 +33,8 @@ type Sample = [labels: Record<string, string>, value: number]
 export function createMetrics(observed: ObservedState, now: () => number): Metrics {
   const registry = new Registry()
   const registers = [registry]
-  const labelled = new Set<string>()
-
-  /** The id while there is room: a registry with ten thousand agents must not create as many series. */
-  function label(id: string): string {
-    if (labelled.has(id)) return id
-    if (labelled.size === MAX_LABELLED) return OTHERS
-    labelled.add(id)
-    return id
-  }
+  const entries = () => observed.roster().entries
+  const label = createUpstreamLabels(entries, MAX_LABELLED, (id) => meter.forget(id))
 
   function gauge(
     name: string,
@@ -299,7 +291,7 @@ export function createMetrics(observed: ObservedState, now: () => number): Metri
 
   const meter = createUpstreamMeter({
     registry,
-    entries: () => observed.roster().entries,
+    entries,
     labelOf: ({ id }) => label(id),
     now,
   })

@@ -23,22 +23,20 @@ function entry(id: string, url: string): RosterEntry {
   }
 }
 
-test('ten thousand upstreams make five hundred series and one for the others', async (t) => {
-  const statuses = Array.from(
-    { length: 10_000 },
-    (_, at): UpstreamStatus => ({
-      ...{ id: `upstream-${at}`, url: `https://u${at}.example/mcp`, name: '', dropped: {} },
-      agentUrl: `https://u${at}.example/mcp`,
-      state: 'fresh',
-      listings: 1,
-    }),
-  )
-  const observed: ObservedState = {
+const statusOf = ({ id, url }: RosterEntry): UpstreamStatus => ({
+  ...{ id, url, agentUrl: url, name: '', dropped: {} },
+  state: 'fresh',
+  listings: 1,
+})
+
+/** What the metrics see of a process with these upstreams. */
+function observing(entries: () => readonly RosterEntry[]): ObservedState {
+  return {
     config: () => parseConfig('test', '{}', {}),
     configuration: () => ({ revision: 'r' }),
-    roster: () => ({ entries: [], excluded: [] }),
+    roster: () => ({ entries: entries(), excluded: [] }),
     registries: () => [],
-    statuses: () => statuses,
+    statuses: () => entries().map(statusOf),
     accountStatuses: () => [],
     memory: () => ({ usedBytes: 0, limitBytes: 0, evictions: 0 }),
     underWay: { bytes: () => 0, givenUp: () => 0 },
@@ -49,7 +47,16 @@ test('ten thousand upstreams make five hundred series and one for the others', a
     contributions: async () => [],
     revisions: () => ({ built: 1, wanted: 1, behindMs: 0 }),
   }
-  const { registry } = createMetrics(observed, () => 0)
+}
+
+test('ten thousand upstreams make five hundred series and one for the others', async (t) => {
+  const entries = Array.from({ length: 10_000 }, (_, at) =>
+    entry(`upstream-${at}`, `https://u${at}.example/mcp`),
+  )
+  const { registry } = createMetrics(
+    observing(() => entries),
+    () => 0,
+  )
   const text = await registry.metrics()
   const rows = text.split('\n').filter((line) => line.startsWith('tributary_upstream_rows{'))
   t.equal(rows.length, 501)
@@ -58,6 +65,46 @@ test('ten thousand upstreams make five hundred series and one for the others', a
     'what has no series of its own is added up',
   )
   t.match(text, /^tributary_snapshot_age_seconds nan$/im, 'what is not there does not look like zero')
+})
+
+test('an upstream that leaves takes its series along, and whoever comes has its own', async (t) => {
+  const [stays, url] = [entry('stays', 'https://stays.example/'), 'https://renamed.example/mcp']
+  let entries = [stays]
+  let answer = () => {}
+  const send: Send = async () => REPLY
+  const { registry, metered } = createMetrics(
+    observing(() => entries),
+    () => 0,
+  )
+  const slow = metered(
+    () =>
+      new Promise((resolve) => {
+        answer = () => resolve(REPLY)
+      }),
+  )
+  const seriesOf = async () =>
+    (await registry.metrics()).split('\n').filter((line) => line.includes('upstream="'))
+  let waiting: Promise<unknown> = Promise.resolve()
+  let before: number | undefined
+  for (let reload = 0; reload < 1_000; reload += 1) {
+    entries = [stays, entry(`renamed-${reload}`, url)]
+    for (const to of [stays.url, url]) await metered(send)({ url: to, timeoutMs: 1, maxBytes: 1 })
+    answer()
+    await waiting
+    waiting = slow({ url, timeoutMs: 1, maxBytes: 1 })
+    if (reload % 300 > 1) continue
+    const series = await seriesOf()
+    before ??= series.length
+    t.equal(series.length, before, `after ${reload} reloads`)
+    t.ok(series.includes(`tributary_upstream_rows{upstream="renamed-${reload}"} 1`))
+    t.ok(series.includes(`tributary_upstream_requests_in_flight{upstream="renamed-${reload}"} 1`))
+  }
+  entries = [stays]
+  answer()
+  await waiting
+  const left = await seriesOf()
+  t.notMatch(left.join('\n'), /renamed/, 'nor does the answer that came after it had left bring one back')
+  t.ok(left.includes('tributary_upstream_requests_total{upstream="stays",outcome="2xx"} 1000'))
 })
 
 test('a request counts for the upstream it goes to, whatever lies beside its url', async (t) => {
