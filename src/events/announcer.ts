@@ -20,7 +20,6 @@ const IDLE_MS = 3_600_000 // a subscriber is woken when something changes; this 
 const LOOK_AGAIN_MS = 5_000 // while subscribers cannot be looked for
 const FIRST_PAUSE_MS = 1_000
 const LONGEST_PAUSE_MS = 5 * 60_000
-const LONGEST_ASKED_MS = 3_600_000
 const OUTAGE_MS = 15 * 60_000
 const GIVE_UP_MS = 24 * 3_600_000
 /** A caller whose receivers all hang leaves most places to others. */
@@ -166,7 +165,7 @@ export function createAnnouncer(options: AnnouncerOptions) {
     const isOutage = now - failingSince >= OUTAGE_MS
     const next = isOutage ? await coalesced(subscription, failed) : failed
     const asked = delivery.kind === 'undelivered' ? (delivery.retryAfterMs ?? 0) : 0
-    const pause = Math.max(pauseAfter(next.failures), Math.min(asked, LONGEST_ASKED_MS))
+    const pause = Math.max(pauseAfter(next.failures), asked)
     await release({ held, afterMs: pause, data: next })
   }
 
@@ -275,7 +274,7 @@ export function createAnnouncer(options: AnnouncerOptions) {
       waiting.push(job)
     }
     if (waiting.length === 0) return
-    await store.jobs.hasten(waiting)
+    await store.jobs.hasten(waiting, { untriedOnly: true }) // who took nothing is tried when its pause is over
     worker?.wake()
   }
 

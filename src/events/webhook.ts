@@ -10,7 +10,7 @@ import { isRecord } from '../adcp/json.js'
 import { compileCheck, invalidRequest, type Static, Type, type Violation } from '../adcp/schema.js'
 import { within } from '../net/clock.js'
 import { createAddressPolicy, type EgressPolicy, type Resolve, systemResolve } from '../net/egress.js'
-import type { Send, SendFailure } from '../net/send.js'
+import { askedWaitMs, type Send, type SendFailure } from '../net/send.js'
 import type { Signer } from '../signing/sign.js'
 
 const TIMEOUT_MS = 10_000
@@ -176,10 +176,6 @@ type WebhookOptions = {
   signer?: Signer
 }
 
-function retryAfter(value: string | undefined): number | undefined {
-  return value !== undefined && /^\d{1,5}$/.test(value) ? Number(value) * 1_000 : undefined
-}
-
 /**
  * Sends in the way that the receiver asked for: with its own `authentication`, otherwise signed by `signer` (RFC 9421). Rejects
  * when there is neither.
@@ -215,7 +211,7 @@ export function createWebhook({ send, now, signer }: WebhookOptions) {
       const [, signature] = SIGNATURE_ERROR.exec(answered['www-authenticate'] ?? '') ?? []
       return { kind: 'rejected', reason: `status ${status}`, status, ...(signature && { signature }) }
     }
-    const retryAfterMs = retryAfter(answered['retry-after'])
+    const retryAfterMs = askedWaitMs(answered, now())
     return {
       kind: 'undelivered',
       reason: `status ${status}`,

@@ -7,6 +7,7 @@
 import { getDomain } from 'tldts'
 
 const MAX_HOPS = 3
+const LONGEST_ASKED_MS = 60 * 60 * 1_000
 // The headers that may go to another host of the site. Every other header may be a credential, whatever its name.
 const HARMLESS = /^(accept|content-type|user-agent|if-|mcp-protocol-version$|mcp-method$|mcp-name$|a2a-)/
 const REDIRECTS = new Set([301, 302, 303, 307, 308])
@@ -53,6 +54,13 @@ export type SendFailure =
   | 'bad_redirect'
   | 'broken_body'
   | 'aborted'
+
+/** The wait that a reply asks for by Retry-After (RFC 9110, section 10.2.3), in seconds or as a date; ms, an hour at most. */
+export function askedWaitMs({ 'retry-after': value }: Reply['headers'], now: number): number | undefined {
+  if (value === undefined) return undefined
+  const ms = /^\d+$/.test(value) ? Number(value) * 1_000 : Date.parse(value) - now
+  return Number.isFinite(ms) ? Math.min(Math.max(0, ms), LONGEST_ASKED_MS) : undefined
+}
 
 export type SendFailed = { kind: 'failed'; reason: SendFailure; message: string }
 

@@ -88,8 +88,8 @@ export type Jobs = {
   release(held: Held, afterMs: number, data?: unknown): Promise<boolean>
   /** Either of them for many: for each, whether it was still held. */
   changeAll(changes: readonly JobChange[]): Promise<boolean[]>
-  /** Makes those of the jobs due that wait for their time. */
-  hasten(ids: readonly string[]): Promise<void>
+  /** Makes those of the jobs due that wait for their time. `untriedOnly`: not those that wait after an attempt. */
+  hasten(ids: readonly string[], which?: { untriedOnly?: boolean }): Promise<void>
   /** False when it had ended, or another process holds it: the whole unit of work must then be rolled back. */
   end(held: Held, state: string, answer?: unknown): Promise<boolean>
   /** The same for many: for each, whether this call ended it. */
@@ -303,11 +303,12 @@ export function createJobs(db: Db, now: () => number, dialect: SqlDialect, seal:
     return rows.map(({ id }) => id)
   }
 
-  async function hasten(ids: readonly string[]): Promise<void> {
+  async function hasten(ids: readonly string[], { untriedOnly = false } = {}): Promise<void> {
     if (ids.length === 0) return
     const given = dialect.givenJobs(ids.map((id) => ({ id, owner: null })))
     await sql`update jobs set due = ${dialect.now()} from ${given} where jobs.id = value->>'id'
-      and jobs.owner is not distinct from value->>'owner' and jobs.due > ${dialect.now()}`.execute(db)
+      and jobs.owner is not distinct from value->>'owner' and jobs.due > ${dialect.now()}
+      ${untriedOnly ? sql`and jobs.attempts = 0` : sql``}`.execute(db)
   }
 
   async function changeAll(changes: readonly JobChange[]): Promise<boolean[]> {

@@ -172,6 +172,38 @@ onEmbeddedStorage(
   },
 )
 
+onEmbeddedStorage(
+  'who asked to be left alone for a while is, also by the next process; who is up to date is told at once',
+  async (t, storage) => {
+    const { publishNext, process, subscribe, receiver, pass, manual } = await stage(t, storage)
+    const one = await process()
+    const [busy, dated, well] = [await receiver(), await receiver(), await receiver()]
+    busy.answerWith((_, response) => void response.writeHead(503, { 'retry-after': '1800' }).end())
+    const until = new Date(manual.clock.now() + 1_800_000).toUTCString()
+    dated.answerWith((_, response) => void response.writeHead(429, { 'retry-after': until }).end())
+    await subscribe(one.store, 'busy', busy.url)
+    await subscribe(one.store, 'dated', dated.url)
+    await subscribe(one.store, 'well', well.url)
+    await pass(1, one)
+    publishNext()
+    one.announcer.published()
+    await pass(1, one)
+    const told = () => [busy, dated, well].map(({ events }) => events.length)
+    t.same(told(), [1, 1, 1])
+    await one.announcer.close()
+    await one.store.close()
+    publishNext()
+    const two = await process()
+    await pass(10 * MINUTE, two, MINUTE)
+    t.same(told(), [1, 1, 2])
+    for (const each of [busy, dated]) each.answerWith((_, response) => void response.writeHead(200).end())
+    await pass(25 * MINUTE, two, MINUTE)
+    t.same(told(), [3, 3, 2])
+    for (const each of [busy, dated])
+      t.equal(new Set(keysOf(each)).size, 2, 'the first one once more, and the next')
+  },
+)
+
 /** Subscribers cannot be woken in a storage, until it is given back. */
 function takeAway({ jobs }: { jobs: Pick<Jobs, 'hasten'> }) {
   const { hasten } = jobs

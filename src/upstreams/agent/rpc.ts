@@ -3,7 +3,14 @@
  * (docs/protocol.md#mcp, #how-agents-differ), and an HTTP status becomes one of our failure words.
  */
 import { pause, systemClock } from '../../net/clock.js'
-import type { Reply, Send, SendFailed, SendFailure, SendOutcome } from '../../net/send.js'
+import {
+  askedWaitMs,
+  type Reply,
+  type Send,
+  type SendFailed,
+  type SendFailure,
+  type SendOutcome,
+} from '../../net/send.js'
 import type { RowBounds } from '../rows/read-rows.js'
 import {
   type AgentError,
@@ -25,7 +32,6 @@ const UNAVAILABLE = new Set([408, 429, 500, 502, 503, 504])
 /** Decoded bytes of one answer: a page of one hundred rows of the largest size that we keep. */
 const MAX_ANSWER_BYTES = 32 * 1024 * 1024
 const MAX_VALUE_BYTES = 1024 * 1024 // of a handshake or a list of tools
-const MAX_RETRY_AFTER_MS = 60 * 60 * 1_000
 
 /**
  * Of every message that is posted: some agents refuse an `accept` without both (docs/protocol.md#how-agents-differ).
@@ -73,20 +79,12 @@ export function networkFailure({ reason, message }: SendFailed): CallFailure {
   return callFailed(FROM_NETWORK[reason], message)
 }
 
-/** Retry-After as seconds or as a date, ms from now, bounded. */
-function retryAfter(headers: Record<string, string>, now: number): number | undefined {
-  const value = headers['retry-after']
-  if (value === undefined) return undefined
-  const ms = /^\d+$/.test(value) ? Number(value) * 1_000 : Date.parse(value) - now
-  return Number.isFinite(ms) ? Math.min(Math.max(0, ms), MAX_RETRY_AFTER_MS) : undefined
-}
-
 /** Our word for an HTTP status that is no success; undefined when the body decides. */
 export function statusFailure(
   { status, headers }: Pick<Reply, 'status' | 'headers'>,
   now: number,
 ): CallFailure | undefined {
-  const wait = retryAfter(headers, now)
+  const wait = askedWaitMs(headers, now)
   if (status === 401 || status === 403) return callFailed('unauthorized', `HTTP ${status}`)
   if (status === 429) return callFailed('rate_limited', 'HTTP 429', wait)
   if (status >= 500 || status === 408) return callFailed('server_error', `HTTP ${status}`, wait)
