@@ -16,6 +16,7 @@ async function sleepers(t: Test, { waitingBytes = 1_000, jobMs = 60_000 } = {}) 
     const never = new Int32Array(new SharedArrayBuffer(4))
     parentPort.on('message', (job) => {
       if (job === 'die') throw new Error('died')
+      if (job === 'exit') process.exit(0)
       if (job === 'fill') for (const all = []; ; ) all.push(new Array(1e6).fill(all.length))
       if (job === 'hang') for (;;) Atomics.wait(never, 0, 0, 10) // it never ends, and leaves the processor to others
       setTimeout(() => parentPort.postMessage(job), job)
@@ -38,9 +39,10 @@ test('keys take turns: who sends many delays another by one', async (t) => {
   t.ok(ended.indexOf('one') <= 2, ended.join())
 })
 
-test('a job that throws, hangs or fills its memory ends alone', async (t) => {
+test('a job that throws, ends its thread, hangs or fills its memory ends alone', async (t) => {
   for (const [job, jobMs] of [
     ['die', 60_000],
+    ['exit', 60_000],
     ['fill', 60_000],
     ['hang', 4_000], // which a thread needs to start on a busy machine
   ] as const) {
