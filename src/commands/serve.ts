@@ -1,7 +1,11 @@
-/** `tributary serve`: runs the federation until it is told to stop, and says at the start what each upstream gave. */
+/**
+ * `tributary serve`: runs the federation until it is told to stop, says at the start what each upstream gave, and writes the log: one
+ * JSON line an event, without secrets.
+ */
 import { readFile } from 'node:fs/promises'
-import type { Logger } from 'pino'
+import { type DestinationStream, type Logger, pino, stdSerializers } from 'pino'
 import { howMany } from '../adcp/answer.js'
+import { redactedValue } from '../adcp/redaction.js'
 import { type Federation, startFederation } from '../composition/federation.js'
 import { createReload } from '../composition/running-config.js'
 import { loadConfig } from '../config/load.js'
@@ -9,7 +13,6 @@ import type { Config } from '../config/values.js'
 import { whyNotMore } from '../explain/remedies.js'
 import type { Contribution } from '../explain/upstream.js'
 import { systemClock } from '../net/clock.js'
-import { createLog, levelOn } from '../operations/log.js'
 import { loadRareCode } from '../server/app.js'
 import { StorageUnavailable } from '../store/database/storage-work.js'
 import { notesOf, rowsRead, type UpstreamStatus } from '../upstreams/mirror/scope-status.js'
@@ -20,11 +23,35 @@ const RARE_CODE_AFTER_MS = 2_000 // not while the first requests are answered
 const FAULT_MS = 60_000 // how long what is in flight may take after a fault; what is left of the process may hang
 const DEMO_KEY = 'demo-buyer-key' // config/sandbox.yaml
 
+/** Members that a log line must never hold, up to two levels deep. */
+const SECRETS = ['authorization', 'token', 'cookie', 'headers', 'credentials', 'password']
+const PATHS = SECRETS.flatMap((name) => [name, `*.${name}`, `*.*.${name}`])
+
 type ServeOptions = {
   config: string
   sandboxSignals: number | undefined
   /** Instead of `listen.port`. */
   port: number | undefined
+}
+
+/** An exception as a line holds it, redacted, because an upstream's text in it may echo a credential. */
+function fault(error: unknown): unknown {
+  return redactedValue(error instanceof Error ? stdSerializers.err(error) : error)
+}
+
+type LogStream = DestinationStream & { isTTY?: boolean }
+
+/** The level of the log: as wanted, otherwise `info`, and `warn` on a terminal, where people read the start table. */
+function levelOn({ isTTY }: LogStream, wanted: string | undefined): string {
+  return wanted ?? (isTTY ? 'warn' : 'info')
+}
+
+/** Writes to `destination`. `level`: as configured. */
+export function createLog(destination: LogStream, level?: string): Logger {
+  const redact = { paths: PATHS, censor: '[secret]' }
+  const words = (said: unknown) => redactedValue(said)
+  const serializers = { err: fault, error: fault, message: words, problem: words }
+  return pino({ level: levelOn(destination, level), redact, serializers }, destination)
 }
 
 /** What each upstream gives to the feed and why not more, in the order of the header. */

@@ -139,7 +139,7 @@ export type Config = {
     /** Signs webhooks (RFC 9421); without it only receivers with legacy `authentication` are accepted. */
     signingKey: SigningKeySetting | undefined
   }
-  /** The least severe lines of the log; undefined: by where it goes (operations/log.ts). */
+  /** The least severe lines of the log; undefined: `info`, and on a terminal `warn`. */
   logLevel: 'debug' | 'info' | 'warn' | 'error' | undefined
   /** `keys` encrypt kept secrets: the first writes, all of them read. */
   storage: { url: string; keys: readonly string[]; retention: Retention }
