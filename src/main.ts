@@ -260,7 +260,7 @@ program
   )
   .option('--allow-networks <cidr...>', "non-public networks in which the agent's keys may be")
   .action(async ({ every: everyMs, listen, host, port, brand, allowNetworks, ...options }: Mirroring) => {
-    const { mirrorFeed } = await import('./commands/mirror.js')
+    const { mirrorFeed } = await import('./commands/buyer.js')
     const told = listen && {
       listen: { url: listen, host, port, brand },
       egress: { ...(allowNetworks && { allowNetworks }) },
