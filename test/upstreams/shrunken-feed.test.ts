@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { createDoubt } from '../../src/upstreams/agent/doubt.js'
+import { createDoubt } from '../../src/upstreams/agent/agent.js'
 import { startMcpAgent } from '../support/upstream-agent.js'
 import { createManualClock } from '../support/upstream-clock.js'
 import { wholesaleAgent } from '../support/upstream-feed.js'

@@ -4,7 +4,13 @@
  */
 import { isDeepStrictEqual } from 'node:util'
 import type { SignalRef } from '../../adcp/signal.js'
-import { type AgentOutcome, type Arguments, type CallFailure, callFailed } from '../agent/agent.js'
+import {
+  type AgentOutcome,
+  type Arguments,
+  type CallFailure,
+  callFailed,
+  createDoubt,
+} from '../agent/agent.js'
 import {
   type Dialect,
   fitting,
@@ -14,7 +20,6 @@ import {
   listingFields,
   takes,
 } from '../agent/dialect.js'
-import { createDoubt } from '../agent/doubt.js'
 import type { Collected } from '../rows/collect.js'
 import { type Outages, type Part, type Slice, type SliceMode, sameDigests } from '../rows/slice.js'
 import { carryParts, doShare, shareRows } from '../walk/carry-over.js'

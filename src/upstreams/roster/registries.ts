@@ -7,8 +7,14 @@
  */
 import { backoffMs, type Clock, jittered } from '../../net/clock.js'
 import type { Send } from '../../net/send.js'
-import { type CallFailure, callFailed, secretsShown, type UpstreamFailure } from '../agent/agent.js'
-import { createDoubt, type Doubt } from '../agent/doubt.js'
+import {
+  type CallFailure,
+  callFailed,
+  createDoubt,
+  type Doubt,
+  secretsShown,
+  type UpstreamFailure,
+} from '../agent/agent.js'
 import { readRegistry } from '../agent/reader.js'
 import { networkFailure, statusFailure } from '../agent/rpc.js'
 import type { RegistryListing, RegistryRecord } from '../rows/registry-records.js'
