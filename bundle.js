@@ -19,7 +19,7 @@ const ENTRIES = [
   'authz/provider/inspector',
   'search/search-index',
   'snapshot/build-worker',
-  'store/checksum',
+  'store/blob-files',
   'store/database/sqlite-thread',
   'upstreams/agent/answer',
 ]

@@ -10,7 +10,8 @@ import { createReadStream } from 'node:fs'
 import { type FileHandle, open, readFile, rename, rm } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { isRecord } from '../adcp/json.js'
-import { lockFolder, makeFolder, syncFolder } from '../store/database/folder.js'
+import { makeFolder, syncFolder } from '../store/database/folder.js'
+import { lockFolder } from '../store/database/sqlite.js'
 
 /** What a copy is a copy of. The tokens are the agent's: they have no order and no parts. */
 export type CopyState = {

@@ -8,9 +8,9 @@ import { join, resolve } from 'node:path'
 import { type Kysely, sql } from 'kysely'
 import { isRecord } from '../adcp/json.js'
 import { embedded, POSTGRES, type SqlDialect, type Tables } from '../store/database/database.js'
-import { lockFolder, makeFolder } from '../store/database/folder.js'
+import { makeFolder } from '../store/database/folder.js'
 import { openPostgres } from '../store/database/postgres.js'
-import { openSqlite } from '../store/database/sqlite.js'
+import { lockFolder, openSqlite } from '../store/database/sqlite.js'
 import type { Copy, CopyRow, CopyState, RowChange } from './copy.js'
 
 const CONNECTIONS = 2

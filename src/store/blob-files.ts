@@ -1,13 +1,16 @@
 /**
  * Blobs as files, one per name. A file is written under another name and then renamed, so that a crash leaves the old file or the new
- * one. Each part has a checksum (store/checksum.ts), so that a damaged file is ignored and reported.
+ * one. Each part has a checksum (CRC-32, as in gzip), so that a damaged file is ignored and reported. A process with a million
+ * signals has gigabytes to check at its start, and tens of megabytes to sum up after a change: two threads do that, and the thread
+ * that serves only waits for them.
  */
 import { hash } from 'node:crypto'
 import { link, open, readdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { crc32 } from 'node:zlib'
+import { answerJobs, createPool } from '../process/threads.js'
 import type { AddedBlobs } from '../upstreams/rows/storage.js'
-import { checksumOf } from './checksum.js'
 import { makeFolder, syncFolder } from './database/folder.js'
 
 const MAGIC = Buffer.from('TRBLOB1\n')
@@ -18,6 +21,7 @@ const FIRST_BYTES = 64 * 1024 // a small file is read in one go: a process start
 const BEFORE_HEADER = MAGIC.byteLength + 8 // its length and checksum
 const LONGEST_NAME = 250 // bytes of a file's name before its suffix; file systems refuse more
 const CUT = '+' // does not occur in an escaped name
+const HERE_BYTES = 2 * 1024 * 1024 // half a millisecond to sum up: asking a thread would take as long
 
 /** `name`: present when the file's own name does not contain it. */
 type Header = { parts: { length: number; crc32: number }[]; name?: string }
@@ -31,6 +35,34 @@ type BlobFilesOptions = {
 }
 
 type File = Awaited<ReturnType<typeof open>>
+
+const threads = createPool<Uint8Array, number>({
+  code: new URL('./blob-files.js', import.meta.url),
+  ...{ size: 2, heapMb: 32, jobMs: 60_000 },
+})
+
+let summed = 0 // bytes since others were served: of many small parts as of one that is large
+
+/** In portions, between which others are served. */
+async function sumHere(part: Uint8Array): Promise<number> {
+  let sum = 0
+  for (let at = 0; at < part.byteLength; at += HERE_BYTES) {
+    const portion = part.subarray(at, at + HERE_BYTES)
+    if (summed + portion.byteLength > HERE_BYTES) {
+      await nextTurn()
+      summed = 0
+    }
+    sum = crc32(portion, sum)
+    summed += portion.byteLength
+  }
+  return sum
+}
+
+/** The checksum of shared memory in a thread, and where there is none to be had, or the part is small, on this one. */
+export function checksumOf(part: Uint8Array): Promise<number> {
+  const isForThreads = part.byteLength > HERE_BYTES && part.buffer instanceof SharedArrayBuffer
+  return isForThreads ? threads.run('', part, [], part.byteLength).catch(() => sumHere(part)) : sumHere(part)
+}
 
 async function fill(file: File, into: Uint8Array, position: number): Promise<boolean> {
   for (let done = 0; done < into.byteLength; ) {
@@ -205,3 +237,6 @@ export async function openBlobFiles({ folder, sweep, onDamage }: BlobFilesOption
     list,
   }
 }
+
+/** In a thread: parts are in shared memory, and only the checksum comes back. */
+answerJobs(import.meta.url, (part: Uint8Array) => crc32(part))

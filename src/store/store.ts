@@ -16,17 +16,10 @@ import {
   STATE_TABLES,
   type Tables,
 } from './database/database.js'
-import {
-  databaseFile,
-  lockFolder,
-  makeFolder,
-  markClosed,
-  storageFolder,
-  wasClosed,
-} from './database/folder.js'
+import { databaseFile, makeFolder, markClosed, storageFolder, wasClosed } from './database/folder.js'
 import { EMBEDDED_MIGRATIONS, migrate, SHARED_MIGRATIONS } from './database/migrations.js'
 import { createSeal, type Seal } from './database/seal.js'
-import { openSqlite } from './database/sqlite.js'
+import { lockFolder, openSqlite } from './database/sqlite.js'
 import { storageMethods, storageWork, watchedStorage } from './database/storage-work.js'
 import { carryOver } from './first-release.js'
 import { createJobs } from './jobs.js'

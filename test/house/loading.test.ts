@@ -24,7 +24,7 @@ test('a thread loads the packages that its work needs, and no validator before t
   t.same(packagesOf('search/search-index.js'), [])
   t.same(packagesOf('authz/provider/inspector.js'), [])
   t.same(packagesOf('upstreams/agent/answer.js'), [])
-  t.same(packagesOf('store/checksum.js'), [])
+  t.same(packagesOf('store/blob-files.js'), [])
   t.same(packagesOf('store/database/sqlite-thread.js'), ['libsql', 'lru-cache'])
 })
 

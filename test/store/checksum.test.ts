@@ -1,6 +1,6 @@
 import { crc32 } from 'node:zlib'
 import { test } from 'tap'
-import { checksumOf } from '../../src/store/checksum.js'
+import { checksumOf } from '../../src/store/blob-files.js'
 
 const MIB = 1024 * 1024
 

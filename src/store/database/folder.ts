@@ -1,12 +1,6 @@
-/**
- * The folder of an embedded storage: creates it and reports the real cause of a failure, locks it for one process, and
- * marks an orderly end.
- */
+/** The folder of an embedded storage: where it is, how it is made so that a failure names its cause, and the mark of an orderly end. */
 import { mkdir, open, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
-import Database from 'libsql'
-
-const WAIT_MS = 1_000 // time for the previous process to end
 
 /** The absolute folder of a `storage.url`; undefined for one that is no folder, as a shared database. */
 export function storageFolder(url: string): string | undefined {
@@ -34,29 +28,6 @@ export async function syncFolder(path: string): Promise<void> {
     await handle.sync()
   } finally {
     await handle.close()
-  }
-}
-
-/**
- * Locks the folder for this process; returns a function that unlocks it. Throws an Error when another process has the
- * lock. The lock belongs to an open database file, so the system releases it however the process ends, and nobody has
- * to remove it by hand.
- */
-export async function lockFolder(folder: string): Promise<() => void> {
-  const lock = new Database(join(folder, 'lock'), { timeout: WAIT_MS })
-  try {
-    lock.exec('BEGIN EXCLUSIVE')
-  } catch (error) {
-    lock.close()
-    if ((error as { code?: string }).code?.startsWith('SQLITE_BUSY') !== true) throw error
-    throw new Error(
-      `${folder} is in use: another process works on it, and a folder is for one (docs/storage.md)`,
-    )
-  }
-  let isHeld = true
-  return () => {
-    if (isHeld) lock.close() // closing ends its transaction
-    isHeld = false
   }
 }
 

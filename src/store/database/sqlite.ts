@@ -2,9 +2,10 @@
  * The embedded database: SQLite (libsql) in one file, with a write-ahead log that is synced at every commit, so that
  * what was answered survives a power cut. It has its own thread, so that serving never waits for the disk, and one
  * connection per process, on which statements and transactions take turns. Other processes (`tributary ledger`) may
- * read at the same time.
+ * read at the same time; one alone writes, which holds the folder's lock.
  */
 import { once } from 'node:events'
+import { join } from 'node:path'
 import {
   type CompiledQuery,
   type DatabaseConnection,
@@ -14,12 +15,37 @@ import {
   SqliteAdapter,
   SqliteDialect,
 } from 'kysely'
+import Database from 'libsql'
 import { startThread } from '../../process/threads.js'
 import { bound, type Tables } from './database.js'
 import type { Opening, SqliteRows, Statement, ThreadReply } from './sqlite-thread.js'
 import { StorageUnavailable } from './storage-work.js'
 
 const THREAD = new URL('./sqlite-thread.js', import.meta.url)
+const WAIT_MS = 1_000 // time for the previous process to end
+
+/**
+ * Locks the folder for this process; returns a function that unlocks it. Throws an Error when another process has the
+ * lock. The lock belongs to an open database file, so the system releases it however the process ends, and nobody has
+ * to remove it by hand.
+ */
+export async function lockFolder(folder: string): Promise<() => void> {
+  const lock = new Database(join(folder, 'lock'), { timeout: WAIT_MS })
+  try {
+    lock.exec('BEGIN EXCLUSIVE')
+  } catch (error) {
+    lock.close()
+    if ((error as { code?: string }).code?.startsWith('SQLITE_BUSY') !== true) throw error
+    throw new Error(
+      `${folder} is in use: another process works on it, and a folder is for one (docs/storage.md)`,
+    )
+  }
+  let isHeld = true
+  return () => {
+    if (isHeld) lock.close() // closing ends its transaction
+    isHeld = false
+  }
+}
 
 type SqliteOptions = {
   /** Checks for damage first. Default: no more than opening the file shows. */
