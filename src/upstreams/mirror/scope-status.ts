@@ -104,17 +104,21 @@ type Doing = Pick<UpstreamStatus, 'state'> & {
   awaited: boolean
 }
 
-/** All that a status is made of. */
-type Facts = Doing & {
-  setting: ScopeSetting
-  held: HeldSlice | undefined
-  caughtAt: number | undefined
-  protocol: UpstreamStatus['protocol'] | undefined
-  accountPrices: UpstreamStatus['accountPrices'] | undefined
-}
+/** All that a status is made of. A list: objects are compared by their names, which takes twenty times as long. */
+type Facts = readonly [
+  setting: ScopeSetting,
+  held: HeldSlice | undefined,
+  caughtAt: number | undefined,
+  protocol: UpstreamStatus['protocol'] | undefined,
+  accountPrices: UpstreamStatus['accountPrices'] | undefined,
+  state: UpstreamState,
+  problem: Doing['problem'],
+  nextAttemptAt: number | undefined,
+  awaited: boolean,
+]
 
 function statusOf(facts: Facts): ScopeStatus {
-  const { setting, held, caughtAt, protocol, accountPrices, state, problem, nextAttemptAt, awaited } = facts
+  const [setting, held, caughtAt, protocol, accountPrices, state, problem, nextAttemptAt, awaited] = facts
   const { scope, entry } = setting
   return {
     id: entry.id,
@@ -142,10 +146,7 @@ function statusOf(facts: Facts): ScopeStatus {
   }
 }
 
-function isSame(one: Facts, other: Facts): boolean {
-  for (const name in one) if (one[name as keyof Facts] !== other[name as keyof Facts]) return false
-  return true
-}
+const isSame = (one: Facts, other: Facts) => one.every((fact, at) => fact === other[at])
 
 /**
  * The status of one scope: the same object as long as what it says is the same. Answers look at those of all upstreams, and
@@ -157,14 +158,21 @@ export function createStatus() {
   /** `held`: what is served of the scope now, if anything. */
   return (setting: ScopeSetting, held: HeldSlice | undefined, doing: Doing, now: number): ScopeStatus => {
     const { scope, contact } = setting
-    const facts = {
-      ...doing,
-      ...{ setting, held },
-      caughtAt: held && isDistrusted(held.slice, now) ? held.slice.caughtAt : undefined,
-      protocol: contact.protocol(),
-      accountPrices:
-        scope.name === PUBLIC ? contact.accountPrices(held?.cacheScope === 'account') : undefined,
-    }
+    const { state, problem, nextAttemptAt, awaited } = doing
+    const caughtAt = held && isDistrusted(held.slice, now) ? held.slice.caughtAt : undefined
+    const isOpen = scope.name === PUBLIC
+    const accountPrices = isOpen ? contact.accountPrices(held?.cacheScope === 'account') : undefined
+    const facts: Facts = [
+      setting,
+      held,
+      caughtAt,
+      contact.protocol(),
+      accountPrices,
+      state,
+      problem,
+      nextAttemptAt,
+      awaited,
+    ]
     if (!last || !isSame(last.facts, facts)) last = { status: statusOf(facts), facts }
     return last.status
   }

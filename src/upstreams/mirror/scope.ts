@@ -90,9 +90,9 @@ export function createScope(options: ScopeOptions) {
   const whole = createWholeReading({ store, key })
   const turn = (): Turn | undefined => turns.turn(turnOf(setting.entry.agentUrl))
 
-  function state(): ScopeStatus['state'] {
+  function state(now = clock.now()): ScopeStatus['state'] {
     if (!held) return answered ? 'absent' : 'starting'
-    return problem || clock.now() - held.confirmedAt > setting.pace.staleAfterMs ? 'stale' : 'fresh'
+    return problem || now - held.confirmedAt > setting.pace.staleAfterMs ? 'stale' : 'fresh'
   }
 
   function tell(): void {
@@ -378,8 +378,8 @@ export function createScope(options: ScopeOptions) {
     nextAttemptAt: () => nextAttemptAt,
     status(): ScopeStatus {
       const awaited = isAwaited || checks > 0
-      const doing = { state: state(), problem, nextAttemptAt, awaited }
-      return statusOf(setting, held, doing, clock.now())
+      const now = clock.now()
+      return statusOf(setting, held, { state: state(now), problem, nextAttemptAt, awaited }, now)
     },
     /** Ends it after what is under way has ended. What was saved is kept. */
     async close(): Promise<void> {
