@@ -30,6 +30,7 @@ import type {
   WholesaleQuery,
 } from '../feed/query.js'
 import { inTurns } from '../process/portions.js'
+import type { UpstreamStatus } from '../upstreams/mirror/scope-status.js'
 import { type AccountFound, createReaders, type DeclaredAccounts, findAccount } from './read-account.js'
 import type { CallContext, Task } from './task.js'
 
@@ -187,40 +188,47 @@ function createQuestions() {
   }
 }
 
-/** What an answer lacks, by the gaps of its snapshot and the account of its reader. */
-function createLacksOf(health: Health) {
-  const everybody = health.statuses()
-  const looked = { ...health, statuses: () => everybody }
-  const warnings = staleWarnings(everybody)
-  const known = new Map<readonly Gap[], Map<string | undefined, Lacks>>()
+/** A status is the same object until it says something else. */
+const areSame = (some: readonly UpstreamStatus[], others: readonly UpstreamStatus[]) =>
+  some.length === others.length && some.every((status, at) => status === others[at])
+
+/**
+ * What answers lack at the moment, by the gaps of their snapshot and the account of their reader. The upstreams are asked for
+ * their states once per turn of the event loop, and what those lack is put into words: asking and saying it for each answer
+ * would cost more than the rest of a prepared one. Where nothing is lacking, that is so until a state is another.
+ */
+function createLacks({ statuses, statusesOf, silentRegistries }: Health) {
+  let everybody: ReturnType<Health['statuses']> = []
+  let silent: ReturnType<Health['silentRegistries']> = []
+  const looked: Health = { statuses: () => everybody, statusesOf, silentRegistries: () => silent }
+  let whole = new WeakMap<readonly Gap[], Lacks>()
+  let ofTurn: Map<readonly Gap[], Map<string | undefined, Lacks>> | undefined
+
+  function look(): NonNullable<typeof ofTurn> {
+    const before = everybody
+    everybody = statuses()
+    silent = silentRegistries()
+    if (silent.length > 0 || !areSame(everybody, before)) whole = new WeakMap()
+    setImmediate(() => {
+      ofTurn = undefined
+    })
+    return new Map()
+  }
 
   return (gaps: readonly Gap[], account: string | undefined, now: number): Lacks => {
-    const ofGaps = known.get(gaps) ?? new Map<string | undefined, Lacks>()
+    ofTurn ??= look()
+    const known = account === undefined ? whole.get(gaps) : undefined
+    if (known) return known
+    const ofGaps = ofTurn.get(gaps) ?? new Map<string | undefined, Lacks>()
     const found = ofGaps.get(account)
     if (found) return found
     const incomplete = incompleteOf({ gaps, health: looked, account, scope: 'wholesale_feed', now })
+    const warnings = staleWarnings(everybody)
     const isWhole = incomplete === undefined && warnings.length === 0
     const made = { incomplete, warnings, name: isWhole ? '' : JSON.stringify([incomplete, warnings]) }
-    known.set(gaps, ofGaps.set(account, made))
+    if (isWhole && account === undefined) whole.set(gaps, made)
+    ofTurn.set(gaps, ofGaps.set(account, made))
     return made
-  }
-}
-
-/**
- * What answers lack at the moment, computed once per turn of the event loop: asking every upstream and registry for its
- * state, and putting it into words, would cost more than the rest of a prepared answer.
- */
-function createLacks({ statuses, statusesOf, silentRegistries }: Health): ReturnType<typeof createLacksOf> {
-  const health = { statuses, statusesOf, silentRegistries }
-  let ofTurn: ReturnType<typeof createLacksOf> | undefined
-  return (gaps, account, now) => {
-    if (!ofTurn) {
-      ofTurn = createLacksOf(health)
-      setImmediate(() => {
-        ofTurn = undefined
-      })
-    }
-    return ofTurn(gaps, account, now)
   }
 }
 
