@@ -5,11 +5,12 @@
  * largest answer of one registrable domain is given up: the domain with most bytes under way. Domains and not hosts, because
  * the owner of a domain can have any number of hosts.
  */
-import type { Readable, Transform } from 'node:stream'
+import type { Socket } from 'node:net'
+import type { Transform } from 'node:stream'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib'
 import { getDomain } from 'tldts'
-import { lend } from '../process/lent.js'
+import { giveBack, lend } from '../process/lent.js'
 
 /** The default bound (docs/configuration.md). */
 export const UNDER_WAY_BYTES = 512 * 1024 ** 2
@@ -17,7 +18,7 @@ export const UNDER_WAY_BYTES = 512 * 1024 ** 2
 const FEW = 16 // this many small chunks of a body are kept as they came; of more, pages are made
 const SMALL_BYTES = 4 * 1024
 const PAGE_BYTES = 64 * 1024
-// After a reader has enough, a stream gets this much time to end by itself, so that its connection can be used again.
+// After a reader has enough, an answer gets this much time to end by itself, so that its connection can be used again.
 const DRAIN_MS = 100
 /**
  * Every chunk costs microseconds, however small it is. A body of this many chunks that are this small on average is
@@ -25,7 +26,10 @@ const DRAIN_MS = 100
  */
 const MOST_CRUMBS = 20_000
 const CRUMB_BYTES = 64
+const READ_BYTES = 64 * 1024 // of a socket at once, as Node reads
+const HEADER_BYTES = 16 * 1024 // undici refuses a longer header section
 const LENT_BYTES = 64 * 1024 // a body of this size stands in lent memory: it may be given back by who reads it
+const MOST_ANNOUNCED = 512 * 1024 // a stranger's word is not believed for more memory
 const PORTION_BYTES = 1024 ** 2 // copied between two turns of the event loop, in under a millisecond
 
 /** One answer that is being read. */
@@ -100,6 +104,32 @@ export function createUnderWay(limit: () => number): UnderWay {
   }
 }
 
+/**
+ * How a socket is read: into memory of its own that is used again, for new memory for each read makes the collector go through
+ * the whole heap (docs/performance.md). What is read is taken at once by whoever listens; the rest, and what is small enough to be the
+ * beginning of a header section, which its reader may keep, is copied. No two sockets share memory.
+ */
+export function createReads() {
+  let again: Uint8Array | undefined
+  return {
+    buffer(): Uint8Array {
+      const memory = again ?? Buffer.allocUnsafeSlow(READ_BYTES)
+      again = undefined
+      return memory
+    },
+    /** Node calls it with the socket as `this`, and `buffer` right after it. */
+    callback(this: Socket, count: number, memory: Uint8Array): boolean {
+      const read = memory.subarray(0, count)
+      this.push(count <= HEADER_BYTES ? Buffer.from(read) : read)
+      this.emit('readable')
+      const left = this.readableLength > 0 ? this.read() : null
+      if (left !== null) this.unshift(Buffer.from(left))
+      again = memory
+      return this.readableLength < this.readableHighWaterMark
+    },
+  }
+}
+
 export type Gathering = {
   add(chunk: Uint8Array): void
   chunks(): readonly Uint8Array[]
@@ -159,23 +189,6 @@ const DECODERS: Record<string, () => Transform> = {
   br: createBrotliDecompress,
 }
 
-function decoded(stream: Readable, coding: string): Readable | undefined {
-  const encoding = coding.trim().toLowerCase()
-  if (encoding === '' || encoding === 'identity') return stream
-  const decoder = DECODERS[encoding]?.()
-  if (!decoder) return undefined
-  stream.on('error', (error) => decoder.destroy(error))
-  decoder.on('close', () => stream.destroy())
-  return stream.pipe(decoder)
-}
-
-function drainBriefly(stream: Readable): void {
-  const timer = setTimeout(() => stream.destroy(), DRAIN_MS)
-  stream.on('close', () => clearTimeout(timer))
-  stream.on('error', () => {}) // the answer is already complete
-  stream.resume()
-}
-
 /**
  * Joins the chunks into one buffer, in portions: copying tens of megabytes at once would block the thread for as many
  * milliseconds.
@@ -195,40 +208,87 @@ async function joined(chunks: readonly Uint8Array[], bytes: number): Promise<Buf
   return whole
 }
 
-type BodyBounds = {
+export type BodyBounds = {
   maxBytes: number
+  /** Its length in bytes as its server announces it. */
+  length?: number | undefined
   /** Receives each chunk in place of the body; returns true when it has enough. */
   enough?: ((chunk: Uint8Array) => boolean) | undefined
   /** Registers this answer among all that are being read; `giveUp` ends it. */
   begin(giveUp: () => void): BodyReading
+  /** Ends the transfer, of which no more is wanted. */
+  stop(): void
+  /** After `take` said that there is no room: there is. */
+  goOn(): void
 }
 
-function collect(readable: Readable, { maxBytes, enough, begin }: BodyBounds): Promise<BodyOutcome> {
+export type BodyReceiver = {
+  /** Reads a chunk, whose memory the caller may use again. False when no more may come until `goOn`. */
+  take(chunk: Uint8Array): boolean
+  /** It is complete. */
+  end(): void
+  /** It ended early. */
+  broke(message: string): void
+  /** Settles once. */
+  readonly outcome: Promise<BodyOutcome>
+}
+
+/** Collects decoded chunks. `isKept`: a chunk has memory of its own, which nobody uses again. */
+function createCollector({ maxBytes, length = 0, enough, begin, stop }: BodyBounds, isKept: boolean) {
   const gathering = createGathering()
+  const isAnnounced =
+    length >= LENT_BYTES && length <= Math.min(maxBytes, MOST_ANNOUNCED) && !isKept && !enough
+  let whole: Buffer | undefined // of a length that was announced
   let bytes = 0
   let crumbs = 0
-  return new Promise((settle) => {
-    const finish = (outcome: BodyOutcome | Promise<BodyOutcome>) => {
-      readable.off('data', take)
-      reading.end()
-      settle(outcome)
+  let isOver = false
+  let draining: NodeJS.Timeout | undefined
+  let settle: (outcome: BodyOutcome | Promise<BodyOutcome>) => void = () => {}
+  const outcome = new Promise<BodyOutcome>((resolve) => {
+    settle = resolve
+  })
+
+  function finish(how: BodyOutcome | Promise<BodyOutcome>): void {
+    if (isOver) return
+    isOver = true
+    reading.end()
+    settle(how)
+  }
+
+  function giveUp(how: BodyOutcome): void {
+    if (isOver) return
+    finish(how)
+    if (whole) giveBack(whole)
+    stop()
+  }
+
+  const reading = begin(() => giveUp({ kind: 'crowded_out' }))
+
+  function refusal(): string | undefined {
+    if (bytes > maxBytes) return `more than ${maxBytes} bytes`
+    const isCrumbled = crumbs > MOST_CRUMBS && bytes < crumbs * CRUMB_BYTES
+    return isCrumbled ? `in more than ${MOST_CRUMBS} chunks of a few bytes` : undefined
+  }
+
+  function keep(chunk: Uint8Array): void {
+    if (!isAnnounced) gathering.add(isKept ? chunk : Buffer.from(chunk))
+    else {
+      whole ??= lend(length).subarray(0, length)
+      whole.set(chunk, bytes - chunk.byteLength)
     }
-    const giveUp = (outcome: BodyOutcome) => {
-      finish(outcome)
-      readable.destroy()
+  }
+
+  async function given(): Promise<BodyOutcome> {
+    return {
+      kind: 'body',
+      body: whole?.subarray(0, bytes) ?? (await joined(gathering.chunks(), enough ? 0 : bytes)),
     }
-    const refusal = () => {
-      if (bytes > maxBytes) return `more than ${maxBytes} bytes`
-      const isCrumbled = crumbs > MOST_CRUMBS && bytes < crumbs * CRUMB_BYTES
-      return isCrumbled ? `in more than ${MOST_CRUMBS} chunks of a few bytes` : undefined
-    }
-    const reading = begin(() => giveUp({ kind: 'crowded_out' }))
-    let given: Promise<BodyOutcome> | undefined // the outcome is settled once: draining also ends the stream
-    const give = () => {
-      given ??= joined(gathering.chunks(), enough ? 0 : bytes).then((body) => ({ kind: 'body', body }))
-      finish(given)
-    }
-    function take(chunk: Buffer) {
+  }
+
+  return {
+    outcome,
+    take(chunk: Uint8Array): void {
+      if (isOver) return
       bytes += chunk.byteLength
       crumbs += 1
       const message = refusal()
@@ -236,27 +296,58 @@ function collect(readable: Readable, { maxBytes, enough, begin }: BodyBounds): P
         giveUp({ kind: 'too_large', message })
         return
       }
-      if (!enough) gathering.add(chunk)
-      reading.grew(chunk.byteLength)
+      if (!enough) keep(chunk)
+      reading.grew(isAnnounced ? (crumbs === 1 ? length : 0) : chunk.byteLength)
       if (enough?.(chunk)) {
-        give()
-        drainBriefly(readable)
+        finish(given())
+        draining = setTimeout(stop, DRAIN_MS)
       }
-    }
-    readable.on('data', take)
-    readable.on('end', give)
-    readable.on('error', (error) => finish({ kind: 'broken', message: error.message }))
-    readable.on('close', () => finish({ kind: 'broken', message: 'the body ended early' }))
-  })
+    },
+    end(): void {
+      clearTimeout(draining)
+      if (!isOver) finish(given())
+    },
+    broke(message: string): void {
+      clearTimeout(draining)
+      if (!isOver) giveUp({ kind: 'broken', message })
+    },
+  }
+}
+
+/** Decodes a body on its way to where it is collected. */
+function createDecoding(decoder: Transform, bounds: BodyBounds): BodyReceiver {
+  const stop = () => {
+    decoder.destroy()
+    bounds.stop()
+  }
+  const collector = createCollector({ ...bounds, stop }, true)
+  decoder.on('data', collector.take).on('end', collector.end).on('drain', bounds.goOn)
+  decoder.on('error', ({ message }) => collector.broke(message))
+  return {
+    outcome: collector.outcome,
+    take: (chunk) => decoder.destroyed || decoder.write(Buffer.from(chunk)),
+    end: () => void decoder.end(),
+    broke: collector.broke,
+  }
 }
 
 /**
- * Gives the whole body, or an empty one when `enough` took its chunks. When the request is aborted the outcome is
+ * Reads one body: the whole of it, or an empty one when `enough` took its chunks. When the request is aborted the outcome is
  * `broken`; the code that aborted it knows the reason.
  */
-export async function readBody(stream: Readable, encoding: string, bounds: BodyBounds): Promise<BodyOutcome> {
-  const readable = decoded(stream, encoding)
-  if (readable) return collect(readable, bounds)
-  stream.on('error', () => {}).destroy() // an encoding that we did not ask for and cannot decode
-  return { kind: 'broken', message: `content-encoding ${encoding.slice(0, 40)} is not known` }
+export function createBodyReceiver(encoding: string, bounds: BodyBounds): BodyReceiver {
+  const coding = encoding.trim().toLowerCase()
+  if (coding === '' || coding === 'identity') {
+    const collector = createCollector(bounds, false)
+    const take = (chunk: Uint8Array) => {
+      collector.take(chunk)
+      return true
+    }
+    return { ...collector, take }
+  }
+  const decoder = DECODERS[coding]?.()
+  if (decoder) return createDecoding(decoder, bounds)
+  const message = `content-encoding ${encoding.slice(0, 40)} is not known`
+  const refuse = async (): Promise<BodyOutcome> => ({ kind: 'broken', message })
+  return { outcome: refuse().finally(bounds.stop), take: () => true, end() {}, broke() {} }
 }

@@ -57,7 +57,7 @@ type Limits = {
 
 export type End = 'timeout' | 'aborted'
 
-type Deadline = {
+export type Deadline = {
   /** Aborts at the end. */
   readonly signal: AbortSignal
   /** Resolves at the end with its cause; never when `release` comes first. */

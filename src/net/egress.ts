@@ -9,8 +9,17 @@ import { setMaxListeners } from 'node:events'
 import { isIP, type LookupFunction } from 'node:net'
 import ipaddr from 'ipaddr.js'
 import { Agent, buildConnector, type Dispatcher, errors as undici } from 'undici'
-import { createUnderWay, readBody, UNDER_WAY_BYTES, type UnderWay } from './body.js'
-import { createDeadline, type End } from './clock.js'
+import {
+  type BodyBounds,
+  type BodyOutcome,
+  type BodyReceiver,
+  createBodyReceiver,
+  createReads,
+  createUnderWay,
+  UNDER_WAY_BYTES,
+  type UnderWay,
+} from './body.js'
+import { createDeadline, type Deadline, type End } from './clock.js'
 import {
   followRedirects,
   type Outbound,
@@ -143,7 +152,8 @@ export function createConnector(options: {
   lookup?: LookupFunction
   signal: AbortSignal
 }): buildConnector.connector {
-  const socket = { timeout: CONNECT_TIMEOUT_MS, rejectUnauthorized: true, ...options }
+  const onread = createReads()
+  const socket = { timeout: CONNECT_TIMEOUT_MS, rejectUnauthorized: true, onread, ...options }
   const connect = buildConnector(socket as buildConnector.BuildOptions)
   return (target, callback) => {
     if (options.signal.aborted) callback(new Error('everything was closed'), null)
@@ -281,6 +291,42 @@ function spentBy(end: End, { timeoutMs }: Outbound): SendFailed {
     : failed('aborted', 'the caller gave up')
 }
 
+type Answer = { status: number; headers: Record<string, string>; read: BodyOutcome }
+
+/** One request and its answer, as undici gives it while it is read. Rejects with undici's error when there is no answer. */
+function exchange(
+  dispatcher: Dispatcher,
+  request: Dispatcher.DispatchOptions,
+  deadline: Deadline,
+  bodyOf: (headers: Record<string, string>, controls: Pick<BodyBounds, 'stop' | 'goOn'>) => BodyReceiver,
+): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    let body: BodyReceiver | undefined
+    dispatcher.dispatch(request, {
+      onRequestStart(controller) {
+        const abort = () => controller.abort(new Error('nobody waits for the answer'))
+        if (deadline.why()) abort()
+        else void deadline.ended.then(abort)
+      },
+      onResponseStart(controller, status, received) {
+        if (status < 200) return // an answer follows
+        const headers = flatten(received)
+        const stop = () => controller.abort(new Error('no more of the answer is wanted'))
+        body = bodyOf(headers, { stop, goOn: () => controller.resume() })
+        void body.outcome.then((read) => resolve({ status, headers, read }), reject)
+      },
+      onResponseData(controller, chunk) {
+        if (body?.take(chunk) === false) controller.pause()
+      },
+      onResponseEnd: () => body?.end(),
+      onResponseError(_, error) {
+        if (body) body.broke(error.message)
+        else reject(error)
+      },
+    })
+  })
+}
+
 async function sendOnce(routes: Routes, underWay: UnderWay, request: Outbound): Promise<SendOutcome> {
   const url = URL.canParse(request.url) ? new URL(request.url) : undefined
   if (url?.protocol !== 'http:' && url?.protocol !== 'https:') return failed('refused', 'not an http(s) url')
@@ -291,31 +337,35 @@ async function sendOnce(routes: Routes, underWay: UnderWay, request: Outbound): 
     return end && spentBy(end, request)
   }
   try {
-    const asked = dispatcher.request({
-      origin,
-      path: `${url.pathname}${url.search}`,
-      method: request.method ?? 'GET',
-      headers: { 'user-agent': USER_AGENT, 'accept-encoding': 'gzip', ...request.headers, host },
-      body: request.body ?? null,
-      signal: deadline.signal,
-      bodyTimeout: 0, // undici limits idle time; the budget limits total time
-    })
+    const early = spent()
+    if (early) return early
+    const asked = exchange(
+      dispatcher,
+      {
+        origin,
+        path: `${url.pathname}${url.search}`,
+        method: request.method ?? 'GET',
+        headers: { 'user-agent': USER_AGENT, 'accept-encoding': 'gzip', ...request.headers, host },
+        body: request.body ?? null,
+        bodyTimeout: 0, // undici limits idle time; the budget limits total time
+      },
+      deadline,
+      (headers, controls) =>
+        createBodyReceiver(headers['content-encoding'] ?? '', {
+          maxBytes: request.maxBytes,
+          length: Number(headers['content-length'] ?? 0),
+          enough: request.enough?.(headers),
+          begin: (giveUp) => underWay.begin(url, giveUp),
+          ...controls,
+        }),
+    )
     // undici notices an abort only after it is connected, so a handshake that hangs would exceed every budget.
     const answer = await Promise.race([asked, deadline.ended])
     if (typeof answer === 'string') return spentBy(answer, request)
-    const headers = flatten(answer.headers)
-    const read = await readBody(answer.body, headers['content-encoding'] ?? '', {
-      maxBytes: request.maxBytes,
-      enough: request.enough?.(headers),
-      begin: (giveUp) => underWay.begin(url, giveUp),
-    })
-    const late = spent()
-    if (read.kind === 'body') {
-      return { kind: 'reply', status: answer.statusCode, headers, body: read.body, url: request.url }
-    }
-    if (late) return late
-    if (read.kind === 'crowded_out') return failed('crowded_out', 'too much is being read at once')
-    return failed(read.kind === 'too_large' ? 'too_large' : 'broken_body', read.message)
+    const { status, headers, read } = answer
+    if (read.kind === 'body') return { kind: 'reply', status, headers, body: read.body, url: request.url }
+    if (read.kind === 'crowded_out') return spent() ?? failed('crowded_out', 'too much is being read at once')
+    return spent() ?? failed(read.kind === 'too_large' ? 'too_large' : 'broken_body', read.message)
   } catch (error) {
     return spent() ?? failureOf(error)
   } finally {

@@ -1,8 +1,7 @@
 import type { ServerResponse } from 'node:http'
-import { Readable } from 'node:stream'
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib'
 import { test } from 'tap'
-import { readBody } from '../../src/net/body.js'
+import { createBodyReceiver } from '../../src/net/body.js'
 import { startHttp } from '../support/upstream-agent.js'
 import { loopback, openEgress } from '../support/upstream-egress.js'
 
@@ -134,21 +133,22 @@ test('a caller that gives up ends the request', async (t) => {
 
 test('a large body is put together in portions, so that nobody else waits for all of it', async (t) => {
   const chunks = Array.from({ length: 64 }, (_, at) => Buffer.alloc(256 * 1024, at))
-  const body = new Readable({ read() {} })
-  let endedAt = 0
   let turns = 0
   const count = () => {
     turns += 1
     counting = setImmediate(count)
   }
   let counting = setImmediate(count)
-  body.on('end', () => {
-    endedAt = turns
+  const reader = createBodyReceiver('', {
+    maxBytes: 64 * 1024 ** 2,
+    begin: () => ({ grew() {}, end() {} }),
+    stop() {},
+    goOn() {},
   })
-  const reading = readBody(body, '', { maxBytes: 64 * 1024 ** 2, begin: () => ({ grew() {}, end() {} }) })
-  for (const chunk of chunks) body.push(chunk)
-  body.push(null)
-  const read = await reading
+  for (const chunk of chunks) reader.take(chunk)
+  const endedAt = turns
+  reader.end()
+  const read = await reader.outcome
   clearImmediate(counting)
   t.ok(turns - endedAt >= 10, `${turns - endedAt} turns of the loop between its end and its buffer`)
   t.ok(read.kind === 'body' && read.body.equals(Buffer.concat(chunks)), 'no byte is lost')

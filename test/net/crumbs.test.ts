@@ -1,16 +1,16 @@
-import { Readable } from 'node:stream'
+import { gzipSync } from 'node:zlib'
 import { test } from 'tap'
-import { type BodyOutcome, createGathering, createUnderWay, readBody } from '../../src/net/body.js'
+import { type BodyOutcome, createBodyReceiver, createGathering, createUnderWay } from '../../src/net/body.js'
 
 const KiB = 1024
-const uncounted = { begin: () => ({ grew() {}, end() {} }) }
-const crumbs = (count: number, bytes: number) =>
-  Readable.from(
-    (function* () {
-      for (let at = 0; at < count; at += 1) yield Buffer.alloc(bytes, at % 256)
-    })(),
-    { objectMode: false },
-  )
+const uncounted = { begin: () => ({ grew() {}, end() {} }), stop() {}, goOn() {} }
+
+function readCrumbs(count: number, maxBytes: number): Promise<BodyOutcome> {
+  const reader = createBodyReceiver('', { maxBytes, ...uncounted })
+  for (let at = 0; at < count; at += 1) reader.take(Buffer.alloc(1, at % 256))
+  reader.end()
+  return reader.outcome
+}
 
 test('chunks of a few bytes are kept together, and none is lost', async (t) => {
   const gathering = createGathering()
@@ -25,35 +25,50 @@ test('chunks of a few bytes are kept together, and none is lost', async (t) => {
 })
 
 test('an answer in crumbs is given up before it costs a second', async (t) => {
-  const harm = await readBody(crumbs(1_000_000, 1), '', { maxBytes: 32 * KiB * KiB, ...uncounted })
+  const harm = await readCrumbs(1_000_000, 32 * KiB * KiB)
   t.match(harm, { kind: 'too_large', message: 'in more than 20000 chunks of a few bytes' })
-  const slow = await readBody(crumbs(10_000, 1), '', { maxBytes: KiB * KiB, ...uncounted })
+  const slow = await readCrumbs(10_000, KiB * KiB)
   t.match(slow, { kind: 'body' }, 'a slow one that ends is read')
 })
 
 test('when too much is read at once, the largest of the greediest domain is given up, and no bystander', async (t) => {
   const underWay = createUnderWay(() => 100 * KiB)
-  const read = (host: string, body: Readable) =>
-    readBody(body, '', {
+  const stopped = new Set<string>()
+  const read = (host: string) =>
+    createBodyReceiver('', {
       maxBytes: 64 * KiB,
       begin: (giveUp) => underWay.begin(new URL(`https://${host}/`), giveUp),
+      stop: () => stopped.add(host),
+      goOn() {},
     })
-  const open = () => new Readable({ read() {} })
-  const bystander = open()
-  const bodies = Array.from({ length: 8 }, open)
-  const honest = read('honest.example', bystander)
-  const greedy = bodies.map((body, at) => read(`h${at}.greedy.example`, body))
-  bystander.push(Buffer.alloc(30 * KiB))
-  await new Promise((resolve) => setImmediate(resolve))
-  for (const body of bodies) {
-    body.push(Buffer.alloc(20 * KiB))
-    await new Promise((resolve) => setImmediate(resolve))
-  }
+  const honest = read('honest.example')
+  const greedy = Array.from({ length: 8 }, (_, at) => read(`h${at}.greedy.example`))
+  honest.take(Buffer.alloc(30 * KiB))
+  for (const each of greedy) each.take(Buffer.alloc(20 * KiB))
   t.ok(underWay.bytes() <= 100 * KiB, `${underWay.bytes()} bytes are held`)
-  for (const body of [bystander, ...bodies]) if (!body.destroyed) body.push(null)
-  const kinds = (await Promise.all(greedy)).map(({ kind }: BodyOutcome) => kind)
-  t.match(await honest, { kind: 'body' })
+  for (const each of [honest, ...greedy]) each.end()
+  const kinds = (await Promise.all(greedy.map(({ outcome }) => outcome))).map(({ kind }) => kind)
+  t.match(await honest.outcome, { kind: 'body' })
+  t.equal(stopped.size, underWay.givenUp(), 'who is given up is hung up on')
   t.equal(kinds.filter((kind) => kind === 'crowded_out').length, underWay.givenUp())
   t.equal(kinds.filter((kind) => kind === 'body').length, 3, 'what has room is read')
   t.equal(underWay.bytes(), 0, 'nothing is counted that has ended')
+})
+
+test('nothing that is read stands in the memory that it came in', async (t) => {
+  const body = Buffer.from(Array.from({ length: 20_000 }, (_, at) => `${at * 7_919},`).join(''))
+  for (const [encoding, sent] of [
+    ['', body],
+    ['gzip', gzipSync(body)],
+  ] as const) {
+    const reader = createBodyReceiver(encoding, { maxBytes: 1024 * KiB, ...uncounted })
+    for (let at = 0; at < sent.byteLength; at += 10_000) {
+      const chunk = Buffer.from(sent.subarray(at, at + 10_000))
+      reader.take(chunk)
+      chunk.fill(0)
+    }
+    reader.end()
+    const read = await reader.outcome
+    t.ok(read.kind === 'body' && body.equals(read.body), encoding)
+  }
 })

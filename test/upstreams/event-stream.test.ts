@@ -10,7 +10,10 @@ function read(text: Buffer, cuts: readonly number[] = []) {
   const ends = [...cuts.map((cut) => cut % (text.length + 1)), text.length].sort((a, b) => a - b)
   let from = 0
   for (const end of ends) {
-    if (take(text.subarray(from, end))) break
+    const chunk = Buffer.from(text.subarray(from, end))
+    const isEnough = take(chunk)
+    chunk.fill('?') // whoever reads from a socket uses its memory again
+    if (isEnough) break
     from = end
   }
   const messages = stream.end().map((message) => Buffer.from(message).toString())

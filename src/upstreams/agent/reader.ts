@@ -68,7 +68,7 @@ function createLines(onLine: (line: Buffer, isOwn: boolean) => void) {
       else {
         const rest = at === from ? EMPTY : chunk.subarray(from, at)
         if (begun) {
-          begun.add(rest)
+          begun.add(rest) // joined at once
           onLine(Buffer.concat(begun.chunks()), true)
         } else onLine(rest, false)
         begun = undefined
@@ -78,7 +78,7 @@ function createLines(onLine: (line: Buffer, isOwn: boolean) => void) {
     }
     if (from < chunk.length) {
       begun ??= createGathering()
-      begun.add(chunk.subarray(from))
+      begun.add(Buffer.from(chunk.subarray(from)))
       afterCr = false
     }
   }
@@ -94,10 +94,9 @@ function fieldOf(line: Buffer): { name: string; value: Buffer } {
   return { name: line.toString('latin1', 0, Math.min(colon, 16)), value: line.subarray(from) }
 }
 
-/** `isOwn`: the memory of a line that stands alone is. */
-function joined(lines: readonly Buffer[], isOwn: boolean): Buffer {
+function joined(lines: readonly Buffer[]): Buffer {
   const [first] = lines
-  if (first && lines.length === 1) return isOwn ? first : Buffer.from(first)
+  if (first && lines.length === 1) return first
   return Buffer.concat(lines.flatMap((line, at) => (at === 0 ? [line] : [LINE_BREAK, line])))
 }
 
@@ -116,13 +115,12 @@ export function createEventStream(kindOf: (message: Buffer) => MessageKind): Eve
     let id: string | undefined
     let isWhole = true
     let isFirst = true
-    let isOwn = false // the last line of data
 
     function dispatch(): void {
       if (isWhole && id !== undefined) lastEventId = USABLE_ID.test(id) ? id : undefined
       id = undefined
       if (data.length === 0) return
-      const message = joined(data, isOwn)
+      const message = joined(data)
       data = []
       const kind = kindOf(message)
       if (kind !== 'other') found.push(message)
@@ -130,7 +128,7 @@ export function createEventStream(kindOf: (message: Buffer) => MessageKind): Eve
       if (kind === 'last' || events === MAX_EVENTS) isOver = true
     }
 
-    function take(raw: Buffer, isOwnLine: boolean): void {
+    function take(raw: Buffer, isOwn: boolean): void {
       if (isOver) return
       const line = isFirst && raw.indexOf(MARK) === 0 ? raw.subarray(MARK.length) : raw
       isFirst = false
@@ -140,8 +138,7 @@ export function createEventStream(kindOf: (message: Buffer) => MessageKind): Eve
       }
       const { name, value } = fieldOf(line)
       if (name === 'data') {
-        data.push(value)
-        isOwn = isOwnLine
+        data.push(isOwn ? value : Buffer.from(value))
         if (data.length === MAX_LINES) isOver = true
       } else if (name === 'id') id = value.toString()
       else if (name === 'retry' && /^\d{1,9}$/.test(value.toString('latin1', 0, 10))) {
