@@ -20,7 +20,7 @@ const numbers = list({ type: ['number', 'null'] })
 
 /** By the name under which OpenAPI refers to them. */
 export const SCHEMAS = {
-  Error: record({ error: text }, { parameter: text }),
+  Error: record({ error: text }, { parameter: text, valid_values: list(text) }),
   Health: record({ status: { const: 'ok' } }),
   Readiness: record(
     { status: { enum: ['ready', 'starting', 'stopping'] } },
@@ -46,8 +46,8 @@ export const SCHEMAS = {
       upstreams: list(ref('Upstream')),
     },
     {
-      detail: text,
-      hint: text,
+      ...{ detail: text, hint: text },
+      snapshot: record({ published_at: moment, signals: number }),
       signal: { type: 'object' },
       provider: { type: 'object' },
       left_at: moment,
@@ -70,6 +70,7 @@ export const SCHEMAS = {
       name: text,
       deployments: list({ type: 'object' }),
     }),
+    additionalProperties: true,
     description: 'A row as get_signals gives it (schema signals/get-signals-response of the protocol).',
   },
   Signals: record(
@@ -175,10 +176,16 @@ export const SCHEMAS = {
       anonymous: { enum: ['deny', 'metadata'] },
       rate_limit: record({ per_second: number, burst: number }),
       callers: list(
-        record({ id: text, role: text, has_key: flag, suspended: flag, accounts: list(text), signs: text }),
+        record({
+          ...{ id: text, role: text, has_key: flag, suspended: flag, signs: text },
+          ...{ accounts: list(text), destinations: list({ type: 'object' }), credentials_for: list(text) },
+        }),
       ),
       accounts: list(
-        record({ caller: text, account: text, upstream: text, state: text, rate_card: flag, rows: number }),
+        record(
+          { caller: text, account: text, upstream: text, state: text, rate_card: flag, rows: number },
+          { confirmed_at: moment, problem },
+        ),
       ),
     },
     { jwt: record({ issuer: text, audience: text }) },

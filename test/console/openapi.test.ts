@@ -76,6 +76,17 @@ const QUESTIONS: Readonly<Record<string, readonly Asked[]>> = {
   'get /console/api/audit': [{ key: OPERATOR }, { key: BUYER, status: 403 }],
 }
 
+/** The schemas, without leave for members that they do not name: what is answered is described. Rows are get_signals'. */
+function closed(components: Document['components']): object {
+  return JSON.parse(
+    JSON.stringify(components, (_, value: Json) =>
+      value?.properties && value.additionalProperties === undefined
+        ? { ...value, additionalProperties: false }
+        : value,
+    ),
+  ) as object
+}
+
 /** `get /path` of every route, from the tree that Fastify prints: a branch continues the path of the one it hangs on. */
 function routesOf(tree: string): string[] {
   const branches: string[] = []
@@ -87,7 +98,7 @@ function routesOf(tree: string): string[] {
   })
 }
 
-test('everything that is REST is documented, and answers as documented', async (t) => {
+test('everything that is REST is documented, and answers as documented, with no other members', async (t) => {
   const world = await startConsoleWorld()
   t.teardown(() => world.close())
   const { url, app } = world.federation
@@ -119,7 +130,7 @@ test('everything that is REST is documented, and answers as documented', async (
 
   const ajv = new Ajv2020({ strict: false })
   formats.default(ajv)
-  ajv.addSchema({ $id: 'document', components: document.components })
+  ajv.addSchema({ $id: 'document', components: closed(document.components) })
 
   for (const [name, questions] of Object.entries(QUESTIONS)) {
     await t.test(name, async (t) => {
