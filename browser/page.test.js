@@ -76,6 +76,11 @@ const TOO_WIDE = `[...document.querySelectorAll('body *')]
   .filter((one) => one.getBoundingClientRect().right > innerWidth && !one.closest('.scroll, pre, nav'))
   .map((one) => one.outerHTML.slice(0, 120))`
 
+/** Rows with other cells than the table has columns: a cell would be told under the word of another. */
+const OUT_OF_COLUMN = `[...document.querySelectorAll('main table[role] tbody tr')]
+  .filter((row) => row.cells.length !== row.closest('table').tHead.rows[0].cells.length)
+  .map((row) => row.closest('.scroll').getAttribute('aria-label'))`
+
 /** How far the name in the bar is from the left edge of what is below. */
 const OFF_LINE = `Math.round(document.querySelector('.brand').getBoundingClientRect().left -
   document.querySelector('main > :not(.hidden)').getBoundingClientRect().left)`
@@ -239,6 +244,7 @@ test('the page in a browser', { skip: NO_BROWSER }, async (t) => {
         const isWide = await page.evaluate('document.documentElement.scrollWidth > innerWidth')
         t.notOk(isWide, `${path} at ${width} is no wider than the window`)
       }
+      t.same(await page.evaluate(OUT_OF_COLUMN), [], `${path}: each cell has its column`)
       t.equal(await page.evaluate(OFF_LINE), 0, `${path}: the bar begins where the content does`)
       await page.setViewportSize({ width: 390, height: 900 })
       for (const colorScheme of /** @type {const} */ (['light', 'dark'])) {
