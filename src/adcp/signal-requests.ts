@@ -79,6 +79,9 @@ const Filters = Type.Object(
   { description: 'Narrows the answer. max_cpm drops a signal only when all its CPM prices exceed it.' },
 )
 
+/** The filters that are applied; of `ext` only what belongs to one of them. */
+export const FILTER_NAMES = Object.keys(Filters.properties).filter((name) => name !== 'ext')
+
 /** Milliseconds of each unit that has a length. */
 export const UNIT_MS = { seconds: 1_000, minutes: 60_000, hours: 3_600_000, days: 86_400_000 } as const
 

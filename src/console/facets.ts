@@ -9,17 +9,6 @@ import { createMeter, type InPortions } from '../process/portions.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import { keepFirst } from './in-order.js'
 
-/** What signals are counted by. */
-export const FACETS = [
-  'provider',
-  'upstream',
-  'destination',
-  'country',
-  'type',
-  'value_type',
-  'price',
-] as const
-export type Facet = (typeof FACETS)[number]
 type Counted = { value: string; count: number }
 
 const MOST_VALUES = 200 // of one facet; people scroll through no more
@@ -143,15 +132,18 @@ function byDestination(snapshot: Snapshot, countries: readonly string[] | undefi
   }
 }
 
-function tallyOf(facet: Facet, snapshot: Snapshot, countries: readonly string[] | undefined): Tally {
-  const { facts } = snapshot
-  if (facet === 'provider') return byNumber(facts.domain, facts.domains)
-  if (facet === 'type') return byNumber(facts.type, SIGNAL_TYPES)
-  if (facet === 'value_type') return byNumber(facts.valueType, ['', ...VALUE_TYPES])
-  if (facet === 'price') return byPrice(snapshot)
-  if (facet === 'country') return byCountry(snapshot)
-  return facet === 'upstream' ? byUpstream(snapshot, countries) : byDestination(snapshot, countries)
-}
+/** What signals are counted by, and how. */
+const TALLIES = {
+  provider: ({ facts }) => byNumber(facts.domain, facts.domains),
+  upstream: byUpstream,
+  destination: byDestination,
+  country: byCountry,
+  type: ({ facts }) => byNumber(facts.type, SIGNAL_TYPES),
+  value_type: ({ facts }) => byNumber(facts.valueType, ['', ...VALUE_TYPES]),
+  price: byPrice,
+} as const satisfies Record<string, (snapshot: Snapshot, countries: readonly string[] | undefined) => Tally>
+export type Facet = keyof typeof TALLIES
+export const FACETS = Object.keys(TALLIES) as Facet[]
 
 /** The values of each facet with the number of entries that have them. `countries`: those that the reader names. */
 export function* counted(
@@ -162,7 +154,7 @@ export function* counted(
 ): InPortions<Partial<Record<Facet, Counted[]>>> {
   const meter = createMeter()
   const { at } = snapshot.deployments
-  const tallies = facets.map((facet) => [facet, tallyOf(facet, snapshot, countries)] as const)
+  const tallies = facets.map((facet) => [facet, TALLIES[facet](snapshot, countries)] as const)
   for (const entry of entries) {
     meter.did(facets.length * 0.5 + ((at[entry + 1] as number) - (at[entry] as number)) * UNITS_A_DEPLOYMENT)
     if (meter.isDue()) yield

@@ -8,6 +8,7 @@
 import type { AdcpWarning, Refused } from '../adcp/answer.js'
 import { isRecord } from '../adcp/json.js'
 import { type Destination, SIGNAL_TYPES, type SignalRef } from '../adcp/signal.js'
+import { FILTER_NAMES } from '../adcp/signal-requests.js'
 import type { Undecided } from '../authz/rules/verdict.js'
 import { destinationKey } from '../merge/deployments.js'
 import { currencyNumber } from '../merge/row.js'
@@ -135,13 +136,7 @@ export type Criteria = {
   readonly tuple: string
 }
 
-const KNOWN: ReadonlySet<string> = new Set([
-  'catalog_types',
-  'data_providers',
-  'max_cpm',
-  'max_percent',
-  'min_coverage_percentage',
-])
+const KNOWN: ReadonlySet<string> = new Set(FILTER_NAMES)
 
 /** The currency of `max_cpm` when the request does not state one. */
 const DEFAULT_CURRENCY = 'USD'

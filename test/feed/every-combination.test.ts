@@ -7,6 +7,7 @@ import { test } from 'tap'
 import type { Destination } from '../../src/adcp/signal.js'
 import type { Feed } from '../../src/feed/feed.js'
 import type { Reader, WholesaleQuery } from '../../src/feed/query.js'
+import { published } from '../../src/merge/definition.js'
 import { proven } from '../support/proven.js'
 import { anySlices } from './arbitrary.js'
 import { emptyFeed, publish } from './feed-of.js'
@@ -22,7 +23,7 @@ const DESK: Destination = { type: 'platform', platform: 'the-trade-desk' }
 const NAME_OF_DESK = 'the-trade-desk'
 const FIELDS = ['consent_basis']
 /** What `fields` chooses among (specification, "Resources"): of these the random rows have some. */
-const OPTIONAL = ['countries', 'consent_basis', 'restricted_attributes']
+const OPTIONAL = Object.keys(published)
 const isDesk = (one: Destination) => one.type === 'platform' && one.platform === NAME_OF_DESK
 
 function rowsOf(feed: Feed, query: Omit<WholesaleQuery, 'maxResults'>, reader: Reader): string {

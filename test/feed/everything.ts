@@ -1,44 +1,25 @@
 /** Whole snapshots as text, to be compared. */
+import { type Numbers, specsOf, TABLE, valueAt } from '../../src/snapshot/columns.js'
 import { rowBytes, type Snapshot } from '../../src/snapshot/snapshot.js'
 
-/** A column or a list as text that is quick to compare. */
-function spelled(value: unknown): unknown {
-  if (ArrayBuffer.isView(value)) {
-    return Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString('base64')
-  }
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return value
-  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, spelled(member)]))
+/** Where rows and listings lie in memory, and how words are numbered, is free. */
+const FREE = /^(rows\.|offers\.(slice|row)$)/
+
+/** A column as text that is quick to compare: its words, or its bytes. */
+function spelled(column: Numbers, words: readonly string[] | undefined): unknown {
+  if (words) return [...column].map((number) => words[number])
+  return Buffer.from(column.buffer, column.byteOffset, column.byteLength).toString('base64')
 }
 
-const words = (column: Uint32Array, list: readonly string[]) => [...column].map((id) => list[id])
-
-/** All that readers, later builds and digests rest on; where rows lie in memory and how words are numbered is free. */
+/** All that readers, later builds and digests rest on. */
 export function everything(snapshot: Snapshot): string {
-  const { id, structure, pricing, keys, shown, digests, tree, facts, deployments, offers } = snapshot
-  const { provider, domain, countries, providers, domains, countrySets, ...numbers } = facts
-  const { destination, destinations, ...deployed } = deployments
+  const { id, structure, pricing, shown } = snapshot
+  const columns = specsOf(TABLE).flatMap(([path, spec]) => {
+    if (spec.kind === 'list' || FREE.test(path)) return []
+    const list = spec.kind === 'values' ? spec.list : undefined
+    const words = list && (valueAt(snapshot, list) as readonly string[])
+    return [[path, spelled(valueAt(snapshot, path) as Numbers, words)]]
+  })
   const rows = [...shown].map((entry) => Buffer.from(rowBytes(snapshot, entry)).toString())
-  const named = {
-    provider: words(provider, providers),
-    domain: words(domain, domains),
-    countries: words(countries, countrySets),
-    destination: words(destination, destinations),
-    bounds: words(offers.countries, countrySets),
-  }
-  const placed = { at: offers.at, stands: offers.stands }
-  return JSON.stringify(
-    spelled({
-      ...{
-        id,
-        structure,
-        pricing,
-        keys,
-        shown,
-        numbers: spelled(numbers),
-        named,
-        deployed: spelled(deployed),
-      },
-      ...{ digests: spelled(digests), tree: spelled(tree), placed: spelled(placed), rows },
-    }),
-  )
+  return JSON.stringify({ id, structure, pricing, columns, rows })
 }
