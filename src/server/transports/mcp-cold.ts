@@ -131,7 +131,6 @@ function toolsOf({ name, aliases = [], title, description, request, response, ..
   const { mutating, destructive = false } = task
   const about = {
     title,
-    description,
     inputSchema: toolSchema(request),
     ...(response && { outputSchema: toolSchema(response) }),
     // A repeated idempotency_key has no second effect, so every call may be repeated unchanged.
@@ -140,7 +139,11 @@ function toolsOf({ name, aliases = [], title, description, request, response, ..
       ...{ idempotentHint: true, openWorldHint: false },
     },
   }
-  return [name, ...aliases].map((tool) => ({ name: tool, ...about }))
+  const others = aliases.map((alias) => ({
+    name: alias,
+    description: `Another name of ${name}, for clients that know it by this one: both do the same.`,
+  }))
+  return [{ name, description }, ...others].map((tool) => ({ ...tool, ...about }))
 }
 
 export function createMcpCold({ tasks, version }: McpColdOptions) {
