@@ -5,9 +5,9 @@ import { changesBetween } from '../../src/events/changes.js'
 import { drained } from '../../src/process/portions.js'
 import { buildSnapshot } from '../../src/snapshot/builder.js'
 import { rowAt, type Snapshot } from '../../src/snapshot/snapshot.js'
+import { anyWorld } from '../feed/arbitrary.js'
+import { judgeThat, listing, sliceOf } from '../feed/world.js'
 import { proven } from '../support/proven.js'
-import { anyWorld } from './arbitrary.js'
-import { judgeThat, listing, sliceOf } from './world.js'
 
 const snapshotOf = (...rows: ReturnType<typeof listing>[]) =>
   buildSnapshot({ slices: [sliceOf('north', rows)], judge: judgeThat() })
