@@ -49,12 +49,11 @@ const flat = (...parts: string[]) => parts.join('')
 /** A field as a member of a row, after a comma. */
 const member = (field: string, json: string) => flat(',"', field, '":', json)
 
-/** A descriptive field as a member of the row; empty when it does not conform. */
-const shownField = (field: Field) =>
-  rememberedBytes((text) => {
-    const value = stated({ [field]: JSON.parse(text) }, field)
-    return value === undefined ? '' : member(field, JSON.stringify(value))
-  })
+/** A descriptive field as a member of the row, by the JSON of its value; empty when it does not conform. */
+const shownField = (field: Field) => (text: string) => {
+  const value = stated({ [field]: JSON.parse(text) }, field)
+  return value === undefined ? '' : member(field, JSON.stringify(value))
+}
 
 /** A member of a listing by what is remembered of its value. */
 const of = <T>(known: (memory: Memory, start: number, end: number) => T, members: Members, place: number) =>
@@ -149,7 +148,7 @@ const WORDS = ['signal_type', 'data_provider'] // published whatever they say, a
 const TEXTS = ['name', 'description']
 const NAMES = FIRST_WINS.filter((field) => TEXTS.includes(field)).map(asWritten)
 const DESCRIBING = FIRST_WINS.filter((field) => !TEXTS.includes(field)).map((field) =>
-  told(field, WORDS.includes(field) ? rememberedBytes((json) => member(field, json)) : shownField(field)),
+  told(field, rememberedBytes(WORDS.includes(field) ? (json) => member(field, json) : shownField(field))),
 )
 const PRINTED = (
   [
@@ -183,11 +182,30 @@ function described(members: Members): Described {
   return { names: written(NAMES, members), text, restrictions: fine.restrictions, valueType }
 }
 
-/** The members that a definition or the listing gives; undefined where the two may differ. `json`: those of the definition. */
-function agreed(fields: readonly Told[], members: Members, json: Readonly<Record<string, string>>) {
+/** The descriptive fields of definitions, which state few distinct values. */
+const definedFields = new Map(
+  DESCRIBING.map(({ field }) => [field, remembered(shownField(field as Field))] as const),
+)
+
+/** Of a definition's legal bases and restrictions, an object: the members that are published, and the other restrictions. */
+const definedPrint = remembered((text) => {
+  const { fields, restrictions } = mergeDefinition([], [], JSON.parse(text) as Definition)
+  return { text: listed(JSON.stringify(fields).slice(1, -1)), restrictions }
+})
+
+/** What a definition says of a field, as a member of the row; empty when it says nothing that may be published. */
+function definedField(definition: Definition, field: string): string {
+  const value = definition[field as keyof Definition]
+  if (value === undefined) return ''
+  const json = JSON.stringify(value)
+  return definedFields.get(field)?.(json) ?? member(field, json)
+}
+
+/** The members that a definition or the listing gives; undefined where the two may differ. */
+function agreed(fields: readonly Told[], members: Members, definition: Definition) {
   let all = ''
   for (const { field, place, text } of fields) {
-    const own = json[field] ?? ''
+    const own = definedField(definition, field)
     const stated = hasMember(members, place) ? of(text, members, place) : ''
     if (own !== '' && stated !== '' && own !== stated) return undefined
     all += own || stated
@@ -201,15 +219,14 @@ function agreed(fields: readonly Told[], members: Members, json: Readonly<Record
  */
 function defined(members: Members, definition: Definition): Described | undefined {
   if (PRINTED.some(({ place }) => hasMember(members, place))) return undefined
-  const { fields: own, restrictions } = mergeDefinition([], [], definition)
-  const json = Object.fromEntries(
-    Object.entries(own).map(([field, value]) => [field, member(field, JSON.stringify(value))]),
-  )
-  const [names, fields] = [NAMES, DESCRIBING].map((all) => agreed(all, members, json))
+  const names = agreed(NAMES, members, definition)
+  const fields = names === undefined ? undefined : agreed(DESCRIBING, members, definition)
   if (names === undefined || fields === undefined) return undefined
-  const printed = PRINTED.map(({ field }) => json[field] ?? '').join('')
-  const valueType = own.value_type ?? wordOf(members, MEMBER.value_type)
-  return { names, text: fields + printed, restrictions, valueType }
+  const print: Record<string, unknown> = {}
+  for (const { field } of PRINTED) print[field] = definition[field as keyof Definition]
+  const { text, restrictions } = definedPrint(JSON.stringify(print))
+  const own = definedField(definition, 'value_type') === '' ? undefined : definition.value_type
+  return { names, text: fields + text, restrictions, valueType: own ?? wordOf(members, MEMBER.value_type) }
 }
 
 type Coverage = { readonly text: string; readonly percentage: number | undefined }
