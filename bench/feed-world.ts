@@ -1,4 +1,5 @@
 /** A synthetic world of about 1.2 KB a listing, for the benches of the feed. */
+import type { Definition } from '../src/merge/definition.js'
 import type { Judge } from '../src/merge/judge.js'
 import { readRows } from '../src/upstreams/rows/read-rows.js'
 import { createSlabWriter } from '../src/upstreams/rows/slab.js'
@@ -40,7 +41,8 @@ export function benchListing(n: number, price = n % 40): Listing {
   }
 }
 
-const PAGE = 100
+/** Rows of an answer. */
+export const PAGE = 100
 
 /** One slice of the listings with these numbers, as a first walk leaves it; with other prices as a later one does. */
 export function benchSlice(
@@ -78,4 +80,22 @@ export const everyoneMay: Judge = () => ({
   policy: 'strict',
   decide: () => ({ outcome: 'authorized', entries: [0] }),
   definition: () => undefined,
+})
+
+/** What providers publish of a signal besides its name: some of it stands in the listing as well. */
+const DEFINED: Definition = {
+  value_type: 'binary',
+  data_sources: ['web_usage', 'app_usage'],
+  methodology: 'observed',
+  methodology_url: 'https://provider.example/methodology',
+  refresh_cadence: 'daily',
+  countries: ['DE', 'FR', 'US'],
+  consent_basis: ['consent'],
+  last_updated: '2026-01-01T00:00:00Z',
+}
+
+/** Every provider publishes a definition of each of its signals. */
+export const everyoneDefines: Judge = (domain) => ({
+  ...everyoneMay(domain),
+  definition: (id) => ({ ...DEFINED, name: `Signal number ${id.slice('signal_'.length)}` }),
 })

@@ -167,6 +167,17 @@ function written(fields: readonly Told[], members: Members): string {
   return all
 }
 
+const [NAME, DESCRIPTION] = NAMES as [Told, Told]
+const BETWEEN_NAMES = member(DESCRIPTION.field, '').length
+
+/** The first members of a description: one text where they stand side by side in the listing, as nearly always. */
+function namesOf(members: Members): string {
+  const { memory, starts, ends } = members
+  const [from, to] = [starts[NAME.place] as number, ends[DESCRIPTION.place] as number]
+  const isPair = from > 0 && starts[DESCRIPTION.place] === (ends[NAME.place] as number) + BETWEEN_NAMES
+  return isPair ? NAME.text(memory, from, to) : written(NAMES, members)
+}
+
 /** Members as they follow others: after a comma, unless there are none. */
 const listed = (members: string) => (members === '' ? '' : `,${members}`)
 
@@ -179,7 +190,7 @@ function described(members: Members): Described {
   const fine = given === '' ? { text: '', restrictions: [] } : finePrint(`{${given.slice(1)}}`)
   const text = `${written(DESCRIBING, members)}${listed(fine.text)}`
   const valueType = wordOf(members, MEMBER.value_type)
-  return { names: written(NAMES, members), text, restrictions: fine.restrictions, valueType }
+  return { names: namesOf(members), text, restrictions: fine.restrictions, valueType }
 }
 
 /** The descriptive fields of definitions, which state few distinct values. */

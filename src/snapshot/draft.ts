@@ -3,6 +3,7 @@ import { SIGNAL_TYPES, VALUE_TYPES } from '../adcp/signal.js'
 import { type KeySpan, keySpans } from '../merge/deployments.js'
 import type { MergedSignal } from '../merge/merged-signal.js'
 import { NO_CURRENCY, placesIn, type Row, type RowPlaces } from '../merge/row.js'
+import { remembered } from '../process/remembered.js'
 import { createChunks } from '../upstreams/rows/slab.js'
 import {
   type Column,
@@ -43,6 +44,9 @@ function writerOf(spec: Spec, expected: number): WordWriter | Column<Uint32Array
   starts.push(0)
   return starts
 }
+
+/** Filters compare providers without regard to case and to the space around them. */
+const providerWord = remembered((provider) => provider.trim().toLowerCase())
 
 const BRACE = 0x7d
 const COMMA = 0x2c
@@ -111,7 +115,9 @@ export function createDraft(expected: number, slices: readonly IndexedSlice[]) {
   function pushFacts(domainName: string, signal?: MergedSignal): void {
     facts.type.push(signal ? SIGNAL_TYPES.indexOf(signal.type) : 0)
     facts.valueType.push(signal?.valueType === undefined ? 0 : VALUE_TYPES.indexOf(signal.valueType) + 1)
-    facts.provider.push(facts.providers.id(signal?.provider?.trim().toLowerCase() ?? ''))
+    facts.provider.push(
+      facts.providers.id(signal?.provider === undefined ? '' : providerWord(signal.provider)),
+    )
     facts.domain.push(facts.domains.id(domainName))
     facts.countries.push(setOf(signal?.countries))
     facts.mixed.push(signal?.mixed ? 1 : 0)

@@ -55,14 +55,17 @@ export type RowWords = {
 /** Memory for the digests behind `structure`: to hash fresh memory of a few bytes costs more than the hash. */
 const USUAL = Array.from({ length: 16 }, (_, deployments) => new Uint32Array(WORDS * (deployments + 1)))
 
+/** By a loop: for four numbers the engine's own copy costs more. */
+function putWords(to: Uint32Array, at: number, words: Words): void {
+  for (let word = 0; word < WORDS; word += 1) to[at * WORDS + word] = words[word] as number
+}
+
 /** The hashes of one row as it is written. `core`: that of its core, where it is known. */
 export function rowWords(row: Row, core = digestWords(coreOf(row))): RowWords {
   const deployments = row.states.map(stateWords)
   const parts = USUAL[deployments.length] ?? new Uint32Array(WORDS * (deployments.length + 1))
-  parts.set(core)
-  deployments.forEach((words, at) => {
-    parts.set(words, WORDS * (at + 1))
-  })
+  putWords(parts, 0, core)
+  for (let at = 0; at < deployments.length; at += 1) putWords(parts, at + 1, deployments[at] as Words)
   const pricing = row.prices === row.tail ? digestWords(row.tail) : priceWords(row.prices)
   return { structure: digestWords(parts), core, deployments, pricing }
 }

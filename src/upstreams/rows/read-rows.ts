@@ -5,7 +5,6 @@
  * rows (upstreams/rows/listing.ts), and what was found for a value that comes again is remembered. Any doubt leaves the row to
  * those rules. Pure.
  */
-import { isUtf8 } from 'node:buffer'
 import { boundedText, bufferOf, countMembers, isRecord, measure } from '../../adcp/json.js'
 import { spellings } from '../../adcp/redaction.js'
 import { type TSchema, Type } from '../../adcp/schema.js'
@@ -15,9 +14,9 @@ import { checkRows, createPruner, type Dropped, parsedJson, ROW_BYTES, readRow }
 import type { Places } from './slab.js'
 import { digestNumbers, type Listing, putDigest, type RefusedRow } from './slice.js'
 import {
+  arePlain,
   endOfRef,
   findMembers,
-  isPlain,
   MEMBER,
   membersRoom,
   type ProvidersRef,
@@ -114,9 +113,11 @@ type PlainRow = { segment: string; domain: string; members: number }
 const listed = membersRoom()
 const isKnown = new Uint8Array(listed.starts.length)
 
-/** Undefined for every other row. The places of its members are written into `places` (upstreams/rows/written.ts). */
+/**
+ * A row of which `arePlain` is true; undefined when it cannot be kept as it came. The places of its members are written into
+ * `places` (upstreams/rows/written.ts).
+ */
 export function readPlain(raw: Uint8Array, places: Uint32Array): PlainRow | undefined {
-  if (!isUtf8(raw) || !isPlain(raw)) return undefined
   const memory = wholeMemory(raw)
   const start = raw.byteOffset
   const end = start + raw.byteLength
@@ -217,8 +218,8 @@ export function listingsOf(rows: ReadRows): Listing[] {
 }
 
 /** One row: as it came where that can be, else by the rules for whole rows. */
-function readOne(raw: Uint8Array, maxBytes: number, places: Uint32Array) {
-  const plain = raw.byteLength <= maxBytes ? readPlain(raw, places) : undefined
+function readOne(raw: Uint8Array, isPlain: boolean, maxBytes: number, places: Uint32Array) {
+  const plain = isPlain && raw.byteLength <= maxBytes ? readPlain(raw, places) : undefined
   if (plain) return { kind: 'listing' as const, ...plain, bytes: raw, isPlural: false }
   const row = readRow(raw, maxBytes)
   if (row.kind === 'dropped') return row
@@ -267,6 +268,7 @@ export function readRows(
   const dropped: Record<string, number> = {}
   const refused: RefusedRow[] = []
   const hidden = secrets.flatMap(spellings).map((spelling) => Buffer.from(spelling))
+  const allPlain = arePlain(elements)
   let end = 0
   let placesEnd = 0
   let isPlural = false
@@ -283,7 +285,7 @@ export function readRows(
   }
 
   for (const element of elements) {
-    const row = readOne(element, rowBytes, placed)
+    const row = readOne(element, allPlain || arePlain([element]), rowBytes, placed)
     if (row.kind === 'dropped') {
       drop(row.reason, row.row)
       continue

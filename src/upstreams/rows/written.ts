@@ -75,7 +75,23 @@ export function isWritten(row: Uint8Array): boolean {
 }
 
 /** Whether no string of a row has an escape, so that it ends at the first quote. */
-export const isPlain = (row: Uint8Array) => !row.includes(BACKSLASH)
+const isPlain = (row: Buffer) => !row.includes(BACKSLASH)
+
+/**
+ * Whether all rows are UTF-8 without an escape. Those of one answer lie one after another in its text, and are looked at in one
+ * go, with what stands between them: to ask for each row costs ten times as much.
+ */
+export function arePlain(rows: readonly Uint8Array[]): boolean {
+  const [first] = rows
+  if (!first) return true
+  let end = first.byteOffset
+  for (const row of rows) {
+    if (row.buffer !== first.buffer || row.byteOffset < end) return rows.every((row) => arePlain([row]))
+    end = row.byteOffset + row.byteLength
+  }
+  const text = Buffer.from(first.buffer, first.byteOffset, end - first.byteOffset)
+  return isPlain(text) && isUtf8(text)
+}
 
 export type ProvidersRef = Extract<SignalRef, { scope: 'data_provider' }>
 
