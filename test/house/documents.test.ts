@@ -11,12 +11,14 @@ async function pages(): Promise<string[]> {
   return ['README.md', ...docs.filter((name) => name.endsWith('.md')).map((name) => join('docs', name))]
 }
 
-test('every link between documents leads somewhere', async (t) => {
-  for (const page of await pages()) {
+test('every link between documents leads somewhere, to a heading that is there', async (t) => {
+  for (const page of [...(await pages()), 'CONTRIBUTING.md', 'SECURITY.md']) {
     const text = await readFile(join(root, page), 'utf8')
-    for (const [, target = ''] of text.matchAll(/\]\(([^)#\s]+)(?:#[^)]*)?\)/g)) {
+    for (const [, target = '', anchor] of text.matchAll(/\]\(([^)#\s]*)(?:#([^)]*))?\)/g)) {
       if (/^[a-z]+:/.test(target)) continue
-      t.ok(existsSync(resolve(root, dirname(page), target)), `${page} -> ${target}`)
+      const file = target === '' ? page : join(dirname(page), target)
+      if (!t.ok(existsSync(join(root, file)), `${page} -> ${target}`) || anchor === undefined) continue
+      t.ok((await anchorsOf(file)).has(anchor), `${page} -> ${target}#${anchor}`)
     }
   }
 })
