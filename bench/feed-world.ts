@@ -1,6 +1,7 @@
 /** A synthetic world of about 1.2 KB a listing, for the benches of the feed. */
-import type { Definition } from '../src/merge/definition.js'
-import type { Judge } from '../src/merge/judge.js'
+
+import type { SignalDefinition } from '../src/authz/rules/provider-definition.js'
+import type { Judge } from '../src/authz/rules/verdict.js'
 import { readRows } from '../src/upstreams/rows/read-rows.js'
 import { createSlabWriter } from '../src/upstreams/rows/slab.js'
 import type { Listing, Slice } from '../src/upstreams/rows/slice.js'
@@ -83,7 +84,7 @@ export const everyoneMay: Judge = () => ({
 })
 
 /** What providers publish of a signal besides its name: some of it stands in the listing as well. */
-const DEFINED: Definition = {
+const DEFINED: Partial<SignalDefinition> = {
   value_type: 'binary',
   data_sources: ['web_usage', 'app_usage'],
   methodology: 'observed',

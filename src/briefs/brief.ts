@@ -15,10 +15,10 @@ import {
   selectionOf,
 } from '../adcp/signal-requests.js'
 import { canonicalUrl } from '../adcp/url.js'
+import type { Judge } from '../authz/rules/verdict.js'
 import type { Feed } from '../feed/feed.js'
 import type { Moment } from '../feed/layers.js'
 import { criteriaOf, type Reader } from '../feed/query.js'
-import type { Judge } from '../merge/judge.js'
 import type { Clock } from '../net/clock.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import type { FoundRow } from '../store/records/found.js'

@@ -5,12 +5,12 @@
  * what it knows of the same signals (docs/decisions.md#trust, #merging).
  */
 import type { SignalRef } from '../adcp/signal.js'
+import type { Judge } from '../authz/rules/verdict.js'
 import { entryOfRef } from '../feed/find-signal.js'
 import { createGrants } from '../feed/grants.js'
 import { createPages } from '../feed/page.js'
 import type { Criteria, Reader } from '../feed/query.js'
 import { viewOf } from '../feed/view.js'
-import type { Judge } from '../merge/judge.js'
 import { createMeter, type InPortions, inTurns, type Meter, rowUnits } from '../process/portions.js'
 import { buildingSnapshot } from '../snapshot/builder.js'
 import { compareKeys, findKey, putIdentity, WORDS } from '../snapshot/keys.js'

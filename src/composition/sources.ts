@@ -14,14 +14,16 @@ import {
   type CompiledProvider,
   compileProvider,
   type Granted,
+  type Judge,
+  judgeAt,
   lists,
   MOST_NAMES,
   MOST_REFERENCES,
+  PENDING,
   type ProviderState,
 } from '../authz/rules/verdict.js'
 import type { Config } from '../config/values.js'
 import { FAILURES } from '../explain/remedies.js'
-import { type Judge, judgeAt, PENDING } from '../merge/judge.js'
 import { type Clock, pause } from '../net/clock.js'
 import type { Send } from '../net/send.js'
 import { fairShares } from '../process/memory.js'

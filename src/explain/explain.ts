@@ -7,7 +7,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { bufferOf } from '../adcp/json.js'
 import { agentUrlOf, canonicalUrl } from '../adcp/url.js'
 import { evidenceOf, iso, type ProviderEvidence, providerEvidence } from '../authz/report.js'
-import type { CompiledProvider, ProviderState, Verdict } from '../authz/rules/verdict.js'
+import type { CompiledProvider, Judge, ProviderState, Verdict } from '../authz/rules/verdict.js'
 import type { CallerSettings } from '../config/callers.js'
 import type { Feed } from '../feed/feed.js'
 import type { Selection } from '../feed/query.js'
@@ -19,7 +19,6 @@ import {
   signalHandle,
   signalPart,
 } from '../merge/identity.js'
-import type { Judge } from '../merge/judge.js'
 import { putKey, WORDS } from '../snapshot/keys.js'
 import type { Roster } from '../upstreams/roster/roster.js'
 import type { Slab } from '../upstreams/rows/slab.js'

@@ -4,11 +4,10 @@
  */
 import { shownUrl } from '../adcp/redaction.js'
 import { iso } from '../authz/report.js'
-import { type Policy, publishable, type Verdict } from '../authz/rules/verdict.js'
+import { type Judge, type Policy, publishable, type Verdict } from '../authz/rules/verdict.js'
 import { accountNamed } from '../config/callers.js'
 import { countriesOf } from '../merge/definition.js'
 import { identityOf } from '../merge/identity.js'
-import type { Judge } from '../merge/judge.js'
 import { createMeter, type InPortions } from '../process/portions.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import { notesOf, rowsRead, type ScopeStatus, type UpstreamStatus } from '../upstreams/mirror/scope-status.js'

@@ -3,7 +3,7 @@
  * explain. It reads the parts of the federation and changes none.
  */
 import type { Providers } from '../authz/provider/providers.js'
-import type { CompiledProvider } from '../authz/rules/verdict.js'
+import type { CompiledProvider, Judge } from '../authz/rules/verdict.js'
 import type { Config } from '../config/values.js'
 import { createDepartures, createFormerUpstreams } from '../explain/absence.js'
 import { createExplainer } from '../explain/explain.js'
@@ -14,7 +14,6 @@ import {
   publishedByUpstream,
 } from '../explain/upstream.js'
 import type { Feed } from '../feed/feed.js'
-import type { Judge } from '../merge/judge.js'
 import { type Clock, pause } from '../net/clock.js'
 import type { Send } from '../net/send.js'
 import { inTurns } from '../process/portions.js'

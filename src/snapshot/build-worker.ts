@@ -7,10 +7,11 @@ import { parentPort } from 'node:worker_threads'
 import {
   type CompiledProvider,
   compileProviders,
+  judgeAt,
+  nextVerdictAt,
   type PolicySettings,
   type ProviderState,
 } from '../authz/rules/verdict.js'
-import { judgeAt, nextVerdictAt } from '../merge/judge.js'
 import { drained, type InPortions } from '../process/portions.js'
 import { createViewNumbers, type Meeting, meet } from '../process/threads.js'
 import type { Slice } from '../upstreams/rows/slice.js'

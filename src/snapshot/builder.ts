@@ -3,9 +3,8 @@
  * changed are merged again; the result is byte for byte the same as a full merge. One walk in key order joins the
  * previous snapshot with the new rows.
  */
-import type { Verdict } from '../authz/rules/verdict.js'
+import type { Judge, ProviderView, Verdict } from '../authz/rules/verdict.js'
 import { type Identity, identityKey, identityOf, signalHandle } from '../merge/identity.js'
-import type { Judge, ProviderView } from '../merge/judge.js'
 import { mergeSignal } from '../merge/merged-signal.js'
 import type { Offer } from '../merge/offer.js'
 import { spliceSignal } from '../merge/splice.js'

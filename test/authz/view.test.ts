@@ -2,11 +2,11 @@ import { test } from 'tap'
 import {
   type CompiledProvider,
   compileProviders,
+  judgeAt,
   policyFor,
   publishable,
   type Verdict,
 } from '../../src/authz/rules/verdict.js'
-import { judgeAt } from '../../src/merge/judge.js'
 import { compiled, EXPIRES, NOW, stateWith } from './compiled.js'
 
 const AGENT = 'https://agent.example/mcp'

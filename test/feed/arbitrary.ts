@@ -1,8 +1,6 @@
 /** Random small worlds for property tests: few names, so that everything collides with everything. */
 import fc from 'fast-check'
-import type { Verdict } from '../../src/authz/rules/verdict.js'
-import type { Definition } from '../../src/merge/definition.js'
-import type { Judge } from '../../src/merge/judge.js'
+import type { Judge, ProviderView, Verdict } from '../../src/authz/rules/verdict.js'
 import type { Listing, Slice } from '../../src/upstreams/rows/slice.js'
 import { AUTHORIZED, agentUrl, judgeThat, listing, sliceOf, UNAUTHORIZED, UNVERIFIABLE } from './world.js'
 
@@ -89,7 +87,7 @@ const verdict: fc.Arbitrary<Verdict> = fc.constantFrom(
   UNVERIFIABLE,
 )
 
-const definition: fc.Arbitrary<Definition | undefined> = fc.option(
+const definition: fc.Arbitrary<ReturnType<ProviderView['definition']>> = fc.option(
   fc
     .record({
       name: maybe(fc.constant('Defined')),

@@ -1,8 +1,8 @@
 /** A feed that serves one world, for tests that read. */
 
+import type { Judge } from '../../src/authz/rules/verdict.js'
 import { createFeed, type Feed } from '../../src/feed/feed.js'
 import type { Reader, Selection } from '../../src/feed/query.js'
-import type { Judge } from '../../src/merge/judge.js'
 import { buildSnapshot } from '../../src/snapshot/builder.js'
 import type { Listing, Slice } from '../../src/upstreams/rows/slice.js'
 import { pageOf, type Row, rowsOf } from './reader.js'

@@ -1,9 +1,7 @@
 /** Listings, slices and providers for the tests of this room: small, plain, and never more than the test says. */
 import { hash } from 'node:crypto'
-import type { Policy, Verdict } from '../../src/authz/rules/verdict.js'
+import type { Judge, Policy, ProviderView, Verdict } from '../../src/authz/rules/verdict.js'
 import type { Reader } from '../../src/feed/query.js'
-import type { Definition } from '../../src/merge/definition.js'
-import type { Judge } from '../../src/merge/judge.js'
 import type { Slab } from '../../src/upstreams/rows/slab.js'
 import type { Listing, Slice, SliceMode } from '../../src/upstreams/rows/slice.js'
 
@@ -77,7 +75,7 @@ export type Says = {
   stamp?: string
   policy?: Policy
   decide?: (signalId: string, agentUrl: string) => Verdict
-  definition?: (signalId: string) => Definition | undefined
+  definition?: ProviderView['definition']
 }
 
 /** One judge whose providers all say the same, or what `of` says of a domain. */

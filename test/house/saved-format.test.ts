@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto'
 import { test } from 'tap'
-import { compileProviders } from '../../src/authz/rules/verdict.js'
-import { judgeAt } from '../../src/merge/judge.js'
+import { compileProviders, judgeAt } from '../../src/authz/rules/verdict.js'
 import { buildSnapshot } from '../../src/snapshot/builder.js'
 import { snapshotParts } from '../../src/snapshot/snapshot.js'
 import type { Listing } from '../../src/upstreams/rows/slice.js'

@@ -1,8 +1,8 @@
 /** A real feed over listings that the test names: slices, verdicts and layers as the product builds them. */
 import { hash } from 'node:crypto'
 import type { Destination } from '../../src/adcp/signal.js'
+import type { Judge } from '../../src/authz/rules/verdict.js'
 import { createFeed } from '../../src/feed/feed.js'
-import type { Judge } from '../../src/merge/judge.js'
 import { buildSnapshot } from '../../src/snapshot/builder.js'
 import type { Snapshot } from '../../src/snapshot/snapshot.js'
 import { createSlabWriter } from '../../src/upstreams/rows/slab.js'

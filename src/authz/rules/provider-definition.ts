@@ -166,7 +166,7 @@ export const definitionSchemas = {
 type Fields = { [Field in keyof typeof definitionSchemas]?: Static<(typeof definitionSchemas)[Field]> }
 
 /** What a provider says about one signal, under the field names of a row. */
-type SignalDefinition = Omit<Fields, 'allowed_values'> & {
+export type SignalDefinition = Omit<Fields, 'allowed_values'> & {
   id: string
   tags: readonly string[]
   /** From `allowed_values`. */

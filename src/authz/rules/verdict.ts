@@ -2,9 +2,10 @@
  * The verdict about (provider, signal, agent), and what is held of the provider that it rests on: the closed vocabulary of
  * docs/authorization.md and docs/protocol.md#provider-files, and the decision itself. The state is plain and immutable, its
  * bytes in shared memory, so that it can be sent to the thread where merging runs. The caps are in it as one instant, so that
- * a verdict is a pure function of state and time, constant work per signal. A document past its cap never yields `authorized`.
+ * a verdict is a pure function of state and time, constant work per signal. A document past its cap never yields `authorized`. A
+ * judge gives the verdicts and definitions of all providers at one moment, for whoever merges.
  */
-import { definitionOf } from './provider-definition.js'
+import { definitionOf, type SignalDefinition } from './provider-definition.js'
 import { type Authorized, type Grant, openRules, type Rules } from './rules.js'
 import type { RuleTables } from './tables.js'
 
@@ -268,6 +269,68 @@ export function nextBoundary(compiled: CompiledProvider, nowMs: number): number 
   if (!rules || nowMs >= expiresAt) return undefined
   const edge = rules.nextBoundary(nowMs)
   return edge === undefined ? expiresAt : Math.min(edge, expiresAt)
+}
+
+/** Two equal stamps mean equal verdicts and definitions, whatever the two moments were. */
+function stampOf({ digest, rules, expiresAt, reason }: CompiledProvider, nowMs: number): string {
+  if (!rules || nowMs >= expiresAt) return reason
+  return `${digest} ${rules.boundariesPassed(nowMs)}`
+}
+
+/** Verdicts and definitions at `nowMs`. A provider whose file has expired also defines nothing. */
+function viewProvider(compiled: CompiledProvider, nowMs: number) {
+  const { rules, expiresAt } = compiled
+  const inForce = nowMs < expiresAt ? rules : undefined
+  return {
+    stamp: stampOf(compiled, nowMs),
+    decide: (signalId: string, agentUrl: string) => decide(compiled, signalId, agentUrl, nowMs),
+    definition: (signalId: string) => inForce && definitionOf(inForce, signalId),
+  }
+}
+
+/** What one provider says at one moment. */
+export type ProviderView = {
+  /** Equal stamps mean equal answers from the members below, so a build can skip the provider's signals. */
+  readonly stamp: string
+  readonly policy: Policy
+  decide(signalId: string, agentUrl: string): Verdict
+  definition(signalId: string): Partial<SignalDefinition> | undefined
+}
+
+/** Gives what a provider says by its domain. */
+export type Judge = (domain: string) => ProviderView
+
+/** A domain that has not been looked at yet proves nothing. */
+export const PENDING: CompiledProvider = { expiresAt: 0, reason: 'pending' }
+
+/** The judge at `now`, ms: the moment for which verdicts hold. */
+export function judgeAt(
+  providers: Pick<ReadonlyMap<string, CompiledProvider>, 'get'>,
+  settings: PolicySettings,
+  now: number,
+): Judge {
+  return (domain) => {
+    const view = viewProvider(providers.get(domain) ?? PENDING, now)
+    const policy = policyFor(settings, domain)
+    return { ...view, policy, stamp: `${policy} ${view.stamp}` }
+  }
+}
+
+/**
+ * The next moment at which time alone may change one of these providers' verdicts, ms; undefined when none will change.
+ */
+export function nextVerdictAt(
+  providers: ReadonlyMap<string, CompiledProvider>,
+  domains: readonly string[],
+  now: number,
+): number | undefined {
+  let next: number | undefined
+  for (const domain of domains) {
+    const provider = providers.get(domain)
+    const at = provider && nextBoundary(provider, now)
+    if (at !== undefined && (next === undefined || at < next)) next = at
+  }
+  return next
 }
 
 export type Granted = {
