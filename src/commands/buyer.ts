@@ -43,7 +43,7 @@ type Answer = {
 }
 
 /**
- * The pages of one walk over a running feed, from the start again when the version moves (specification, "mid-pagination").
+ * The pages of one walk over a running feed. The walk starts again when the version moves (specification, "mid-pagination").
  * Throws `CommandFailure` when the feed cannot be reached, refuses, or keeps moving.
  */
 async function* walkFeed(server: Address, filters: Filters): AsyncGenerator<FeedPage> {
@@ -192,7 +192,7 @@ type MirrorCommand = Pick<
   FeedMirrorOptions,
   'url' | 'token' | 'filters' | 'account' | 'out' | 'format' | 'everyMs' | 'listen' | 'egress'
 > & {
-  /** One reading, and the end. */
+  /** Reads the feed once and ends. */
   once: boolean
   out: string
   stdout: NodeJS.WriteStream

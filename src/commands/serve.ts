@@ -34,7 +34,7 @@ type ServeOptions = {
   port: number | undefined
 }
 
-/** An exception as a line holds it, redacted, because an upstream's text in it may echo a credential. */
+/** An exception as the log shows it: redacted, because it may repeat an upstream's text, and that a credential. */
 function fault(error: unknown): unknown {
   return redactedValue(error instanceof Error ? stdSerializers.err(error) : error)
 }
@@ -46,7 +46,7 @@ function levelOn({ isTTY }: LogStream, wanted: string | undefined): string {
   return wanted ?? (isTTY ? 'warn' : 'info')
 }
 
-/** Writes to `destination`. `level`: as configured. */
+/** A log that writes to `destination`. `level`: as configured. */
 export function createLog(destination: LogStream, level?: string): Logger {
   const redact = { paths: PATHS, censor: '[secret]' }
   const words = (said: unknown) => redactedValue(said)
@@ -121,8 +121,8 @@ async function greeting({ feed, url, statuses, contributions }: Federation, sand
 }
 
 /**
- * Resolves when the process is to end: with the first SIGINT or SIGTERM, or with a fault that nothing caught, of which a
- * line tells and the exit code. After a fault it ends within a time. A second signal ends it at once.
+ * Resolves when the process has to end: at the first SIGINT or SIGTERM, or after a fault that nothing caught. The log and the exit
+ * code name the fault, and the process ends within `FAULT_MS` of it. A second signal ends the process at once.
  */
 function endAsked(log: Logger): Promise<'signal' | 'fault'> {
   return new Promise((resolve) => {

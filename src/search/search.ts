@@ -1,8 +1,8 @@
 /**
  * Answers a question from the index: the best rows in order, by BM25 over concepts, in under a millisecond for 100,000
- * rows. Deterministic: rows with equal scores are ordered by their prior (live first, broader first), then by number. Each
- * snapshot gets an index: a small one on this thread in portions, all others in another one. Until it is finished, searches use
- * the one before.
+ * rows. Deterministic: rows with equal scores are ordered by their prior (live first, broader first), then by number.
+ * Each snapshot gets an index of its own. That of a small snapshot is made on this thread, in portions; all others are made in
+ * another thread. Until an index is finished, searches use the index of the snapshot before.
  */
 import { type InPortions, inTurns, SMALL_FEED_BYTES, smallBytes } from '../process/portions.js'
 import { createPool } from '../process/threads.js'
@@ -217,8 +217,8 @@ export function createSearch(index: SearchIndex, synonyms: Synonyms) {
     let highest = 0
     let kept = 0
     /**
-     * The final scores of a stretch of rows. A row that would stay far below the best even with every wish fulfilled is
-     * left out before its wishes are looked at.
+     * Gives a stretch of rows their final scores. It leaves a row out before it looks at the wishes when the row would stay far
+     * below the best even with all of them fulfilled.
      */
     const weighed = (from: number, to: number) => {
       let [top, end] = [highest, kept]
@@ -287,8 +287,8 @@ export type Searcher = ReturnType<typeof createSearcher>
 export type Searchable = { snapshot: Snapshot; searcher: Searcher; platforms: readonly string[] }
 
 /**
- * Indexes snapshots and holds the index in use. Snapshots whose rows have fewer than `inPlaceBytes` are indexed on this thread; with
- * 0, another thread indexes all of them.
+ * Indexes snapshots and holds the index in use. This thread indexes snapshots whose rows have fewer than `inPlaceBytes`; with 0,
+ * another thread indexes all of them.
  */
 export function createSearchHost(synonyms: Synonyms, inPlaceBytes: number = SMALL_FEED_BYTES) {
   const thread = createPool<SearchBuild, SearchBuilt>({

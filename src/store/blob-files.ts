@@ -41,9 +41,9 @@ const threads = createPool<Uint8Array, number>({
   ...{ size: 2, heapMb: 32, jobMs: 60_000 },
 })
 
-let summed = 0 // bytes since others were served: of many small parts as of one that is large
+let summed = 0 // bytes since requests were served last, of all parts together: many small ones take as long as a large one
 
-/** In portions, between which others are served. */
+/** Sums a part up on this thread, in portions between which requests are served. */
 async function sumHere(part: Uint8Array): Promise<number> {
   let sum = 0
   for (let at = 0; at < part.byteLength; at += HERE_BYTES) {
@@ -58,7 +58,7 @@ async function sumHere(part: Uint8Array): Promise<number> {
   return sum
 }
 
-/** The checksum of shared memory in a thread, and where there is none to be had, or the part is small, on this one. */
+/** A part's checksum. A thread sums up large parts in shared memory; this one sums up all others, and every part when no thread can. */
 export function checksumOf(part: Uint8Array): Promise<number> {
   const isForThreads = part.byteLength > HERE_BYTES && part.buffer instanceof SharedArrayBuffer
   return isForThreads ? threads.run('', part, [], part.byteLength).catch(() => sumHere(part)) : sumHere(part)
@@ -114,7 +114,7 @@ async function readOpening(file: File): Promise<Opening | undefined> {
 }
 
 /**
- * The parts, in shared memory so that a worker reads them without a copy; or what is wrong with the file. Parts are
+ * The parts, or what is wrong with the file. Parts are in shared memory, so that a thread reads them without a copy. Some are
  * checked while others are read.
  */
 async function readParts(file: File): Promise<Uint8Array[] | string> {

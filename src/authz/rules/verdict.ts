@@ -1,9 +1,9 @@
 /**
  * The verdict about (provider, signal, agent), and what is held of the provider that it rests on: the closed vocabulary of
  * docs/authorization.md and docs/protocol.md#provider-files, and the decision itself. The state is plain and immutable, its
- * bytes in shared memory, so that it can be sent to the thread where merging runs. The caps are in it as one instant, so that
- * a verdict is a pure function of state and time, constant work per signal. A document past its cap never yields `authorized`. A
- * judge gives the verdicts and definitions of all providers at one moment, for whoever merges.
+ * bytes in shared memory, so that it can be sent to the thread where merging runs. The caps become one instant in it, so that a
+ * verdict is a pure function of state and time, constant work per signal. A document past its cap never yields `authorized`. A
+ * judge gives what all providers say at one moment, verdicts and definitions, to whoever merges.
  */
 import { definitionOf, type SignalDefinition } from './provider-definition.js'
 import { type Authorized, type Grant, openRules, type Rules } from './rules.js'
@@ -13,7 +13,7 @@ const HOUR = 3_600_000
 const STALE_CAP_MS = 24 * HOUR // from the first failure after the last good fetch
 export const HARD_CAP_MS = 7 * 24 * HOUR // from the last good fetch, whatever happened since
 export const POINTER_HOLD_MS = 24 * HOUR // how long a changed pointer must stay the same
-/** More than one reading asks for, of all providers together. */
+/** One reading of an upstream asks for fewer, of all providers together. */
 export const MOST_REFERENCES = 5_000
 /** Each name costs one question. */
 export const MOST_NAMES = 50
@@ -131,8 +131,7 @@ type Problem = {
   /** First time in this unbroken run of failures, ms. */
   readonly since: number
   /**
-   * True for a fault, which keeps the last good document for a while. False when the provider says that there is no
-   * file.
+   * True for a fault: the last good document is kept for a while. False when the provider itself says that there is no file.
    */
   readonly passing: boolean
 }

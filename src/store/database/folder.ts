@@ -1,4 +1,4 @@
-/** The folder of an embedded storage: where it is, how it is made so that a failure names its cause, and the mark of an orderly end. */
+/** The folder of an embedded storage: finds and makes it, makes renamed files last, and marks an orderly end. */
 import { mkdir, open, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 
@@ -40,8 +40,8 @@ async function stateOf(file: string): Promise<string> {
 }
 
 /**
- * Call it after the last write: the file is then as sound as it was when it was opened, and the next start need not
- * check it. If the disk cannot store the mark, the next start checks the file.
+ * Marks the file as closed in order; call it after the last write. The file is then as sound as it was when it was opened, and the
+ * next start need not check it. If the disk cannot store the mark, the next start checks the file.
  */
 export async function markClosed(file: string): Promise<void> {
   await writeFile(markOf(file), await stateOf(file)).catch(() => {})

@@ -2,7 +2,7 @@
  * The embedded database: SQLite (libsql) in one file, with a write-ahead log that is synced at every commit, so that
  * what was answered survives a power cut. It has its own thread, so that serving never waits for the disk, and one
  * connection per process, on which statements and transactions take turns. Other processes (`tributary ledger`) may
- * read at the same time; one alone writes, which holds the folder's lock.
+ * read at the same time; only the one that holds the folder's lock writes.
  */
 import { once } from 'node:events'
 import { join } from 'node:path'

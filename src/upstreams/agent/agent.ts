@@ -1,7 +1,7 @@
 /**
  * An agent, whatever its transport: a task with arguments and a budget, and one of three outcomes. `mcp.ts` and `a2a.ts`
- * implement this contract, and all other code uses only the contract. What an outcome is worth stands here as well: which texts
- * of it may be shown, and when a complete answer is not believed at once.
+ * implement this contract, and all other code uses only the contract. This file also says what an outcome is worth: which of its
+ * texts may be shown, and when a complete answer is not believed at once.
  */
 import { redacted, redactedValue, searchable, secretsInUrl } from '../../adcp/redaction.js'
 import type { Send } from '../../net/send.js'
@@ -135,14 +135,14 @@ export function secretsShown(values: readonly string[], url: string): string[] {
   return searchable([...parts, ...secretsInUrl(url)])
 }
 
-/** The same of an agent. */
+/** The secrets that are sent to an agent at `url`. */
 export function secretsOf(auth: Auth, url: string): string[] {
   return secretsShown(auth.type === 'bearer' ? [auth.token] : auth.type === 'header' ? [auth.value] : [], url)
 }
 
 /**
- * The outcome with secrets removed from its texts: errors repeat what they refuse, and errors are stored and shown. Of an
- * answer, from the errors that it lists in addition to its rows.
+ * The outcome with secrets removed from its texts: errors repeat what they refuse, and errors are stored and shown. An answer with
+ * rows may list errors beside them: secrets are removed from those.
  */
 export function withoutSecrets(outcome: AgentOutcome, secrets: readonly string[]): AgentOutcome {
   if (outcome.kind === 'failed') return { ...outcome, message: redacted(outcome.message, secrets) }
@@ -167,9 +167,9 @@ function isLoss(before: number, rows: number): boolean {
 }
 
 /**
- * Of one listing. A complete answer that has lost most of its rows is not believed at once, and neither is a registry listing that
- * has lost most of its agents: an agent that restarts may answer before its data is loaded. It is believed when a second, later
- * answer has no more rows than the first (docs/decisions.md#doubted-answers). If it has more, the agent is still loading.
+ * Doubts the answers of one agent, or the listings of one registry. A complete answer that has lost most of its rows is not
+ * believed at once, because an agent that restarts may answer before its data is loaded. It is believed when a second, later answer
+ * has no more rows than the first (docs/decisions.md#doubted-answers). When the second has more, the agent is still loading.
  */
 export function createDoubt({ of = 'rows', refreshMs, now }: DoubtOptions) {
   const laterMs = Math.min(SECOND_LOOK_MS, refreshMs)
