@@ -1,12 +1,14 @@
 /**
- * How many of the found signals each provider, seller, destination, country, type, value type and price step has. Counted
- * over columns, in portions. A seller or a destination is counted only where its offer may be used in one of the
- * countries that the reader names.
+ * How many of the found signals each provider, seller, destination, country, type, value type and price step has, and the question
+ * without what was chosen in one of these facets. Signals are counted over columns, in portions. A seller or a destination is
+ * counted only where its offer may be used in one of the countries that the reader names.
  */
 import { SIGNAL_TYPES, VALUE_TYPES } from '../adcp/signal.js'
 import { countryTest, createNarrowing } from '../feed/narrowing.js'
+import type { Selection } from '../feed/query.js'
 import { createMeter, type InPortions } from '../process/portions.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
+import type { FeedQuestion } from './feed-question.js'
 import { keepFirst } from './in-order.js'
 
 type Counted = { value: string; count: number }
@@ -15,6 +17,47 @@ const MOST_VALUES = 200 // of one facet; people scroll through no more
 const UNITS_A_DEPLOYMENT = 0.25 // the work of one, compared with looking at a signal
 /** Upper bounds of CPM, in the price's own currency. */
 const PRICE_STEPS = [1, 2, 5, 10, 20] as const
+
+/** What is chosen in these facets is a filter of get_signals; what is chosen in the others stands beside its filters. */
+const FILTERS: Readonly<
+  Record<Exclude<Facet, 'upstream' | 'value_type' | 'destination' | 'country'>, string>
+> = {
+  provider: 'data_providers',
+  type: 'catalog_types',
+  price: 'max_cpm',
+}
+
+/**
+ * The question without the values chosen in one facet, to count what its other values would find. Undefined when none is
+ * chosen.
+ */
+export function withoutFacet(question: FeedQuestion, facet: Facet): FeedQuestion | undefined {
+  const { selection, upstreams, valueTypes } = question
+  const { filters, destinations, countries, ...rest } = selection
+  if (facet === 'upstream') return upstreams.length > 0 ? { ...question, upstreams: [] } : undefined
+  if (facet === 'value_type') return valueTypes.length > 0 ? { ...question, valueTypes: [] } : undefined
+  const left: Selection = { ...rest }
+  if (facet === 'destination' || facet === 'country') {
+    const [own, other] = facet === 'country' ? [countries, { destinations }] : [destinations, { countries }]
+    if (!own) return undefined
+    const kept = Object.fromEntries(Object.entries(other).filter(([, value]) => value !== undefined))
+    return { ...question, selection: { ...left, ...(filters && { filters }), ...kept } }
+  }
+  const name = FILTERS[facet]
+  if (filters?.[name] === undefined) return undefined
+  const { [name]: _, ...others } = filters
+  const further =
+    name === 'max_cpm' ? Object.fromEntries(Object.entries(others).filter(([key]) => key !== 'ext')) : others
+  return {
+    ...question,
+    selection: {
+      ...left,
+      ...(Object.keys(further).length > 0 && { filters: further }),
+      ...(destinations && { destinations }),
+      ...(countries && { countries }),
+    },
+  }
+}
 
 const isBefore = (one: Counted, other: Counted) =>
   one.count > other.count || (one.count === other.count && one.value < other.value)
@@ -142,7 +185,7 @@ const TALLIES = {
   value_type: ({ facts }) => byNumber(facts.valueType, ['', ...VALUE_TYPES]),
   price: byPrice,
 } as const satisfies Record<string, (snapshot: Snapshot, countries: readonly string[] | undefined) => Tally>
-export type Facet = keyof typeof TALLIES
+type Facet = keyof typeof TALLIES
 export const FACETS = Object.keys(TALLIES) as Facet[]
 
 /** The values of each facet with the number of entries that have them. `countries`: those that the reader names. */

@@ -5,14 +5,14 @@
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import type { Caller } from '../adcp/caller.js'
 import { type Corpus, createRowPieces } from '../briefs/corpus.js'
-import type { Rates, Reader, Selection } from '../feed/query.js'
+import type { Rates, Reader } from '../feed/query.js'
 import { handleKey } from '../merge/identity.js'
 import { inTurns } from '../process/portions.js'
 import { countBelow, findKey, putKey, WORDS } from '../snapshot/keys.js'
 import { handleAt, type Snapshot } from '../snapshot/snapshot.js'
 import { type DeclaredAccounts, findAccount } from '../tasks/read-account.js'
 import type { Entrance } from './entrance.js'
-import { counted, FACETS, type Facet } from './facets.js'
+import { counted, FACETS, withoutFacet } from './facets.js'
 import {
   type Bad,
   bad,
@@ -105,47 +105,6 @@ function asGetSignals({ asked, text, account }: FeedQuestion): object {
   }
 }
 
-/** What is chosen in these facets is a filter of get_signals; what is chosen in the others stands beside its filters. */
-const FILTERS: Readonly<
-  Record<Exclude<Facet, 'upstream' | 'value_type' | 'destination' | 'country'>, string>
-> = {
-  provider: 'data_providers',
-  type: 'catalog_types',
-  price: 'max_cpm',
-}
-
-/**
- * The question without the values chosen in one facet, to count what its other values would find. Undefined when none is
- * chosen.
- */
-function without(question: FeedQuestion, facet: Facet): FeedQuestion | undefined {
-  const { selection, upstreams, valueTypes } = question
-  const { filters, destinations, countries, ...rest } = selection
-  if (facet === 'upstream') return upstreams.length > 0 ? { ...question, upstreams: [] } : undefined
-  if (facet === 'value_type') return valueTypes.length > 0 ? { ...question, valueTypes: [] } : undefined
-  const left: Selection = { ...rest }
-  if (facet === 'destination' || facet === 'country') {
-    const [own, other] = facet === 'country' ? [countries, { destinations }] : [destinations, { countries }]
-    if (!own) return undefined
-    const kept = Object.fromEntries(Object.entries(other).filter(([, value]) => value !== undefined))
-    return { ...question, selection: { ...left, ...(filters && { filters }), ...kept } }
-  }
-  const name = FILTERS[facet]
-  if (filters?.[name] === undefined) return undefined
-  const { [name]: _, ...others } = filters
-  const further =
-    name === 'max_cpm' ? Object.fromEntries(Object.entries(others).filter(([key]) => key !== 'ext')) : others
-  return {
-    ...question,
-    selection: {
-      ...left,
-      ...(Object.keys(further).length > 0 && { filters: further }),
-      ...(destinations && { destinations }),
-      ...(countries && { countries }),
-    },
-  }
-}
-
 type Looked = { question: FeedQuestion; reader: Reader; found: Found; signal: AbortSignal }
 
 /** `/console/api/signals` and `/console/api/facets`, for every caller with a key (docs/console.md). */
@@ -193,7 +152,7 @@ export function addFeedRoutes(app: FastifyInstance, options: FeedRoutesOptions):
     '/console/api/facets',
     answering(async ({ question, reader, found, signal }) => {
       const chosen = FACETS.flatMap((facet) => {
-        const wider = without(question, facet)
+        const wider = withoutFacet(question, facet)
         return wider ? [{ facet, wider }] : []
       })
       const open = FACETS.filter((facet) => !chosen.some((one) => one.facet === facet))
