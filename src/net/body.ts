@@ -26,6 +26,7 @@ const DRAIN_MS = 100
  */
 const MOST_CRUMBS = 20_000
 const CRUMB_BYTES = 64
+const FIRST_READ_BYTES = 4 * 1024 // until a socket brings more at once: most bring little
 const READ_BYTES = 64 * 1024 // of a socket at once, as Node reads
 const HEADER_BYTES = 16 * 1024 // undici refuses a longer header section
 const LENT_BYTES = 64 * 1024 // a body of this size stands in lent memory: it may be given back by who reads it
@@ -113,7 +114,7 @@ export function createReads() {
   let again: Uint8Array | undefined
   return {
     buffer(): Uint8Array {
-      const memory = again ?? Buffer.allocUnsafeSlow(READ_BYTES)
+      const memory = again ?? Buffer.allocUnsafeSlow(FIRST_READ_BYTES)
       again = undefined
       return memory
     },
@@ -124,7 +125,8 @@ export function createReads() {
       this.emit('readable')
       const left = this.readableLength > 0 ? this.read() : null
       if (left !== null) this.unshift(Buffer.from(left))
-      again = memory
+      const isLarger = count === memory.byteLength && count < READ_BYTES
+      again = isLarger ? Buffer.allocUnsafeSlow(READ_BYTES) : memory
       return this.readableLength < this.readableHighWaterMark
     },
   }
