@@ -91,6 +91,9 @@ export function answerJobs<Job, Reply>(
   })
 }
 
+/** A job that no thread has begun: nothing is wrong with it. */
+export class NotBegun extends Error {}
+
 type PoolOptions = Pick<WorkerOptions, 'workerData'> & {
   /** The module that answers jobs (`answerJobs`). */
   code: URL
@@ -124,9 +127,17 @@ export function createPool<Job, Reply>(options: PoolOptions) {
   let waitingNow = 0
   let isClosed = false
 
+  function opened(): Worker {
+    try {
+      return startThread(code, { workerData, resourceLimits: { maxOldGenerationSizeMb: heapMb } })
+    } catch (error) {
+      throw new NotBegun(`no thread can be started: ${(error as Error).message}`)
+    }
+  }
+
   /** Throws when the system has no thread left. A thread that ends while it is idle gets no more jobs. */
   function start(): void {
-    const worker = startThread(code, { workerData, resourceLimits: { maxOldGenerationSizeMb: heapMb } })
+    const worker = opened()
     threads.add(worker)
     const forget = () => {
       threads.delete(worker)
@@ -188,7 +199,7 @@ export function createPool<Job, Reply>(options: PoolOptions) {
     }
   }
 
-  const ended = () => new Error('the threads were ended')
+  const ended = () => new NotBegun('the threads were ended')
   const bytesOf = (queue: readonly Waiting<Job, Reply>[]) => queue.reduce((sum, { bytes }) => sum + bytes, 0)
 
   function giveUpLargest(): void {
@@ -199,11 +210,11 @@ export function createPool<Job, Reply>(options: PoolOptions) {
     queue.splice(queue.indexOf(largest), 1)
     if (queue.length === 0) queues.delete(key)
     waitingNow -= largest.bytes
-    largest.reject(new Error(`more than ${waitingBytes} bytes wait to be read`))
+    largest.reject(new NotBegun(`more than ${waitingBytes} bytes wait to be read`))
   }
 
   return {
-    /** Moves what `transfer` names to the thread; `bytes` is the size of the job. Rejects when the job is given up. */
+    /** Moves what `transfer` names to the thread; `bytes` is the size of the job. Rejects when the job is given up, by `NotBegun` where no thread had it. */
     run(key: string, job: Job, transfer: readonly Transferable[], bytes: number): Promise<Reply> {
       return new Promise((resolve, reject) => {
         if (isClosed) throw ended()

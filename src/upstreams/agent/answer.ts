@@ -42,6 +42,8 @@ export type ReadAnswer =
   | { kind: 'rpc_error'; code: number; message: string }
   /** It exceeds a bound. */
   | { kind: 'too_large'; message: string }
+  /** It was not read: others wait to be, and there is no memory or thread for more. */
+  | { kind: 'no_room'; message: string }
   /** No message is the response. */
   | { kind: 'none' }
 

@@ -7,7 +7,7 @@
 import { availableParallelism } from 'node:os'
 import { createGathering, type Gathering } from '../../net/body.js'
 import { isLent } from '../../process/lent.js'
-import { createPool } from '../../process/threads.js'
+import { createPool, NotBegun } from '../../process/threads.js'
 import { readListing } from '../rows/registry-records.js'
 import { holdsResponse, type ReadAnswer, type ReaderJob, type ReadingJob, readMessages } from './answer.js'
 
@@ -218,8 +218,9 @@ export async function readReply(key: string, job: ReadingJob): Promise<ReadAnswe
       size,
     )) as ReadAnswer
   } catch (error) {
-    // This answer alone ended the thread, or it was given up because too many bytes wait.
-    return { kind: 'too_large', message: (error as Error).message }
+    // Too many bytes wait, or no thread can be had; else this answer alone ended its thread.
+    const kind = error instanceof NotBegun ? 'no_room' : 'too_large'
+    return { kind, message: (error as Error).message }
   }
 }
 

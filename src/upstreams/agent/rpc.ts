@@ -122,6 +122,7 @@ function outcomeOf(reading: ReadAnswer, { status, headers }: Pick<Reply, 'status
     return { ...callFailed('protocol_error', `HTTP ${status} without a JSON-RPC answer`), status }
   }
   if (reading.kind === 'too_large') return { ...callFailed('too_large', reading.message), status }
+  if (reading.kind === 'no_room') return { ...callFailed('over_memory', reading.message), status }
   if (reading.kind === 'rpc_error') return { ...reading, status }
   return reading.kind === 'value' ? { ...reading, headers } : reading
 }
