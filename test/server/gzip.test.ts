@@ -2,6 +2,7 @@ import { type IncomingHttpHeaders, request } from 'node:http'
 import { gunzipSync } from 'node:zlib'
 import { test } from 'tap'
 import { takesGzip } from '../../src/server/answer/gzip-pages.js'
+import { feedOf, listing } from '../support/server-feed.js'
 import { BUYER_TOKEN, startServer } from '../support/server-fixture.js'
 
 type Raw = { headers: IncomingHttpHeaders; body: Buffer }
@@ -78,6 +79,24 @@ test('A2A shares what MCP prepared', async (t) => {
   t.equal(reply.headers['content-encoding'], 'gzip')
   const { result } = JSON.parse(gunzipSync(reply.body).toString())
   t.equal(result.task.artifacts[0].parts[0].data.signals.length, 100)
+})
+
+test('a page ends well where the text behind its rows is compressed, too', async (t) => {
+  const long = { name: 'name '.repeat(40), data_provider: 'provider '.repeat(40) }
+  const shown = [1, 2, 3].map((n) => ({
+    type: 'platform' as const,
+    platform: `${n}${'-on'.repeat(40)}`,
+    is_live: true,
+  }))
+  const listings = Array.from({ length: 100 }, (_, n) => ({ ...listing(`s${n}`, 1, shown), ...long }))
+  const { url } = await startServer(t, { feed: feedOf({ listings }) })
+  const input = { discovery_mode: 'wholesale', pagination: { max_results: 100 } }
+  const message = { messageId: 'm', parts: [{ data: { skill: 'get_signals', input } }] }
+  const body = { jsonrpc: '2.0', id: 1, method: 'SendMessage', params: { message } }
+  const partsOf = (bytes: Buffer) => JSON.parse(bytes.toString()).result.task.artifacts[0].parts
+  const plain = partsOf((await post(`${url}/a2a`, body, 'identity')).body)
+  t.ok(plain[1].text.length > 2_048, 'it is long enough to be compressed')
+  t.same(partsOf(gunzipSync((await compressed(`${url}/a2a`, body)).body)), plain)
 })
 
 test('gzip is sent only to who takes it', (t) => {

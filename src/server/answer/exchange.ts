@@ -73,6 +73,11 @@ export function bodyBytes({ body }: Pick<Exchange, 'body'>): Uint8Array {
   return body instanceof Uint8Array ? body : NO_BODY
 }
 
+/** Chunks that are sent again and again: text would be put into bytes each time. */
+export function asBytes(chunks: readonly Chunk[]): Uint8Array[] {
+  return chunks.map((chunk) => (typeof chunk === 'string' ? Buffer.from(chunk) : chunk))
+}
+
 /** A payload between what a transport writes before and after it. */
 export function wrapped(before: string, payload: AnswerPayload, after: string): Chunk[] {
   const { head, rows, tail } = payload
@@ -104,8 +109,8 @@ function byteLength(chunk: Chunk): number {
 
 /**
  * Sends the chunks as one response with its length declared. Text stays text until the socket, where Node writes it with
- * the header in one piece: that costs one system call less than a buffer beside it. Texts beside each other are joined
- * only then, because joining also copies: a text that is kept is measured as it is. Headers are names and values in turn.
+ * the header in one piece; texts beside each other are joined only then, because joining copies. Headers are names and values
+ * in turn.
  * Lent memory is given back when the last byte has left; when the connection breaks before that, it is not.
  */
 export function sendChunks(

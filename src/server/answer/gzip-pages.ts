@@ -13,20 +13,21 @@ import type { Chunk } from './exchange.js'
 const CACHE_BYTES = 64 * 1024 * 1024
 const SEEN_PIECES = 20_000
 const LEAST_BYTES = Math.ceil(CACHE_BYTES / SEEN_PIECES) // what a smaller one is counted as
-const SMALLEST = 2_048 // a smaller page fits in a packet anyway
-const MOST_PIECES = 4 // a page in feed order has one or two pieces; pages with more are rarely repeated
+const SMALLEST = 2_048 // a smaller page fits in a packet anyway, and a smaller piece of one is sent as it is
+const MOST_PIECES = 6 // a page in feed order has one or two pieces, and one on each side; pages with more are rarely repeated
 const MOST_AT_ONCE = 2
 const STORED_BYTES = 0xffff
 const HEADER = Buffer.from([0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff])
+const END = Buffer.from([1, 0, 0, 0xff, 0xff]) // the last block, empty
 const SYNC = { level: 6, finishFlush: constants.Z_SYNC_FLUSH } // ends on a byte, with more blocks to follow
 
 /** Blocks that hold the bytes as they are (RFC 1951, 3.2.4). */
-function stored(bytes: Buffer, isFinal: boolean): Buffer[] {
-  const blocks: Buffer[] = []
-  for (let at = 0; at === 0 || at < bytes.byteLength; at += STORED_BYTES) {
+function stored(bytes: Uint8Array): Uint8Array[] {
+  const blocks: Uint8Array[] = []
+  for (let at = 0; at < bytes.byteLength; at += STORED_BYTES) {
     const part = bytes.subarray(at, at + STORED_BYTES)
     const head = Buffer.allocUnsafe(5)
-    head[0] = isFinal && at + STORED_BYTES >= bytes.byteLength ? 1 : 0
+    head[0] = 0
     head.writeUInt16LE(part.byteLength, 1)
     head.writeUInt16LE(part.byteLength ^ 0xffff, 3)
     blocks.push(head, part)
@@ -40,6 +41,8 @@ function trailer(crc: number, length: number): Buffer {
   bytes.writeUInt32LE(length >>> 0, 4)
   return bytes
 }
+
+const isLarge = ({ byteLength }: Uint8Array) => byteLength >= SMALLEST
 
 /** Whether the client takes gzip. */
 export function takesGzip(accept: string | string[] | undefined): boolean {
@@ -84,20 +87,19 @@ export function createGzipPages() {
   /** The chunks as one gzip stream, or undefined while a piece of them is not prepared. */
   function pack(chunks: readonly Chunk[]): Chunk[] | undefined {
     const pieces = chunks.filter((chunk): chunk is Uint8Array => typeof chunk !== 'string')
-    const [first] = pieces
-    if (!first || pieces.length > MOST_PIECES || first.byteLength < SMALLEST) return undefined
+    if (pieces.length > MOST_PIECES || !pieces.some(isLarge)) return undefined
     if (pieces.some(isLent)) return undefined // other bytes will stand at this address
     const packed: Chunk[] = [HEADER]
     let crc = 0
     let length = 0
     let isWhole = true
-    chunks.forEach((chunk, at) => {
+    for (const chunk of chunks) {
       const bytes = typeof chunk === 'string' ? Buffer.from(chunk) : chunk
       crc = crc32(bytes, crc)
       length += bytes.byteLength
-      if (typeof chunk === 'string') {
-        packed.push(...stored(bytes as Buffer, at === chunks.length - 1))
-        return
+      if (typeof chunk === 'string' || !isLarge(chunk)) {
+        packed.push(...stored(bytes))
+        continue
       }
       const name = nameOf(chunk)
       const ready = compressed.get(name)
@@ -106,8 +108,8 @@ export function createGzipPages() {
         prepare(name, chunk)
         isWhole = false
       }
-    })
-    return isWhole ? [...packed, trailer(crc, length)] : undefined
+    }
+    return isWhole ? [...packed, END, trailer(crc, length)] : undefined
   }
 
   return { pack }

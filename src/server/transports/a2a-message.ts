@@ -8,7 +8,7 @@
  * clients of earlier releases do not know it.
  */
 import { isRecord } from '../../adcp/json.js'
-import type { Chunk, Exchange } from '../answer/exchange.js'
+import { asBytes, type Chunk, type Exchange, wrapped } from '../answer/exchange.js'
 import type { RpcRequest } from '../answer/json-rpc.js'
 import type { AnswerPayload } from '../answer/payload.js'
 import { type AnsweredTask, artifactMetadata, taskState } from './a2a-tasks.js'
@@ -82,7 +82,7 @@ type MessageRead =
 type SkillData = Record<string, unknown> & { skill: string }
 
 /** A response without what each task has of its own: its id and its time. */
-type Shell = { result: string; conversation: string; artifact: string; before: string; after: string }
+type Shell = { result: string; conversation: string; artifact: string; data: readonly Chunk[] }
 
 /** Undefined for a method that A2A does not have. */
 export function methodOf(name: string): Method | undefined {
@@ -225,8 +225,11 @@ function shellOf(answered: AnsweredTask, dialect: A2aRelease): Shell {
     result: isCurrent ? ',"result":{"task":{"id":"' : `,"result":{${kinds.task}"id":"`,
     conversation: `","contextId":${JSON.stringify(payload.contextId)},"status":{"state":"${taskState(payload, dialect)}","timestamp":"`,
     artifact: '"},"artifacts":[{"artifactId":"',
-    before: `-result","name":"result","parts":[{${kinds.data}"data":${payload.head}`,
-    after: `${payload.tail}},{${kinds.text}"text":${text}}]${open}}]}${isCurrent ? '}}' : '}'}`,
+    data: wrapped(
+      `-result","name":"result","parts":[{${kinds.data}"data":`,
+      payload,
+      `},{${kinds.text}"text":${text}}]${open}}]}${isCurrent ? '}}' : '}'}`,
+    ),
   }
 }
 
@@ -239,7 +242,10 @@ function keptShell(answered: AnsweredTask, dialect: A2aRelease): Shell {
   const own = shells.get(payload) ?? new Map<string, Shell>()
   shells.set(payload, own)
   const name = profiled ? PROFILE : dialect
-  const shell = own.get(name) ?? shellOf(answered, dialect)
+  const known = own.get(name)
+  if (known) return known
+  const made = shellOf(answered, dialect)
+  const shell = { ...made, data: asBytes(made.data) }
   own.set(name, shell)
   return shell
 }
@@ -255,10 +261,9 @@ export function taskResponse(
   answered: AnsweredTask,
   dialect: A2aRelease,
 ): Chunk[] {
-  const { rows } = answered.payload
-  const { result, conversation, artifact, before, after } = keptShell(answered, dialect)
+  const { result, conversation, artifact, data } = keptShell(answered, dialect)
   const opening = `{"jsonrpc":"2.0","id":${id}${result}${taskId}${conversation}${timestamp}${artifact}${taskId}`
-  return [opening, before, ...rows, after]
+  return [opening, ...data]
 }
 
 /** Milliseconds since the epoch as ISO 8601. Many calls are answered in one millisecond. */

@@ -5,7 +5,15 @@
  */
 import type { FastifyInstance } from 'fastify'
 import { didYouMean } from '../../adcp/issue-words.js'
-import { type Chunk, type Exchange, type FastLane, quoted, sendChunks, wrapped } from '../answer/exchange.js'
+import {
+  asBytes,
+  type Chunk,
+  type Exchange,
+  type FastLane,
+  quoted,
+  sendChunks,
+  wrapped,
+} from '../answer/exchange.js'
 import { type GzipPages, takesGzip } from '../answer/gzip-pages.js'
 import {
   type BodyReader,
@@ -95,8 +103,10 @@ function restOf(payload: AnswerPayload): Chunk[] {
   const known = rests.get(payload)
   if (known) return known
   const made = wrapped(opening(payload) + payload.words.json() + BETWEEN, payload, '}}')
-  if (payload.comesAgain) rests.set(payload, made)
-  return made
+  if (!payload.comesAgain) return made
+  const kept = asBytes(made)
+  rests.set(payload, kept)
+  return kept
 }
 
 /** A tool result. Older clients read the text, so theirs holds the payload as JSON (docs/protocol.md#mcp). */
