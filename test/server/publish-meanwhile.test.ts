@@ -14,17 +14,19 @@ const FILTER = { filters: { max_cpm: 2 } }
 const priced = (cpm: number) => ({
   listings: Array.from({ length: SIGNALS }, (_, at) => listing(`s${at}`, cpm)),
 })
+const FIRST = priced(1)
+const NEXT = priced(1.5)
 
 /** A feed whose prices are other ones as soon as an answer has looked at a portion of it. */
 function movingFeed(): FixtureFeed & { published(): number; isLookedAt(query: Selection): boolean } {
-  const feed = feedOf(priced(1))
+  const feed = feedOf(FIRST)
   let published = 0
   function* moving(work: Iterator<unknown, void>): Generator<undefined, void> {
     for (let portion = 0; !work.next().done; portion += 1) {
       yield
       if (portion > 0 || published > 0) continue
       published += 1
-      feed.publishContent(priced(1.5), Date.now())
+      feed.publishContent(NEXT, Date.now())
     }
   }
   const preparing: FixtureFeed['preparing'] = (...asked) => {
@@ -70,13 +72,13 @@ test('signals that are looked up by their references, too', async (t) => {
 })
 
 test('what a caller sees is explained in portions, too', async (t) => {
-  const feed = feedOf(priced(1))
+  const feed = feedOf(FIRST)
   const explained = explainView({
     feed: {
       lookup: feed.lookup,
       async prepared(query, reader) {
         const at = await feed.prepared(query, reader)
-        feed.publishContent(priced(1.5), Date.now())
+        feed.publishContent(NEXT, Date.now())
         return at
       },
     },
@@ -93,7 +95,7 @@ test('what a caller sees is explained in portions, too', async (t) => {
 })
 
 test('others are answered between two portions', async (t) => {
-  const feed = feedOf(priced(1))
+  const feed = feedOf(FIRST)
   let isAnswered = false
   let begin = () => {}
   const begun = new Promise<void>((resolve) => {
