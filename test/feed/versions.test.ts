@@ -54,7 +54,7 @@ function seen({ slices, judge }: World, query: Selection, reader: Reader) {
 test('a visible difference of structure moves the feed version, one of prices the pricing version; nothing else does', (t) => {
   proven(
     t,
-    250,
+    100,
     fc.property(kin, queries, readers, ([one, two], query, reader) => {
       const a = seen(one, query, reader)
       const b = seen(two, query, reader)
@@ -79,7 +79,7 @@ test('a visible difference of structure moves the feed version, one of prices th
 test('unchanged is answered only to who would receive the same again', (t) => {
   proven(
     t,
-    250,
+    100,
     fc.property(kin, queries, readers, readers, ([one, two], query, first, second) => {
       const had = seen(one, query, first)
       const now = seen(two, query, second)

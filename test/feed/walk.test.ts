@@ -13,7 +13,7 @@ test('a walk while the feed moves returns exactly one snapshot, without a duplic
   const worlds = fc.array(anySlices, { minLength: 1, maxLength: 5 })
   proven(
     t,
-    100,
+    50,
     fc.property(worlds, fc.integer({ min: 1, max: 4 }), (all, maxResults) => {
       const feed = emptyFeed({ ms: 60_000, bytes: 2 ** 30 })
       publish(feed, all[0] as (typeof all)[0])

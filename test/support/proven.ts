@@ -3,7 +3,10 @@ import fc from 'fast-check'
 
 const { SEED = '20261120', SOAK = '1' } = process.env
 
-/** SEED=n takes other cases than the usual ones, SOAK=n takes n times as many: `npm run soak` does both. */
+/**
+ * `runs`: how many cases `npm test` tries. SOAK=n takes n times as many, as `npm run test:slow` does; SEED=n takes other
+ * cases than the usual ones. `npm run soak` does both.
+ */
 export function proven<T>(
   t: { comment(text: string): void },
   runs: number,
