@@ -231,8 +231,9 @@ function agreed(fields: readonly Told[], members: Members, definition: Definitio
 function defined(members: Members, definition: Definition): Described | undefined {
   if (PRINTED.some(({ place }) => hasMember(members, place))) return undefined
   const names = agreed(NAMES, members, definition)
-  const fields = names === undefined ? undefined : agreed(DESCRIBING, members, definition)
-  if (names === undefined || fields === undefined) return undefined
+  if (names === undefined) return undefined
+  const fields = agreed(DESCRIBING, members, definition)
+  if (fields === undefined) return undefined
   const print: Record<string, unknown> = {}
   for (const { field } of PRINTED) print[field] = definition[field as keyof Definition]
   const { text, restrictions } = definedPrint(JSON.stringify(print))

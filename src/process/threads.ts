@@ -214,7 +214,10 @@ export function createPool<Job, Reply>(options: PoolOptions) {
   }
 
   return {
-    /** Moves what `transfer` names to the thread; `bytes` is the size of the job. Rejects when the job is given up, by `NotBegun` where no thread had it. */
+    /**
+     * Moves what `transfer` names to the thread; `bytes` is the size of the job. Rejects when the job is given up, by `NotBegun`
+     * where no thread had it.
+     */
     run(key: string, job: Job, transfer: readonly Transferable[], bytes: number): Promise<Reply> {
       return new Promise((resolve, reject) => {
         if (isClosed) throw ended()
