@@ -15,9 +15,8 @@ import type { AuditEntry } from '../store/records/history.js'
 import { addAssets, readAssets } from './assets.js'
 import { addSignIn, createEntrance, createSessions, type Entrance, type EntranceOptions } from './entrance.js'
 import { createFind } from './feed-question.js'
-import { addFeedRoutes } from './feed-routes.js'
+import { addFeedRoutes, addSignalRoute, type SignalRouteOptions } from './feed-routes.js'
 import { addOpenApi } from './openapi.js'
-import { addSignalRoute, type SignalRouteOptions } from './signal-route.js'
 
 const MOST_ENTRIES = 500 // entries of the log
 const LOOK_EVERY_MS = 1_000
