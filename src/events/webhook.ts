@@ -11,7 +11,7 @@ import { compileCheck, invalidRequest, type Static, Type, type Violation } from 
 import { within } from '../net/clock.js'
 import { createAddressPolicy, type EgressPolicy, type Resolve, systemResolve } from '../net/egress.js'
 import { askedWaitMs, type Send, type SendFailure } from '../net/send.js'
-import type { Signer } from '../signing/sign.js'
+import type { Signer } from '../signing/signature.js'
 
 const TIMEOUT_MS = 10_000
 const LOOKUP_MS = 5_000 // a name that nobody answers for must not hold the request that carries it

@@ -1,14 +1,27 @@
-/** Public keys from key sets (RFC 7517): whether a key may be used for a signature, and where keys are found. */
+/**
+ * Keys: the private one that we sign with, and public ones from key sets (RFC 7517), whether they may be used for a signature and
+ * where they are found.
+ */
 import { createPublicKey, type KeyObject, verify } from 'node:crypto'
 import { isRecord, tryParseJson } from '../adcp/json.js'
 import type { Send } from '../net/send.js'
-import type { Algorithm } from './signature.js'
+
+/** The two algorithms that the profiles allow (RFC 9421, section 3.3). */
+export const ALGORITHMS = ['ed25519', 'ecdsa-p256-sha256'] as const
+export type Algorithm = (typeof ALGORITHMS)[number]
 
 export type Jwk = Readonly<Record<string, unknown>> & { kid?: unknown }
 
 /** A key and its owner. */
 export type FoundKey = { owner: string; jwk: Jwk }
 export type KeyAnswer = FoundKey | 'unknown' | 'unavailable'
+
+export type SigningKey = {
+  /** The id of the key in our published key set. */
+  keyId: string
+  /** Ed25519 or P-256. */
+  privateKey: KeyObject
+}
 
 const SIGNATURE_BYTES = 64
 const TIMEOUT_MS = 10_000
@@ -20,6 +33,24 @@ const COOLDOWN_MS = 30_000 // for an unknown key id, and after a failure
 const SHAPES: Readonly<Record<Algorithm, { kty: string; crv: string; alg: string }>> = {
   ed25519: { kty: 'OKP', crv: 'Ed25519', alg: 'EdDSA' },
   'ecdsa-p256-sha256': { kty: 'EC', crv: 'P-256', alg: 'ES256' },
+}
+
+/** The key to sign with. Throws for a key of another kind. */
+export function algorithmOf({ privateKey }: SigningKey): Algorithm {
+  const type = privateKey.asymmetricKeyType
+  if (type === 'ed25519') return 'ed25519'
+  const curve = privateKey.asymmetricKeyDetails?.namedCurve
+  if (type === 'ec' && curve === 'prime256v1') return 'ecdsa-p256-sha256'
+  throw new Error(`signing key: expected Ed25519 or P-256, got ${type}${curve ? ` on ${curve}` : ''}`)
+}
+
+/** The public half, as a member of a key set. */
+export function publicJwk(key: SigningKey): Jwk {
+  const alg = algorithmOf(key) === 'ed25519' ? 'EdDSA' : 'ES256'
+  return {
+    ...createPublicKey(key.privateKey).export({ format: 'jwk' }),
+    ...{ kid: key.keyId, use: 'sig', key_ops: ['verify'], alg, adcp_use: 'request-signing' },
+  }
 }
 
 type KeySource = { owner: string; keys: readonly Jwk[] } | { owner: string; url: string }

@@ -1,27 +1,28 @@
 /**
- * The form of a signature over an HTTP message (RFC 9421), for those who sign and those who verify: the protocol's two
- * profiles, the header fields that carry a signature, and the text that is signed.
+ * A signature over an HTTP message (RFC 9421). For those who sign and those who verify: the protocol's two profiles, the header
+ * fields that carry a signature, and the text that is signed. Then the signing of what we send: requests to agents that ask for
+ * it, and webhooks; signing/verify.ts is the other side.
  *
  * The profiles, for requests and for webhooks, differ in their tag, in which keys may sign, in the content digest, and in the
  * names of their errors. Header fields (RFC 8941 dictionaries) are read more strictly than RFC 8941: a repeated member or
  * parameter is an error, where RFC 8941 takes the last one, because two readers must not read one signature in two ways. Byte
  * sequences may also be base64url, because the protocol's signatures are.
  */
-import { hash } from 'node:crypto'
+import { hash, randomBytes, sign } from 'node:crypto'
 import { type InnerList, parseList } from 'structured-headers'
+import { isRecord } from '../adcp/json.js'
 import { canonicalUrl } from '../adcp/url.js'
-
-/** The two algorithms that the profiles allow (RFC 9421, section 3.3). */
-export const ALGORITHMS = ['ed25519', 'ecdsa-p256-sha256'] as const
-export type Algorithm = (typeof ALGORITHMS)[number]
+import type { Send } from '../net/send.js'
+import { algorithmOf, type SigningKey } from './key.js'
 
 /** Seconds. A signature is short-lived, and clocks may disagree a little. */
 export const LONGEST_WINDOW_S = 300
 export const CLOCK_SKEW_S = 60
 
 /** Signatures with other labels belong to others, such as a relay: they are neither verified nor counted. */
-export const LABEL = 'sig1'
+const LABEL = 'sig1'
 
+const NONCE_BYTES = 16
 const MEMBER = /^\s*([a-z*][a-z0-9_.*-]*)=(.+?)\s*$/s
 const QUOTED = /"(?:[^"\\]|\\.)*"/g
 const STANDARD = /^[A-Za-z0-9+/]+={0,2}$/
@@ -228,4 +229,107 @@ export function signatureBase(
 export function bodyDigest(algorithm: string, body: Uint8Array): Buffer | undefined {
   if (algorithm === 'sha-256') return hash('sha256', body, 'buffer')
   return algorithm === 'sha-512' ? hash('sha512', body, 'buffer') : undefined
+}
+
+type SignedHeaders = Record<string, string>
+
+const quotedText = (text: string) => `"${text.replace(/["\\]/g, '\\$&')}"`
+
+/** What a receiver may want different from the default. */
+type Wanted = {
+  /** Whether the signature covers the digest of the body. Default: true. */
+  digest?: boolean
+  /** Standard base64 for the signature, as agents of 3.2 expect in requests. Default: false. */
+  padded?: boolean
+}
+
+/**
+ * The headers of one signed POST of a JSON body. `nowMs` is ms since the epoch; `nonce` is at least 16 unguessable
+ * bytes, base64url. Signatures are base64url without padding and digests standard base64, as in the published test
+ * vectors of 3.1. Throws for a url that cannot be signed, and for a key of another kind.
+ */
+export function createSigner(key: SigningKey, { tag }: Profile) {
+  const algorithm = algorithmOf(key)
+  const always = ['@method', '@target-uri', '@authority', 'content-type']
+  return (url: string, body: string, nowMs: number, nonce: string, wanted: Wanted = {}): SignedHeaders => {
+    const { digest: coversDigest = true, padded = false } = wanted
+    const components = coversDigest ? [...always, 'content-digest'] : always
+    const bytes = Buffer.from(body)
+    const created = Math.floor(nowMs / 1_000)
+    const headers = {
+      'content-type': 'application/json',
+      ...(coversDigest && {
+        'content-digest': `sha-256=:${bodyDigest('sha-256', bytes)?.toString('base64')}:`,
+      }),
+    }
+    const params = [
+      `created=${created}`,
+      `expires=${created + LONGEST_WINDOW_S}`,
+      `nonce=${quotedText(nonce)}`,
+      `keyid=${quotedText(key.keyId)}`,
+      `alg="${algorithm}"`,
+      `tag="${tag}"`,
+    ]
+    const input = `(${components.map((name) => `"${name}"`).join(' ')});${params.join(';')}`
+    const target = targetOf(url)
+    const base =
+      target && signatureBase(components, input, { method: 'POST', url, headers, body: bytes }, target)
+    if (base === undefined) throw new Error(`This url cannot be signed: ${url}`)
+    const signature =
+      algorithm === 'ed25519'
+        ? sign(null, Buffer.from(base), key.privateKey)
+        : sign('sha256', Buffer.from(base), { key: key.privateKey, dsaEncoding: 'ieee-p1363' })
+    return {
+      ...headers,
+      'signature-input': `${LABEL}=${input}`,
+      signature: `${LABEL}=:${signature.toString(padded ? 'base64' : 'base64url')}:`,
+    }
+  }
+}
+
+export type Signer = ReturnType<typeof createSigner>
+
+/** What an agent wants to be signed. */
+export type SigningWish = {
+  operations: readonly string[]
+  /** Whether the signature may cover the digest of the body; true unless the agent forbids it. */
+  digest: boolean
+  /** The agent speaks 3.2, where signatures are standard base64. */
+  padded: boolean
+}
+
+type SignedSendOptions = {
+  send: Send
+  sign: Signer
+  /** What the agent wants, by what is known of it at present. */
+  wish(): SigningWish | undefined
+  now(): number
+}
+
+/** The operation that a JSON-RPC message calls; undefined when it calls none. */
+function operationOf(body: string): string | undefined {
+  const { method, params } = JSON.parse(body) as { method?: unknown; params?: unknown }
+  if (!isRecord(params)) return undefined
+  if (method === 'tools/call') return typeof params.name === 'string' ? params.name : undefined
+  const parts = isRecord(params.message) ? params.message.parts : undefined
+  for (const part of Array.isArray(parts) ? parts : []) {
+    if (isRecord(part) && isRecord(part.data) && typeof part.data.skill === 'string') return part.data.skill
+  }
+  return undefined
+}
+
+/**
+ * Signs our requests to an agent that asks for it, over either transport: the operations that its capabilities name
+ * (`request_signing`). All other requests are sent unsigned.
+ */
+export function createSignedSend({ send, sign, wish, now }: SignedSendOptions): Send {
+  return (request) => {
+    const wanted = wish()
+    const { url, method, body, headers } = request
+    if (!wanted || method !== 'POST' || typeof body !== 'string') return send(request)
+    const operation = operationOf(body)
+    if (operation === undefined || !wanted.operations.includes(operation)) return send(request)
+    const nonce = randomBytes(NONCE_BYTES).toString('base64url')
+    return send({ ...request, headers: { ...headers, ...sign(url, body, now(), nonce, wanted) } })
+  }
 }

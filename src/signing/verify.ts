@@ -6,10 +6,8 @@
  */
 import { timingSafeEqual } from 'node:crypto'
 import { bufferOf } from '../adcp/json.js'
-import { type FoundKey, isSignedBy, isUsable, type KeyAnswer } from './key.js'
+import { ALGORITHMS, type Algorithm, type FoundKey, isSignedBy, isUsable, type KeyAnswer } from './key.js'
 import {
-  ALGORITHMS,
-  type Algorithm,
   bodyDigest,
   CLOCK_SKEW_S,
   codeOf,

@@ -6,7 +6,8 @@ import { howMany, isSince32, MAJOR, type Preview, RELEASES, type Release } from 
 import { SIGNAL_TYPES } from '../adcp/signal.js'
 import { CapabilitiesRequest, CapabilitiesResponse } from '../adcp/task-schemas.js'
 import { FEED_EVENTS } from '../events/feed-event.js'
-import { type Algorithm, WEBHOOKS } from '../signing/signature.js'
+import type { Algorithm } from '../signing/key.js'
+import { WEBHOOKS } from '../signing/signature.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import type { Task } from './task.js'
 

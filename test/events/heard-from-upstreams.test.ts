@@ -1,7 +1,6 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { test } from 'tap'
-import { createSigner } from '../../src/signing/sign.js'
-import { WEBHOOKS } from '../../src/signing/signature.js'
+import { createSigner, WEBHOOKS } from '../../src/signing/signature.js'
 import { row, until } from '../support/upstream-world.js'
 import { type Key, newKey, startChain, UPSTREAM_KEY } from './support/chain.js'
 import { configFor, startSubscriber } from './support/subscriber.js'

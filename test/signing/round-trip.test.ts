@@ -1,7 +1,7 @@
 import { generateKeyPairSync } from 'node:crypto'
 import { test } from 'tap'
-import { createSigner, publicJwk, type SigningKey } from '../../src/signing/sign.js'
-import { REQUESTS, WEBHOOKS } from '../../src/signing/signature.js'
+import { publicJwk, type SigningKey } from '../../src/signing/key.js'
+import { createSigner, REQUESTS, WEBHOOKS } from '../../src/signing/signature.js'
 import { createReplayGuard, createVerifier } from '../../src/signing/verify.js'
 
 const NOW = 1_800_000_000_000

@@ -1,7 +1,8 @@
 import { createPrivateKey, createPublicKey, verify as verifyBytes } from 'node:crypto'
 import { test } from 'tap'
-import { algorithmOf, createSigner, type SigningKey } from '../../src/signing/sign.js'
+import { algorithmOf, type SigningKey } from '../../src/signing/key.js'
 import {
+  createSigner,
   REQUESTS,
   readSignatureInput,
   signatureBase,

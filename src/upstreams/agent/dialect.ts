@@ -5,7 +5,7 @@
 import { isRecord } from '../../adcp/json.js'
 import type { SignalRef } from '../../adcp/signal.js'
 import { PROJECTABLE } from '../../adcp/signal-requests.js'
-import type { SigningWish } from '../../signing/sign.js'
+import type { SigningWish } from '../../signing/signature.js'
 import type { AgentError, AgentOutcome, Arguments, Payload, Protocol } from './agent.js'
 import {
   type AgentRelease,

@@ -7,7 +7,7 @@
 import { howMany } from '../../adcp/answer.js'
 import { isRecord, tryParseJson } from '../../adcp/json.js'
 import { backoffMs, type Clock, pause, within } from '../../net/clock.js'
-import { createSignedSend, type Signer } from '../../signing/sign.js'
+import { createSignedSend, type Signer } from '../../signing/signature.js'
 import {
   type AgentOutcome,
   type Arguments,
