@@ -17,12 +17,11 @@ import {
   type Tables,
 } from './database/database.js'
 import { databaseFile, makeFolder, markClosed, storageFolder, wasClosed } from './database/folder.js'
-import { EMBEDDED_MIGRATIONS, migrate, SHARED_MIGRATIONS } from './database/migrations.js'
 import { createSeal, type Seal } from './database/seal.js'
 import { lockFolder, openSqlite } from './database/sqlite.js'
 import { storageMethods, storageWork, watchedStorage } from './database/storage-work.js'
-import { carryOver } from './first-release.js'
 import { createJobs } from './jobs.js'
+import { carryOver, EMBEDDED_MIGRATIONS, migrate, SHARED_MIGRATIONS } from './migrations.js'
 import { createSteps, type PromisedRecords, type Steps } from './promised-work.js'
 import {
   type Accounts,

@@ -1,9 +1,9 @@
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { sql } from 'kysely'
-import { EMBEDDED_MIGRATIONS, migrate, SHARED_MIGRATIONS } from '../../src/store/database/migrations.js'
 import { openPostgres } from '../../src/store/database/postgres.js'
 import { openSqlite } from '../../src/store/database/sqlite.js'
+import { EMBEDDED_MIGRATIONS, migrate, SHARED_MIGRATIONS } from '../../src/store/migrations.js'
 import { onEveryBareStorage } from './support/storages.js'
 
 const KEYED = 'https://keyed.example/mcp?v=2&api_key=a-secret-of-the-url'

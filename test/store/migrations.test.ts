@@ -1,6 +1,6 @@
 import { type Kysely, type Migration, sql } from 'kysely'
 import { test } from 'tap'
-import { EMBEDDED_MIGRATIONS, migrate, SHARED_MIGRATIONS } from '../../src/store/database/migrations.js'
+import { EMBEDDED_MIGRATIONS, migrate, SHARED_MIGRATIONS } from '../../src/store/migrations.js'
 import { openStore, type Store } from '../../src/store/store.js'
 import { bare, embedded, NO_POSTGRES, onEveryBareStorage } from './support/storages.js'
 
