@@ -1,13 +1,15 @@
 /**
- * Who asks, and what: which accounts are a caller's own (docs/decisions.md#callers), whether two requests are the same, and the key
- * that an upstream sees. All are told by canonical JSON (RFC 8785) and hashes of it, so a retry through another replica, or after a
- * restart, gives the same.
+ * Who asks, and what: which accounts are a caller's own (docs/decisions.md#callers), for a task or for a reading of the feed, whether
+ * two requests are the same, and the key that an upstream sees. The last two are told by canonical JSON (RFC 8785) and hashes of it,
+ * so a retry through another replica, or after a restart, gives the same. An account that does not exist and one of somebody else
+ * get the same answer, byte for byte (docs/protocol.md#envelope).
  */
 import { hash } from 'node:crypto'
 import canonicalize from 'canonicalize'
 import { type Refused, refuse } from '../adcp/answer.js'
 import type { AccountReference, Caller } from '../adcp/caller.js'
 import { isRecord } from '../adcp/json.js'
+import { overlayName, type Reader } from '../feed/query.js'
 import type { AccountStatus, Accounts } from '../store/records/accounts.js'
 import type { KeyedRequest } from '../store/records/idempotency.js'
 
@@ -149,4 +151,62 @@ export async function findOwnAccount(
   if (stopped) return stopped
   const natural = JSON.parse(key) as AccountReference
   return { kind: 'account', account: { id: accountIdOf(principal.id, key), key, at: () => natural } }
+}
+
+export type AccountFound =
+  /** `overlay`: the layer of the feed that may hold prices of its own; without one the rate card is the account's. */
+  { kind: 'account'; overlay?: string } | Refused
+
+/** Whether the caller declared this account id to us, with sync_accounts. */
+export type DeclaredAccounts = (callerId: string, accountId: string) => Promise<boolean>
+
+const NEEDS_CREDENTIALS: AccountFound = refuse('AUTH_REQUIRED', 'Account prices need credentials.', {
+  field: 'account',
+  suggestion: 'Send Authorization: Bearer with a key of this agent, or leave account out.',
+})
+
+const NO_ACCOUNT: AccountFound = refuse('ACCOUNT_NOT_FOUND', 'There is no such account.', {
+  field: 'account',
+  suggestion: 'Use an account_id from list_accounts, or leave account out for the rate card.',
+})
+
+/**
+ * The account of a read. A natural key (brand, operator) is the caller's own word for itself: no prices are configured
+ * for it, so it reads the rate card, as an account declared to us does.
+ */
+export function findAccount(
+  caller: Caller,
+  reference: AccountReference,
+  declared: DeclaredAccounts,
+): AccountFound | Promise<AccountFound> {
+  if (caller.role === 'anonymous') return NEEDS_CREDENTIALS
+  if (!('account_id' in reference)) return { kind: 'account' }
+  const { account_id: id } = reference
+  if (caller.accounts.has(id)) return { kind: 'account', overlay: overlayName(caller.id, id) }
+  return declared(caller.id, id).then((isOwn) => (isOwn ? { kind: 'account' } : NO_ACCOUNT))
+}
+
+/** Who reads the feed: a caller, with the layer of an account that is the caller's. */
+export function ownReader(
+  { id, visibility, destinations: grants }: Caller,
+  account: string | undefined,
+): Reader {
+  return { caller: id, visibility, grants, ...(account !== undefined && { account }) }
+}
+
+/** By account; undefined stands for none. */
+type Readers = Map<string | undefined, Reader>
+
+/** The same, as one object per caller, release and account. */
+export function createReaders() {
+  const known = { whole: new WeakMap<Caller, Readers>(), all: new WeakMap<Caller, Readers>() }
+  return (caller: Caller, wholeOnly: boolean, account: string | undefined): Reader => {
+    const ofRelease = wholeOnly ? known.whole : known.all
+    const ofCaller: Readers = ofRelease.get(caller) ?? new Map()
+    const found = ofCaller.get(account)
+    if (found) return found
+    const made: Reader = { ...ownReader(caller, account), ...(wholeOnly && { wholeOnly }) }
+    ofRelease.set(caller, ofCaller.set(account, made))
+    return made
+  }
 }

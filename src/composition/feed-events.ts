@@ -1,6 +1,6 @@
 /** Changes of the feed, told and heard: to whom, as which reader each of them sees it, and from whom. */
 import { randomUUID } from 'node:crypto'
-import { overlayName } from '../config/callers.js'
+import type { DeclaredAccounts } from '../activation/identity.js'
 import type { Config } from '../config/values.js'
 import { type Announcer, createAnnouncer } from '../events/announcer.js'
 import {
@@ -16,10 +16,10 @@ import { createChallenge, createSubscriptions, type Subscribing } from '../event
 import { createWebhook, webhookPolicy } from '../events/webhook.js'
 import type { Feed } from '../feed/feed.js'
 import type { Reader } from '../feed/query.js'
+import { overlayName } from '../feed/query.js'
 import { createSigner, WEBHOOKS } from '../signing/signature.js'
 import { createReplayGuard } from '../signing/verify.js'
 import { inventoryOf } from '../tasks/get-adcp-capabilities.js'
-import type { DeclaredAccounts } from '../tasks/read-account.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
 import type { Foundation, Stack } from './foundation.js'
 import { nonceCheck, signingFacts, upstreamsSettings } from './settings.js'

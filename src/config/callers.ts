@@ -125,19 +125,6 @@ export function toCallers({ callers = {}, upstreams }: ConfigFile): CallerSettin
   }
 }
 
-/**
- * The layer of the feed that an account of a caller is read from. Account ids are the caller's own words: two
- * callers may use one word for different accounts, so the layer's name holds both.
- */
-export function overlayName(callerId: string, accountId: string): string {
-  return JSON.stringify([callerId, accountId])
-}
-
-/** The caller with the account of that name, and the caller's own id for it. */
-export function accountNamed(name: string): [caller: string, account: string] {
-  return JSON.parse(name) as [string, string]
-}
-
 function* boundNames(named: Readonly<Record<string, unknown>>, names: UpstreamNames, at: ConfigPath): Rule {
   const bound = new Map<string, string>()
   for (const name of Object.keys(named)) {

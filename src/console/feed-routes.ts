@@ -6,6 +6,7 @@
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { FastifyInstance, FastifyReply } from 'fastify'
+import { type DeclaredAccounts, findAccount, ownReader } from '../activation/identity.js'
 import type { Caller } from '../adcp/caller.js'
 import { isRecord, tryParseJson } from '../adcp/json.js'
 import type { Judge, ProviderState } from '../authz/rules/verdict.js'
@@ -17,7 +18,6 @@ import { inTurns } from '../process/portions.js'
 import { countBelow, findKey, putKey, WORDS } from '../snapshot/keys.js'
 import { entryOf, handleAt, type Snapshot, standingListings } from '../snapshot/snapshot.js'
 import { StorageUnavailable } from '../store/database/storage-work.js'
-import { type DeclaredAccounts, findAccount } from '../tasks/read-account.js'
 import type { Entrance } from './entrance.js'
 import { counted, FACETS, withoutFacet } from './facets.js'
 import {
@@ -58,13 +58,10 @@ async function visitorReader(
   account: string | undefined,
   declared: DeclaredAccounts,
 ): Promise<{ kind: 'reader'; reader: Reader } | Bad> {
-  const { id, visibility, destinations: grants } = caller
-  const reader: Reader = { caller: id, visibility, grants }
-  if (account === undefined) return { kind: 'reader', reader }
+  if (account === undefined) return { kind: 'reader', reader: ownReader(caller, undefined) }
   const found = await findAccount(caller, { account_id: account }, declared)
   if (found.kind === 'refused') return bad('account', 'the caller has no account of this id')
-  const { overlay } = found
-  return { kind: 'reader', reader: { ...reader, ...(overlay !== undefined && { account: overlay }) } }
+  return { kind: 'reader', reader: ownReader(caller, found.overlay) }
 }
 
 /** A place in an order as text: its value and the signal's handle, which stays the same in later snapshots. */

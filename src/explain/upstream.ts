@@ -5,7 +5,7 @@
 import { shownUrl } from '../adcp/redaction.js'
 import { iso } from '../authz/report.js'
 import { type Judge, type Policy, publishable, type Verdict } from '../authz/rules/verdict.js'
-import { accountNamed } from '../config/callers.js'
+import { accountNamed } from '../feed/query.js'
 import { countriesOf } from '../merge/definition.js'
 import { identityOf } from '../merge/identity.js'
 import { createMeter, type InPortions } from '../process/portions.js'

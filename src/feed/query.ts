@@ -32,6 +32,19 @@ export type Reader = {
   wholeOnly?: boolean
 }
 
+/**
+ * The layer of the feed that an account of a caller is read from. Account ids are the caller's own words: two
+ * callers may use one word for different accounts, so the layer's name holds both.
+ */
+export function overlayName(callerId: string, accountId: string): string {
+  return JSON.stringify([callerId, accountId])
+}
+
+/** The caller with the account of that name, and the caller's own id for it. */
+export function accountNamed(name: string): [caller: string, account: string] {
+  return JSON.parse(name) as [string, string]
+}
+
 export type Filters = Readonly<Record<string, unknown>>
 
 /** What shapes an answer, whether rows are listed or looked up. The values conform to the request schema. */

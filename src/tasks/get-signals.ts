@@ -3,6 +3,12 @@
  * `get_signals`"). The rules between fields and the account are settled here; the feed and discovery answer.
  */
 import {
+  type AccountFound,
+  createReaders,
+  type DeclaredAccounts,
+  findAccount,
+} from '../activation/identity.js'
+import {
   type AdcpWarning,
   type Answer,
   type Answered,
@@ -31,7 +37,6 @@ import type {
 } from '../feed/query.js'
 import { inTurns } from '../process/portions.js'
 import type { UpstreamStatus } from '../upstreams/mirror/scope-status.js'
-import { type AccountFound, createReaders, type DeclaredAccounts, findAccount } from './read-account.js'
 import type { CallContext, Task } from './task.js'
 
 const LOOKUPS = ['signal_spec', 'signal_refs', 'signal_ids'] as const
@@ -366,13 +371,9 @@ export function getSignals(options: GetSignalsOptions): Task<typeof GetSignalsRe
     const { caller } = context
     const wholeOnly = context.release === '3.0'
     if (wholeOnly && caller.visibility === 'metadata') return PRICES_NEEDED
-    if (input.account === undefined) {
-      return answer(input, query, readerOf(caller, wholeOnly, undefined), context)
-    }
-    const seen = (found: AccountFound) =>
-      found.kind === 'refused'
-        ? found
-        : answer(input, query, readerOf(caller, wholeOnly, found.overlay), context)
+    const read = (overlay?: string) => answer(input, query, readerOf(caller, wholeOnly, overlay), context)
+    if (input.account === undefined) return read()
+    const seen = (found: AccountFound) => (found.kind === 'refused' ? found : read(found.overlay))
     const found = findAccount(caller, input.account, declaredAccounts)
     return found instanceof Promise ? found.then(seen) : seen(found)
   }

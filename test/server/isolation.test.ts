@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { type Test, test } from 'tap'
-import { overlayName } from '../../src/config/callers.js'
 import type { Reader } from '../../src/feed/query.js'
+import { overlayName } from '../../src/feed/query.js'
 import { feedOf, listing, live, platform } from '../support/server-feed.js'
 import { type FixtureFeed, sha256, startServer } from '../support/server-fixture.js'
 
