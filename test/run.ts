@@ -15,9 +15,7 @@ import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { t } from 'tap'
 import { postgresBinaries, startPostgres } from './store/support/postgres.js'
-
-/** For what hangs: no test counts on it, and a busy machine must not reach it. Counted from each file's start. */
-const LONGEST_S = 300
+import { LONGEST_MS } from './support/longest.js'
 
 /**
  * A process costs two seconds of a processor, for what its files import and until that is fast, so many files share one:
@@ -69,7 +67,7 @@ const postgres = binaries ? await startPostgres(binaries) : undefined
 if (postgres) t.teardown(postgres.remove)
 const environment = {
   ...process.env,
-  TAP_TIMEOUT: String(LONGEST_S),
+  TAP_TIMEOUT: String(LONGEST_MS / 1_000),
   ...(postgres && { TRIBUTARY_TEST_POSTGRES: String(postgres.port) }),
 }
 
@@ -82,7 +80,7 @@ for (const [at, files] of parts.entries()) {
   t.spawn('env', ['-u', 'NODE_OPTIONS', ...command], {
     name: `${at + 1} of ${parts.length}: ${files.length === 1 ? files[0] : `${files.length} files`}`,
     buffered: true,
-    timeout: files.length * LONGEST_S * 1_000,
+    timeout: files.length * LONGEST_MS,
     env: environment,
   })
 }

@@ -11,9 +11,7 @@ import { relative, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { setFlagsFromString } from 'node:v8'
 import { t } from 'tap'
-
-/** For what hangs: no test counts on it, and a busy machine must not reach it. */
-const LONGEST_MS = 300_000
+import { LONGEST_MS } from './support/longest.js'
 
 // Most of what tests run, they run seldom: a function is compiled for speed only after several times as much work as
 // otherwise. Of tests with servers that saves a sixth of the processor's time. Node 24's engine has no such flag.

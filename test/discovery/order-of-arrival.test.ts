@@ -15,6 +15,7 @@ import type { AgentOutcome } from '../../src/upstreams/agent/agent.js'
 import { createFanout } from '../../src/upstreams/fanout.js'
 import type { Listing } from '../../src/upstreams/rows/slice.js'
 import { agentUrl, buyer, judgeThat, listing, sliceOf } from '../feed/world.js'
+import { proven } from '../support/proven.js'
 import { briefAnswer } from '../support/upstream-answers.js'
 
 const topics = ['electric cars', 'coffee', 'mortgages', 'ski trips', 'dog food', 'basketball']
@@ -83,9 +84,9 @@ test('answers of upstreams in any order of arrival give the same answer once all
     return JSON.stringify(shown)
   }
 
-  const seed = 8
-  t.comment(`fast-check seed ${seed}`)
-  await fc.assert(
+  await proven(
+    t,
+    20,
     fc.asyncProperty(
       fc.tuple(someRows, someRows, someRows, someRows),
       fc.shuffledSubarray(ids, { minLength: ids.length }),
@@ -94,6 +95,5 @@ test('answers of upstreams in any order of arrival give the same answer once all
         return whole === (await answer(rows, order)) && whole === (await answer(rows, order, true))
       },
     ),
-    { seed, numRuns: 20 },
   )
 })

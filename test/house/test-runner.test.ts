@@ -1,10 +1,12 @@
 import { execFile } from 'node:child_process'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { type Test, test } from 'tap'
+import { ROOT } from './support/graph.js'
 
 const TOGETHER = fileURLToPath(new URL('../together.js', import.meta.url))
+const PROVEN = join('support', 'proven.ts')
 const FOLDER = fileURLToPath(new URL('.', import.meta.url)) // where `tap` can be imported
 
 /** Runs files of these texts in one process: its exit code, and the results that it printed. */
@@ -54,4 +56,16 @@ test('a file that ends tap fails the process: tests of the others would not be c
     'wrong.js': `import { test } from 'tap'; test('is wrong', async (t) => { t.equal(1, 2) })`,
   })
   t.equal(code, 1, results.join('; '))
+})
+
+test('every property is tried by the one helper, which knows the seed and how many cases are asked for', async (t) => {
+  const folder = join(ROOT, 'test')
+  const files = (await readdir(folder, { recursive: true })).filter((file) => file.endsWith('.ts'))
+  const others: string[] = []
+  for (const file of files) {
+    const text = await readFile(join(folder, file), 'utf8')
+    if (/\bfc\s*\.\s*(assert|check)\b/.test(text) && file !== PROVEN) others.push(file)
+  }
+  t.ok(files.includes(PROVEN))
+  t.same(others, [])
 })

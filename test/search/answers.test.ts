@@ -3,6 +3,7 @@ import { test } from 'tap'
 import type { SearchableRow } from '../../src/search/search-index.js'
 import { compileSynonyms } from '../../src/search/synonyms.js'
 import { createTermTableBuilder } from '../../src/search/term-table.js'
+import { proven } from '../support/proven.js'
 import { indexRows, searchAtOnce } from '../support/search-at-once.js'
 
 const synonyms = compileSynonyms({
@@ -139,9 +140,9 @@ test('any text over any market: ordered, bounded, only accepted rows, and shorte
     fc.array(word, { maxLength: 8 }).map((words) => words.join(' ')),
     fc.string({ unit: 'grapheme' }),
   )
-  const seed = 20_26
-  t.comment(`fast-check seed ${seed}`)
-  fc.assert(
+  proven(
+    t,
+    150,
     fc.property(
       fc.array(text, { maxLength: 30 }),
       fc.array(text, { minLength: 1, maxLength: 5 }),
@@ -163,6 +164,5 @@ test('any text over any market: ordered, bounded, only accepted rows, and shorte
         return true
       },
     ),
-    { seed, numRuns: 150 },
   )
 })

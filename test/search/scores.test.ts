@@ -3,6 +3,7 @@ import { test } from 'tap'
 import { type Concept, readQuestion } from '../../src/search/concepts.js'
 import type { SearchIndex } from '../../src/search/search-index.js'
 import { compileSynonyms } from '../../src/search/synonyms.js'
+import { proven } from '../support/proven.js'
 import { indexRows, searchAtOnce } from '../support/search-at-once.js'
 
 const synonyms = compileSynonyms({
@@ -77,9 +78,9 @@ test('rows that cannot come near the best are left out early, and nothing else c
   const text = fc
     .array(fc.constantFrom(...WORDS), { minLength: 1, maxLength: 6 })
     .map((words) => words.join(' '))
-  const seed = 20_26
-  t.comment(`fast-check seed ${seed}`)
-  fc.assert(
+  proven(
+    t,
+    60,
     fc.property(market, text, fc.integer({ min: 2, max: 9 }), (names, asked, every) => {
       const index = indexOf(names)
       const weigh = (row: number) => (row % every === 0 ? 0.5 : 1)
@@ -97,7 +98,6 @@ test('rows that cannot come near the best are left out early, and nothing else c
       }
       return plain.every(isFound) && hits.rows.every(isRight)
     }),
-    { seed, numRuns: 60 },
   )
 })
 

@@ -2,9 +2,9 @@ import { Agent, request } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import fc from 'fast-check'
 import { type Test, test } from 'tap'
+import { proven } from '../support/proven.js'
 import { BUYER_TOKEN, startServer } from '../support/server-fixture.js'
 
-const SEED = 20_261_122
 const PATHS = ['/mcp', '/a2a'] as const
 
 /** Good bodies that the fuzzer starts from. */
@@ -74,11 +74,8 @@ function isProtocolAnswer({ status, text }: { status: number; text: string }): b
   return [parsed].flat().every((one) => one.jsonrpc === '2.0' && ('result' in one || 'error' in one))
 }
 
-test('a mutated body gets a protocol answer: never a 500, a crash or a hang', {
-  timeout: 300_000,
-}, async (t) => {
+test('a mutated body gets a protocol answer: never a 500, a crash or a hang', async (t) => {
   const { put, isAlive, noBugs } = await target(t)
-  t.comment(`seed ${SEED}`)
   const mutation = fc.record({
     path: fc.constantFrom(...PATHS),
     edits: fc.array(
@@ -118,14 +115,13 @@ test('a mutated body gets a protocol answer: never a 500, a crash or a hang', {
     }
     return isProtocolAnswer(await put(path, body))
   })
-  await fc.assert(property, { seed: SEED, numRuns: 300 })
+  await proven(t, 300, property)
   t.ok(await isAlive())
   t.ok(noBugs(), 'no task threw')
 })
 
-test('any JSON as message, params or arguments gets a protocol answer', { timeout: 300_000 }, async (t) => {
+test('any JSON as message, params or arguments gets a protocol answer', async (t) => {
   const { put, isAlive, noBugs } = await target(t)
-  t.comment(`seed ${SEED}`)
   const keys = fc.constantFrom(
     'discovery_mode',
     'signal_refs',
@@ -180,7 +176,7 @@ test('any JSON as message, params or arguments gets a protocol answer', { timeou
     const answer = await put(path, Buffer.from(JSON.stringify(body)))
     return answer.text.startsWith('data: ') || isProtocolAnswer(answer)
   })
-  await fc.assert(property, { seed: SEED, numRuns: 300 })
+  await proven(t, 300, property)
   t.ok(await isAlive())
   t.ok(noBugs(), 'no task threw')
 })

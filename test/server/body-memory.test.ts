@@ -2,8 +2,8 @@ import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import { test } from 'tap'
 import { createBodyReader, type RpcBody } from '../../src/server/answer/json-rpc.js'
+import { proven } from '../support/proven.js'
 
-const SEED = 20_261_122
 const bytes = (text: string) => Buffer.from(text)
 
 /** What a body says, as far as it can be compared. */
@@ -68,7 +68,6 @@ test('a question that came twice is the same object from then on, under any id',
 })
 
 test('a body is read as it would be without any memory', (t) => {
-  t.comment(`seed ${SEED}`)
   const id = fc.oneof(
     ...[
       fc.nat(),
@@ -121,7 +120,7 @@ test('a body is read as it would be without any memory', (t) => {
       isDeepStrictEqual(said(read(bytes(one))), said(createBodyReader()(bytes(one)))),
     )
   })
-  fc.assert(property, { seed: SEED, numRuns: 100 })
+  proven(t, 100, property)
   t.pass('nothing was read otherwise')
   t.end()
 })

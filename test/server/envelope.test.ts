@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { test } from 'tap'
+import { proven } from '../support/proven.js'
 import { BUYER_TOKEN, OTHER_TOKEN, startServer } from '../support/server-fixture.js'
 
-const SEED = 20_261_120
 const headers = { authorization: `Bearer ${BUYER_TOKEN}`, 'mcp-protocol-version': '2025-06-18' }
 
 /** A body whose context is written exactly so. */
@@ -37,7 +37,6 @@ test('context comes back byte for byte, whatever is answered', async (t) => {
 
 test('any JSON object survives as context', async (t) => {
   const { post } = await startServer(t)
-  t.comment(`seed ${SEED}`)
   const property = fc.asyncProperty(
     fc.dictionary(fc.string(), fc.jsonValue({ maxDepth: 5 })),
     async (value) => {
@@ -46,7 +45,7 @@ test('any JSON object survives as context', async (t) => {
       return text.endsWith(`"context":${context}}}}`)
     },
   )
-  await fc.assert(property, { seed: SEED, numRuns: 150 })
+  await proven(t, 150, property)
   t.pass('every context came back')
 })
 

@@ -1,11 +1,9 @@
 import fc from 'fast-check'
 import { test } from 'tap'
 import { rawValue } from '../../src/server/answer/json-rpc.js'
-
-const SEED = 20_261_121
+import { proven } from '../support/proven.js'
 
 test('the text at a path parses to the value at that path, for any JSON in any spacing', (t) => {
-  t.comment(`seed ${SEED}`)
   const spacing = fc.constantFrom(undefined, 1, '\t')
   const property = fc.property(fc.jsonValue(), fc.string(), spacing, (value, key, indent) => {
     const text = JSON.stringify({ before: [1, '"}'], [key]: [null, { in: value }], after: 0 }, null, indent)
@@ -14,7 +12,7 @@ test('the text at a path parses to the value at that path, for any JSON in any s
     if (!Array.isArray(parsed[key])) return true // the key was one of ours and came later
     return raw !== undefined && JSON.stringify(JSON.parse(raw)) === JSON.stringify(parsed[key][1].in)
   })
-  fc.assert(property, { seed: SEED, numRuns: 500 })
+  proven(t, 500, property)
   t.pass('every value was found')
   t.end()
 })

@@ -1,18 +1,24 @@
 /** Property tests: the same cases at every run, so that a failure is a change's; other cases, and more, when they are asked for. */
 import fc from 'fast-check'
+import { SOAK } from './longest.js'
 
-const { SEED = '20261120', SOAK = '1' } = process.env
+const { SEED = '20261120' } = process.env
+
+type Teller = { comment(text: string): void }
 
 /**
  * `runs`: how many cases `npm test` tries. SOAK=n takes n times as many, as `npm run test:slow` does; SEED=n takes other
- * cases than the usual ones. `npm run soak` does both.
+ * cases than the usual ones. `npm run soak` does both, in every room whose properties are tried here
+ * (test/house/test-runner.test.ts).
  */
+export function proven<T>(t: Teller, runs: number, property: fc.IAsyncProperty<T>): Promise<void>
+export function proven<T>(t: Teller, runs: number, property: fc.IProperty<T>): void
 export function proven<T>(
-  t: { comment(text: string): void },
+  t: Teller,
   runs: number,
   property: fc.IProperty<T> | fc.IAsyncProperty<T>,
-) {
-  const options = { seed: Number(SEED), numRuns: runs * Number(SOAK) }
+): Promise<void> | void {
+  const options = { seed: Number(SEED), numRuns: runs * SOAK }
   t.comment(`seed ${SEED}, ${options.numRuns} runs`)
   return fc.assert(property as fc.IProperty<T>, options)
 }

@@ -2,8 +2,8 @@ import fc from 'fast-check'
 import { test } from 'tap'
 import type { AgentOutcome } from '../../src/upstreams/agent/agent.js'
 import { readMessages } from '../../src/upstreams/agent/answer.js'
+import { proven } from '../support/proven.js'
 
-const SEED = 20261120
 const words = [
   ...[
     'result',
@@ -56,15 +56,15 @@ function outcomeOf(as: 'mcp' | 'a2a', result: unknown): AgentOutcome {
 
 for (const transport of ['mcp', 'a2a'] as const) {
   test(`whatever stands in an answer over ${transport}, it is an answer, an error or a failure`, async (t) => {
-    t.comment(`seed ${SEED}`)
-    fc.assert(
+    proven(
+      t,
+      2_000,
       fc.property(anything, (result) => {
         const outcome = outcomeOf(transport, result)
         if (outcome.kind === 'error')
           return outcome.error.code.length <= 64 && outcome.error.message.length <= 500
         return outcome.kind === 'answer' || outcome.reason === 'protocol_error'
       }),
-      { seed: SEED, numRuns: 2_000 },
     )
   })
 }

@@ -1,8 +1,7 @@
 import fc from 'fast-check'
 import { test } from 'tap'
 import { createEventStream } from '../../src/upstreams/agent/reader.js'
-
-const SEED = 20261122
+import { proven } from '../support/proven.js'
 
 function read(text: Buffer, cuts: readonly number[] = []) {
   const stream = createEventStream((message) => (message.includes('last') ? 'last' : 'candidate'))
@@ -36,11 +35,12 @@ test('events are read as the standard says, however lines end and chunks fall', 
   for (const end of ['\n', '\r', '\r\n'])
     t.same(read(Buffer.from(lines.map((line) => line + end).join(''))), expected)
   const text = Buffer.from(lines.map((line) => `${line}\r\n`).join(''))
-  fc.assert(
+  proven(
+    t,
+    50,
     fc.property(fc.array(fc.nat()), (cuts) => {
       t.same(read(text, cuts), expected)
     }),
-    { seed: SEED, numRuns: 50 },
   )
 })
 

@@ -2,8 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import { test } from 'tap'
 import { isCut, skim } from '../../src/upstreams/agent/skim.js'
-
-const SEED = 20261120
+import { proven } from '../support/proven.js'
 
 /** The message as it was, put together from what skimming gave. */
 function restored(text: string): unknown {
@@ -13,7 +12,6 @@ function restored(text: string): unknown {
 }
 
 test('whatever surrounds the rows and stands in them, nothing is lost and nothing moves', async (t) => {
-  t.comment(`seed ${SEED}`)
   const strings = fc.oneof(
     fc.string({ unit: 'binary' }),
     fc.constantFrom('"signals":[', '\\"signals\\":[1]', '\\', 'signals', '"'),
@@ -33,13 +31,14 @@ test('whatever surrounds the rows and stands in them, nothing is lost and nothin
   })).value
   const rows = fc.array(json, { maxLength: 5 })
   const spaces = fc.constantFrom(undefined, 2, '\t')
-  fc.assert(
+  proven(
+    t,
+    150,
     fc.property(json, rows, json, spaces, (before, signals, after, space) => {
       const message = { before, result: { structuredContent: { a: 1, signals, after } } }
       const text = JSON.stringify(message, null, space)
       return isDeepStrictEqual(restored(text), JSON.parse(text))
     }),
-    { seed: SEED, numRuns: 150 },
   )
 })
 
