@@ -145,9 +145,10 @@ function conforms(field: PublishedField, value: unknown): boolean {
 export type Definition = Partial<Pick<SignalRow, PublishedField | 'name' | 'description'>>
 
 /** Fields in which contributing offers differ from what is published. */
-export type Conflict = { field: string; upstreams: string[] }
+export type Conflict = { field: Field; upstreams: string[] }
 
 type Source = Pick<Offer, 'listing' | 'upstream' | 'verdict'>
+type Statement = Omit<Source, 'verdict'>
 export type Field = PublishedField | 'name' | 'description' | 'signal_type' | 'data_provider'
 
 /** Stated by the provider or absent: nobody else's statement replaces it. */
@@ -190,14 +191,25 @@ function canonical(value: unknown): string {
 }
 
 /** Each value once, because one upstream may sell a signal as several segments. */
-const upstreamsOf = (offers: readonly Source[]) => [...new Set(offers.map(({ upstream }) => upstream))]
+const upstreamsOf = (offers: readonly Statement[]) => [...new Set(offers.map(({ upstream }) => upstream))]
 
-function differing(offers: readonly Source[], field: Field, value: unknown): string[] {
+function differing(offers: readonly Statement[], field: Field, value: unknown): string[] {
   const others = offers.filter(({ listing }) => {
     const other = stated(listing, field)
     return other !== undefined && !same(other, value)
   })
   return upstreamsOf(others)
+}
+
+/** The conflicts of a row that are left with these of its offers; `fields`: what the row says. */
+export function conflictsAmong(
+  conflicts: readonly Conflict[],
+  offers: readonly Statement[],
+  fields: Readonly<Record<string, unknown>>,
+): Conflict[] {
+  return conflicts
+    .map(({ field }) => ({ field, upstreams: differing(offers, field, fields[field]) }))
+    .filter(({ upstreams }) => upstreams.length > 0)
 }
 
 /**
@@ -262,17 +274,17 @@ export function mergeDefinition(
     const upstreams = differing(offers, field, value)
     if (upstreams.length > 0) conflicts.push({ field, upstreams })
   }
+  const sources = [definition, ...admitted.map(({ listing }) => listing)]
+  const restricted = union('restricted_attributes', sources) ?? []
+  const known = restricted.filter((word) => restrictedWords.has(word))
   for (const field of OWN_WORDS) {
+    // A predicate about age is valid only together with its restriction (schema core/signal-listing).
+    if (field === 'demographic_predicate' && !known.includes('age')) continue
     const { value, upstreams } = ownWord(field, offers, definition)
     if (value !== undefined) fields[field] = value
     if (upstreams.length > 0) conflicts.push({ field, upstreams })
   }
-  const sources = [definition, ...admitted.map(({ listing }) => listing)]
-  const restricted = union('restricted_attributes', sources) ?? []
-  const known = restricted.filter((word) => restrictedWords.has(word))
   if (known.length > 0) fields.restricted_attributes = known
-  // A predicate about age is valid only together with its restriction (schema core/signal-listing).
-  if (!known.includes('age')) delete fields.demographic_predicate
   const categories = union('policy_categories', sources)
   if (categories) fields.policy_categories = categories
   return { fields, restrictions: restricted.filter((word) => !restrictedWords.has(word)), conflicts }

@@ -5,7 +5,7 @@
  */
 import type { SignalRef, SignalType, ValueType } from '../adcp/signal.js'
 import { type Policy, publishable } from '../authz/rules/verdict.js'
-import { type Conflict, countriesOf, type Definition, mergeDefinition } from './definition.js'
+import { type Conflict, conflictsAmong, countriesOf, type Definition, mergeDefinition } from './definition.js'
 import { type Identity, identityKey, offerHandle, signalHandle } from './identity.js'
 import { byText, byUpstream, type Offer, type Provenance, type SoldBy, sellerOf } from './offer.js'
 import { type Row, type Standing, writeRow } from './row.js'
@@ -154,13 +154,6 @@ export type PublishedRow = {
   }
 }
 
-function conflictsAmong(conflicts: readonly Conflict[], kept: readonly Standing[]): Conflict[] {
-  const upstreams = new Set(kept.map(({ seller }) => seller.upstream))
-  return conflicts
-    .map((conflict) => ({ ...conflict, upstreams: conflict.upstreams.filter((one) => upstreams.has(one)) }))
-    .filter((conflict) => conflict.upstreams.length > 0)
-}
-
 /** `sold`: the listings that the row is made from. Undefined when no offer may be used in any of the countries. */
 export function narrowRow(
   row: PublishedRow,
@@ -192,13 +185,14 @@ export function narrowRow(
     return listing && isUsable ? [{ seller, listing, countries: bound }] : []
   })
   if (kept.length === 0) return undefined
+  const left = kept.map(({ seller: { upstream }, listing }) => ({ upstream, listing }))
   return writeRow(
     {
       handle,
       ref,
       fields,
       restrictions: tributary.restricted_attributes ?? [],
-      conflicts: conflictsAmong(tributary.conflicts ?? [], kept),
+      conflicts: conflictsAmong(tributary.conflicts ?? [], left, fields),
     },
     kept,
   )
