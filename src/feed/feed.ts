@@ -201,7 +201,7 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
     return cursors.after(snapshot, last, criteria, reader, scope)
   }
 
-  /** Lists the feed. `now` in ms. `use`: a page that is sent is in lent memory (process/lent.ts) if nobody asked for it before. */
+  /** Lists the feed. `now` in ms. `use`: a page that is sent is in lent memory (process/memory.ts) if nobody asked for it before. */
   function wholesale(
     query: WholesaleQuery,
     reader: Reader,

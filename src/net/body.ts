@@ -10,7 +10,7 @@ import type { Transform } from 'node:stream'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib'
 import { getDomain } from 'tldts'
-import { giveBack, lend } from '../process/lent.js'
+import { giveBack, lend } from '../process/memory.js'
 
 /** The default bound (docs/configuration.md). */
 export const UNDER_WAY_BYTES = 512 * 1024 ** 2

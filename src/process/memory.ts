@@ -1,10 +1,12 @@
 /**
- * What a process remembers within bounds: the entries that were used last, by name; how often each name has asked lately; and
- * bytes held for many owners under one bound. When that is passed, the largest thing of the largest owner is dropped: of the
- * owner that holds most, and within it of the group that holds most. So an owner that holds no more than an equal share loses
- * nothing, whatever the others do.
+ * The memory of a process, within bounds: the entries that were used last, by name; how often each name has asked lately; bytes held
+ * for many owners under one bound; and memory lent for bytes that leave at once.
  */
 import { LRUCache } from 'lru-cache'
+
+const LENT_STEP = 32 * 1024 // sizes of lent memory are multiples of it
+const MOST_LENT = 512 * 1024 // larger memory is rare, and is not lent
+const MOST_IDLE = 8 * 1024 * 1024 // to be lent again
 
 export type Recent<V extends NonNullable<unknown>> = LRUCache<string, V>
 
@@ -14,29 +16,6 @@ export type Recent<V extends NonNullable<unknown>> = LRUCache<string, V>
  */
 export function createRecent<V extends NonNullable<unknown>>(most: number): Recent<V> {
   return new LRUCache<string, V>({ maxSize: most, sizeCalculation: () => 1 })
-}
-
-/** 32 bits of a text (FNV-1a): the same in every process and release. Strangers can make many texts of one hash. */
-export function textHash(text: string): number {
-  let hash = 0x811c9dc5
-  for (let at = 0; at < text.length; at += 1) hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193)
-  return hash >>> 0
-}
-
-/**
- * Tells whether a text came before, and notes that it did, in fixed memory and without keeping the text: by a hash at one of
- * so many places (a power of two). A text is forgotten when it is told to have come, or when another takes its place; two
- * texts of one hash are one. For those who lose little when it is wrong.
- */
-export function createSeen(places: number): (text: string) => boolean {
-  const hashes = new Uint32Array(places)
-  return (text) => {
-    const hash = textHash(text)
-    const place = hash & (places - 1)
-    const isSeen = hashes[place] === hash
-    hashes[place] = isSeen ? 0 : hash
-    return isSeen
-  }
 }
 
 /** How fast a bucket fills, and how much it holds. */
@@ -104,7 +83,11 @@ function greediest<T extends { bytes: number }>(all: Iterable<[string, T]>): [st
   return most
 }
 
-/** Bytes held for many owners under one bound, as said above; `limit` gives it at present. */
+/**
+ * Bytes held for many owners under one bound; `limit` gives it at present. When it is passed, the largest thing of the largest owner
+ * is dropped: of the owner that holds most, and within it of the group that holds most. So an owner that holds no more than an
+ * equal share loses nothing, whatever the others do.
+ */
 export function createFairBudget(limit: () => number) {
   const held = new Map<string, Held>()
   const accounts = new Map<string, Account>()
@@ -225,4 +208,61 @@ export function fairShares<T>(lists: readonly (readonly T[])[], most: number): T
     left -= part.length
     return part
   })
+}
+
+/** Lent before and to be lent again, by size. */
+const idle = new Map<number, Buffer[]>()
+let idleBytes = 0
+const lent = new WeakMap<ArrayBufferLike, Buffer>()
+
+/**
+ * Memory of at least so many bytes, with whatever stood in it; for one answer, until it is given back. An answer that nobody keeps
+ * is written into it, and an agent's answer lies in it until its rows are copied to where they stay. New memory for each such
+ * answer costs more than filling it: the system hands it out page by page, and memory outside of the heap makes the collector go
+ * through the whole heap (docs/performance.md). Whoever keeps such an answer copies it, and nothing is remembered by an address in
+ * this memory. What is never given back is garbage like any other.
+ */
+export function lend(bytes: number): Buffer {
+  if (bytes > MOST_LENT) return Buffer.allocUnsafeSlow(bytes)
+  const size = Math.ceil(bytes / LENT_STEP) * LENT_STEP
+  const found = idle.get(size)?.pop()
+  if (found) idleBytes -= size
+  const memory = found ?? Buffer.allocUnsafeSlow(size)
+  lent.set(memory.buffer, memory)
+  return memory
+}
+
+/** Whether these bytes are in lent memory, so that others will soon stand there. */
+export function isLent({ buffer }: Uint8Array): boolean {
+  return lent.has(buffer)
+}
+
+/** This memory is nobody's now, to be lent again. */
+function keepIdle(memory: Buffer): void {
+  if (idleBytes + memory.byteLength > MOST_IDLE) {
+    idle.clear() // of sizes that are no longer asked for, perhaps
+    idleBytes = 0
+  }
+  const ofSize = idle.get(memory.byteLength) ?? []
+  idle.set(memory.byteLength, ofSize)
+  ofSize.push(memory)
+  idleBytes += memory.byteLength
+}
+
+/** These bytes have left: nobody reads them any more. Bytes that are not in lent memory are ignored. */
+export function giveBack({ buffer }: Uint8Array): void {
+  const memory = lent.get(buffer)
+  if (!memory) return
+  lent.delete(buffer)
+  keepIdle(memory)
+}
+
+/**
+ * Gives back what was lent and went to another thread, for it came back as other memory than was lent. Only for who knows that
+ * nobody else reads anything in the memory that these bytes lie in. Memory of other sizes is ignored.
+ */
+export function giveBackMoved({ buffer }: Uint8Array): void {
+  const { byteLength } = buffer
+  const isOfOurs = buffer instanceof ArrayBuffer && byteLength % LENT_STEP === 0
+  if (isOfOurs && byteLength > 0 && byteLength <= MOST_LENT) keepIdle(Buffer.from(buffer))
 }

@@ -1,7 +1,7 @@
 /**
- * What was found for a text, for when it comes again: few distinct parts stand in millions of rows. What was not asked for
- * while as many others came is forgotten: two maps know that without a list of who was asked when. A text may be given as such,
- * or by where it lies in memory: then none is made to look it up.
+ * Texts that come again: numbers that stand for them, whether one came before, and what was found for it, as few distinct parts
+ * stand in millions of rows. What was not asked for while as many others came is forgotten: two maps know that without a list of
+ * who was asked when. A text may be given as such, or by where it lies in memory: then none is made to look it up.
  */
 
 const LONGEST = 512 // of a text that is kept: longer ones hardly come again
@@ -12,6 +12,37 @@ const WORD = 4 // bytes that are read at once
 const WINDOW = 64 // bytes by which a known text is looked for
 const SLOTS = 64
 const EACH_SLOT = 4 // known texts that begin alike
+
+/** 32 bits of a text (FNV-1a): the same in every process and release. Strangers can make many texts of one hash. */
+export function textHash(text: string): number {
+  let hash = 0x811c9dc5
+  for (let at = 0; at < text.length; at += 1) hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193)
+  return hash >>> 0
+}
+
+/** Every bit of the one number changes half of the bits of the other (MurmurHash3's last step). */
+export function mixed(of: number): number {
+  let bits = of
+  bits = Math.imul(bits ^ (bits >>> 16), 0x85ebca6b)
+  bits = Math.imul(bits ^ (bits >>> 13), 0xc2b2ae35)
+  return (bits ^ (bits >>> 16)) >>> 0
+}
+
+/**
+ * Tells whether a text came before, and notes that it did, in fixed memory and without keeping the text: by a hash at one of
+ * so many places (a power of two). A text is forgotten when it is told to have come, or when another takes its place; two
+ * texts of one hash are one. For those who lose little when it is wrong.
+ */
+export function createSeen(places: number): (text: string) => boolean {
+  const hashes = new Uint32Array(places)
+  return (text) => {
+    const hash = textHash(text)
+    const place = hash & (places - 1)
+    const isSeen = hashes[place] === hash
+    hashes[place] = isSeen ? 0 : hash
+    return isSeen
+  }
+}
 
 /** Two maps in turn: what is in neither was forgotten, or never came. */
 function createTwoMaps<K, V>() {

@@ -1,7 +1,7 @@
 /** Of two processes on one storage, the one that reaches no provider leaves their files to the other. */
 import { pino } from 'pino'
 import { test } from 'tap'
-import { createShares } from '../../src/authz/provider/turns.js'
+import { createShares } from '../../src/authz/provider/domains.js'
 import { systemClock } from '../../src/net/clock.js'
 import { createReplica } from '../../src/store/replicas/replica.js'
 import type { Turn } from '../../src/upstreams/rows/storage.js'

@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { giveBack, giveBackMoved, isLent, lend } from '../../src/process/lent.js'
+import { giveBack, giveBackMoved, isLent, lend } from '../../src/process/memory.js'
 
 const moved = (bytes: Uint8Array) => structuredClone(bytes, { transfer: [bytes.buffer as ArrayBuffer] })
 

@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { createSeen } from '../../src/process/memory.js'
+import { createSeen } from '../../src/process/remembered.js'
 
 test('a text is seen when it comes again, and then forgotten', (t) => {
   const isSeen = createSeen(1_024)

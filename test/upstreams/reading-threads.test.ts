@@ -5,7 +5,7 @@
 import { once } from 'node:events'
 import type { Worker } from 'node:worker_threads'
 import { type Test, test } from 'tap'
-import { giveBackMoved, lend } from '../../src/process/lent.js'
+import { giveBackMoved, lend } from '../../src/process/memory.js'
 import { createPool } from '../../src/process/threads.js'
 import { type ReadAnswer, type ReaderJob, readMessages } from '../../src/upstreams/agent/answer.js'
 import { type Collected, createCollector } from '../../src/upstreams/rows/collect.js'

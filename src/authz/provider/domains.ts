@@ -1,10 +1,13 @@
 /**
- * The domains of providers: which can be one, which urls speak for them, and which of those that upstreams name are looked
- * at (docs/protocol.md#provider-files). Rows may name any provider, so an upstream that invents domains uses up only its own
- * share.
+ * The domains of providers: which can be one, which urls speak for them, which of those that upstreams name are looked
+ * at (docs/protocol.md#provider-files), and by which of the processes that share a storage. Rows may name any provider, so an
+ * upstream that invents domains uses up only its own share. All domains fall into a few shares of the processes, so that
+ * thousands of providers need only a few leases.
  */
 import { domainToASCII } from 'node:url'
 import { parse } from 'tldts'
+import { textHash } from '../../process/remembered.js'
+import type { Sharing, Turn, Turns } from '../../upstreams/rows/storage.js'
 
 const LABELS = /^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)+$/
 const NOT_IN_A_NAME = /[\s/?#\\%@:[\]]/ // the platform's conversion drops or decodes these characters and does not refuse them
@@ -12,6 +15,10 @@ const PRIVATE = { allowPrivateDomains: true } // two tenants of one hosting plat
 const MAX_PROVIDERS = 50_000 // in all: what one process can keep current
 const MAX_TOLD = 10_000 // rejected domains that explain can still name
 const MAX_REMEMBERED = 200_000 // spellings read before
+const SHARES = 32
+const PREFIX = 'provider/'
+/** So many providers in a row that did not answer: more likely this process is cut off than all of them are down. */
+const SILENT = 3
 
 /** The domain in lower-case A-labels; undefined for addresses, single labels, public suffixes and malformed names. */
 export function providerDomain(text: string): string | undefined {
@@ -140,4 +147,39 @@ export function createWanted() {
   }
 
   return { domainOf, wantedOf }
+}
+
+const shareOf = (domain: string) => `providers/${textHash(domain) % SHARES}`
+
+/** Divides the providers among processes. `sharing`: undefined when this process is alone, and then every turn is its own. */
+export function createShares(turns: Turns, sharing: Sharing | undefined) {
+  const all = Array.from({ length: SHARES }, (_, share) => `providers/${share}`)
+  const silent = new Set<string>()
+  turns.want('providers', all)
+
+  /** Leaves every share to the other processes, which may be able to reach the providers. */
+  async function passAll(): Promise<void> {
+    for (const share of all) if (turns.turn(share)) await sharing?.pass(share)
+  }
+
+  return {
+    /** Undefined when another process looks at it. */
+    turn: (domain: string): Turn | undefined => turns.turn(shareOf(domain)),
+    onTurns: turns.onTurns,
+    /**
+     * Tells the other processes that it was looked at and the result is saved. `answered`: whether the provider answered
+     * at all.
+     */
+    async looked(domain: string, turn: Turn, answered: boolean): Promise<void> {
+      await sharing?.tell(`${PREFIX}${domain}`, 'looked', turn)
+      if (answered) return silent.clear()
+      silent.add(domain)
+      if (silent.size < SILENT) return
+      silent.clear()
+      await passAll()
+    },
+    hear(listener: (domain: string) => void): void {
+      sharing?.hear(PREFIX, (name) => listener(name.slice(PREFIX.length)))
+    },
+  }
 }

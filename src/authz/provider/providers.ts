@@ -7,10 +7,11 @@ import { setMaxListeners } from 'node:events'
 import pLimit from 'p-limit'
 import type { Clock } from '../../net/clock.js'
 import type { Send } from '../../net/send.js'
+import { createFairQueue } from '../../process/portions.js'
 import { type Blobs, EVERY_TURN, type Sharing } from '../../upstreams/rows/storage.js'
 import { type ProviderState, VERDICT_REASONS } from '../rules/verdict.js'
 import { createArchive } from './archive.js'
-import { createWanted, type NamedDomains, registrableDomain, type Wanted } from './domains.js'
+import { createShares, createWanted, type NamedDomains, registrableDomain, type Wanted } from './domains.js'
 import { createLibrary, createRoom } from './files.js'
 import { createInspector } from './inspector.js'
 import {
@@ -23,7 +24,6 @@ import {
   stateOf,
   tellChange,
 } from './record.js'
-import { createFairQueue, createShares } from './turns.js'
 
 const DAY_MS = 24 * 3_600_000
 const SHARED_FRESH_MS = 300_000

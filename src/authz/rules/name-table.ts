@@ -3,6 +3,7 @@
  * choose the names, so the hash of each table has its own seed: nobody can choose names that collide.
  */
 import { randomInt } from 'node:crypto'
+import { mixed } from '../../process/remembered.js'
 
 export type NameTable = {
   /** The names in UTF-8, one after another; name `n` ends where name `n + 1` begins. */
@@ -30,13 +31,11 @@ function encoded(text: string): Uint8Array {
   return scratch.subarray(0, encoder.encodeInto(text, scratch).written)
 }
 
-/** FNV-1a from a seed, its bits mixed once more at the end (MurmurHash3's finalizer). */
+/** FNV-1a from a seed, its bits mixed once more at the end. */
 function hash(bytes: Uint8Array, from: number, to: number, seed: number): number {
   let value = seed
   for (let i = from; i < to; i += 1) value = Math.imul(value ^ (bytes[i] as number), 0x01000193)
-  value = Math.imul(value ^ (value >>> 16), 0x85ebca6b)
-  value = Math.imul(value ^ (value >>> 13), 0xc2b2ae35)
-  return (value ^ (value >>> 16)) >>> 0
+  return mixed(value)
 }
 
 function isAt({ bytes, starts }: NameTable, number: number, name: Uint8Array): boolean {

@@ -12,7 +12,7 @@ import { randomBytes } from 'node:crypto'
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http'
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import { bufferOf } from '../../adcp/json.js'
-import { giveBack, isLent } from '../../process/lent.js'
+import { giveBack, isLent } from '../../process/memory.js'
 import { INVALID_MESSAGE, rpcError } from './json-rpc.js'
 import type { AnswerPayload } from './payload.js'
 

@@ -6,8 +6,7 @@
  */
 import { constants, crc32, deflateRaw } from 'node:zlib'
 import { LRUCache } from 'lru-cache'
-import { isLent } from '../../process/lent.js'
-import { createRecent } from '../../process/memory.js'
+import { createRecent, isLent } from '../../process/memory.js'
 import type { Chunk } from './exchange.js'
 
 const CACHE_BYTES = 64 * 1024 * 1024

@@ -9,7 +9,7 @@
 import { isUtf8 } from 'node:buffer'
 import { LRUCache } from 'lru-cache'
 import { bufferOf, isRecord, measure, valueSpan } from '../../adcp/json.js'
-import { createSeen } from '../../process/memory.js'
+import { createSeen } from '../../process/remembered.js'
 
 const PARSE_ERROR = -32_700
 export const INVALID_MESSAGE = -32_600

@@ -184,7 +184,7 @@ const copies = new WeakMap<AnswerWords, Own>()
 /**
  * A copy of an answer's text and rows in its own memory. Its rows are views into the chunks of a snapshot, and a view
  * keeps a whole chunk alive for as long as the task is kept (so does a text that has not been made yet); or they are in lent
- * memory (process/lent.ts), where another answer will stand.
+ * memory (process/memory.ts), where another answer will stand.
  */
 function ownOf({ words, rows }: AnswerPayload): Own {
   const known = copies.get(words)

@@ -6,7 +6,7 @@
  */
 import { sql } from 'kysely'
 import type { Clock } from '../../net/clock.js'
-import { textHash } from '../../process/memory.js'
+import { mixed, textHash } from '../../process/remembered.js'
 import type { Sharing } from '../../upstreams/rows/storage.js'
 import { type Db, POSTGRES, type SqlDialect } from '../database/database.js'
 
@@ -96,14 +96,6 @@ export async function leaseStands(tx: Db, { name, epoch }: Lease): Promise<boole
     .forShare()
     .execute()
   return rows.length > 0
-}
-
-/** Every bit of the one number changes half of the bits of the other (MurmurHash3's last step). */
-function mixed(of: number): number {
-  let bits = of
-  bits = Math.imul(bits ^ (bits >>> 16), 0x85ebca6b)
-  bits = Math.imul(bits ^ (bits >>> 13), 0xc2b2ae35)
-  return (bits ^ (bits >>> 16)) >>> 0
 }
 
 /** The winner of a name among all but `except`. */

@@ -6,7 +6,7 @@
  */
 import { availableParallelism } from 'node:os'
 import { createGathering, type Gathering } from '../../net/body.js'
-import { isLent } from '../../process/lent.js'
+import { isLent } from '../../process/memory.js'
 import { createPool, NotBegun } from '../../process/threads.js'
 import { readListing } from '../rows/registry-records.js'
 import { holdsResponse, type ReadAnswer, type ReaderJob, type ReadingJob, readMessages } from './answer.js'

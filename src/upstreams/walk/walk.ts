@@ -6,7 +6,7 @@
 import { howMany } from '../../adcp/answer.js'
 import { isRecord } from '../../adcp/json.js'
 import { UNIT_MS } from '../../adcp/signal-requests.js'
-import { giveBackMoved } from '../../process/lent.js'
+import { giveBackMoved } from '../../process/memory.js'
 import {
   type AgentError,
   type AgentOutcome,

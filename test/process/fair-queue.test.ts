@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { test } from 'tap'
-import { createFairQueue } from '../../src/authz/provider/turns.js'
+import { createFairQueue } from '../../src/process/portions.js'
 import { proven } from '../support/proven.js'
 
 /** Tasks that end when they are told, in the order in which they were started. */
