@@ -9,10 +9,10 @@ import type { Page, Reader, Selection } from '../src/feed/query.js'
 import { buildSnapshot } from '../src/snapshot/builder.js'
 import { createBuilderHost } from '../src/snapshot/builder-host.js'
 import { memoryOf, rowBytes, type Snapshot, wholeParts, wholeSnapshot } from '../src/snapshot/snapshot.js'
-import { readPlain } from '../src/upstreams/rows/read-rows.js'
+import { readPlain } from '../src/upstreams/rows/plain-row.js'
 import { slabBuffers, slabRow } from '../src/upstreams/rows/slab.js'
 import type { Slice } from '../src/upstreams/rows/slice.js'
-import { arePlain, placesRoom } from '../src/upstreams/rows/written.js'
+import { arePlain } from '../src/upstreams/rows/written.js'
 import { benchSlice, everyoneDefines, everyoneMay, PAGE, range } from './feed-world.js'
 import { mergeLimit } from './merge-limit.js'
 import { report } from './report.js'
@@ -76,13 +76,12 @@ async function merging(slices: readonly Slice[]): Promise<Snapshot> {
   const defined = timed(() => buildSnapshot({ slices: slices.slice(0, 4), judge: everyoneDefines }))
   const seconds = await firstBuild(slices)
   const [sample] = warm as [Slice]
-  const places = placesRoom()
   const validate = () => {
     for (let from = 0; from < sample.rows.count; from += PAGE) {
       const page = Array.from({ length: Math.min(PAGE, sample.rows.count - from) }, (_, at) => {
         return slabRow(sample.rows, from + at)
       })
-      if (!arePlain(page) || !page.every((row) => readPlain(row, places)))
+      if (!arePlain(page) || !page.every((row) => readPlain(row)))
         throw new Error('a bench listing is not valid')
     }
   }

@@ -147,7 +147,7 @@ test('rows are the same where they are left in the memory of their answer', asyn
         return message.subarray(from, at - 1)
       })
       const expected = readRows(elements.map((row) => Uint8Array.from(row)))
-      const found = readRows(elements, {}, message)
+      const found = readRows(elements, {}, { memory: message })
       if (found.bytes.buffer === message.buffer) left += 1
       return isDeepStrictEqual(found, expected)
     }),

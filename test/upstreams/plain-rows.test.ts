@@ -6,15 +6,16 @@ import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import { test } from 'tap'
 import { wholeMemory } from '../../src/process/remembered.js'
+import { skim } from '../../src/upstreams/agent/skim.js'
 import { readRow } from '../../src/upstreams/rows/listing.js'
-import { readPlain } from '../../src/upstreams/rows/read-rows.js'
+import { readPlain } from '../../src/upstreams/rows/plain-row.js'
+import { readRows } from '../../src/upstreams/rows/read-rows.js'
 import {
   arePlain,
   hasMember,
   MEMBER,
   membersRoom,
   memberText,
-  placesRoom,
   putMembers,
 } from '../../src/upstreams/rows/written.js'
 import { proven } from '../support/proven.js'
@@ -147,16 +148,15 @@ const scene = fc.record({
   broken: fc.constantFrom(-1, -1, -1, 300, 120),
 })
 
-const places = placesRoom()
 const found = membersRoom()
 
 const row = (members: readonly (readonly [string, string])[]) =>
   Buffer.from(`{${members.map(([name, json]) => `"${name}":${json}`).join()}}`)
 
 test('a name that a stranger made to have the number of a known one is not taken for it', (t) => {
-  t.ok(readPlain(row(ORDINARY), places))
+  t.ok(readPlain(row(ORDINARY)))
   const other = row(ORDINARY.map(([name, json]) => [name === 'name' ? 'nbNe' : name, json]))
-  t.equal(readPlain(other, places), undefined)
+  t.equal(readPlain(other), undefined)
   t.end()
 })
 
@@ -178,17 +178,24 @@ test('rows are plain when none has an escape or is broken, wherever they lie', (
   t.end()
 })
 
+type Scene = typeof scene extends fc.Arbitrary<infer S> ? S : never
+
+function textOf({ changes, space, around: [open, close] }: Scene): string {
+  const members = [...ORDINARY]
+  for (const { at, cut, name, json } of changes) {
+    members.splice(at, cut, [name ?? (ORDINARY[at]?.[0] as string), json])
+  }
+  return `${open}${members.map(([name, json]) => `"${name}":${space}${json}`).join()}${close}`
+}
+
 test('what is kept without being parsed is what parsing keeps', (t) => {
   let plain = 0
-  const property = fc.property(scene, ({ changes, space, around: [open, close], broken }) => {
-    const members = [...ORDINARY]
-    for (const { at, cut, name, json } of changes) {
-      members.splice(at, cut, [name ?? (ORDINARY[at]?.[0] as string), json])
-    }
-    const text = `${open}${members.map(([name, json]) => `"${name}":${space}${json}`).join()}${close}`
+  const property = fc.property(scene, (drawn) => {
+    const text = textOf(drawn)
+    const { broken } = drawn
     const raw = Buffer.from(text)
     if (broken >= 0 && broken < raw.length) raw[broken] = 0xff // no UTF-8
-    const read = arePlain([raw]) ? readPlain(raw, places) : undefined
+    const read = arePlain([raw]) ? readPlain(raw) : undefined
     if (!read) return
     plain += 1
     const row = readRow(raw)
@@ -200,12 +207,48 @@ test('what is kept without being parsed is what parsing keeps', (t) => {
       row.listing.signal_ref?.scope === 'data_provider' && row.listing.signal_ref.data_provider_domain,
       read.domain,
     )
-    putMembers(found, wholeMemory(raw), raw.byteOffset, places, 0, read.members)
+    putMembers(found, wholeMemory(raw), raw.byteOffset, read.places, 0, read.members)
     const named = Object.entries(MEMBER).filter(([, at]) => hasMember(found, at))
     const said = named.map(([name, at]) => [name, JSON.parse(memberText(found, at))])
     assert.deepEqual(Object.fromEntries(said), row.listing)
   })
   t.doesNotThrow(() => proven(t, 5_000, property))
   t.ok(plain > 200, `${plain} were plain`)
+  t.end()
+})
+
+test('rows that are read while their ends are looked for are those that stand alone', (t) => {
+  const junk = fc.constantFrom('', '', '', '', ' ', ' junk', '"more"', '{}', ']', ',', '\n')
+  const usual: Scene = { changes: [], space: '', around: ['{', '}'], broken: -1 }
+  const page = fc.record({
+    rows: fc.array(fc.tuple(fc.oneof(fc.constant(usual), scene), junk), { maxLength: 6 }),
+    rowBytes: fc.constantFrom(10_000, 10_000, 10_000, 500),
+    broken: fc.constantFrom(-1, -1, -1, 700),
+  })
+  let onTheWay = 0
+  const property = fc.property(page, ({ rows, rowBytes, broken }) => {
+    const text = `{"signals":[${rows.map(([drawn, behind]) => `${textOf(drawn)}${behind}`).join()}]}`
+    const bytes = Buffer.from(text)
+    if (broken >= 0 && broken < bytes.length) bytes[broken] = 0xff // no UTF-8
+    const cut = (bytes: Buffer, upTo?: number) => {
+      try {
+        return skim(bytes, upTo)
+      } catch (error) {
+        assert.ok(error instanceof SyntaxError, text)
+        return undefined
+      }
+    }
+    const [alone, read] = [cut(Buffer.from(bytes)), cut(bytes, rowBytes)]
+    assert.deepEqual(read?.rows, alone?.rows, text)
+    if (!read || !alone) return
+    const expected = readRows(
+      alone.rows.map((row) => Buffer.from(row)),
+      { rowBytes },
+    )
+    assert.deepEqual(readRows(read.rows, { rowBytes }, { memory: bytes, plain: read.plain }), expected, text)
+    if (read.plain) onTheWay += expected.places.ends.length
+  })
+  t.doesNotThrow(() => proven(t, 1_000, property))
+  t.ok(onTheWay > 200, `${onTheWay} rows were kept`)
   t.end()
 })

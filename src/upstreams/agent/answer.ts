@@ -6,6 +6,7 @@
  */
 import { boundedText, isRecord } from '../../adcp/json.js'
 import { answerJobs } from '../../process/threads.js'
+import { ROW_BYTES } from '../rows/listing.js'
 import { NO_ROWS, type ReadRows, type RowBounds, readRows } from '../rows/read-rows.js'
 import { readListing } from '../rows/registry-records.js'
 import { type AgentError, type AgentOutcome, callFailed, type Payload } from './agent.js'
@@ -247,8 +248,9 @@ function readAnswer(
   const { payload } = found
   if (!payload) return callFailed('protocol_error', 'the answer carries no object')
   const elements = rows && holdsCut(payload) ? rows : rowsIn(payload)
-  const memory = elements === skimmed.rows ? skimmed.message : undefined // nobody reads it again
-  const read: ReadRows = elements.length > 0 ? readRows(elements, bounds, memory) : NO_ROWS
+  // Nobody reads the message again.
+  const foundIn = elements === skimmed.rows ? { memory: skimmed.message, plain: skimmed.plain } : {}
+  const read: ReadRows = elements.length > 0 ? readRows(elements, bounds, foundIn) : NO_ROWS
   return { kind: 'answer', payload: emptied(payload), rows: read }
 }
 
@@ -259,8 +261,8 @@ function isResponse(value: unknown, id: number): value is Record<string, unknown
 }
 
 /** The response to request `id`, alone or in a batch; undefined when the message is something else. */
-function responseIn(message: Uint8Array, id: number): Skimmed | undefined {
-  const skimmed = skim(message)
+function responseIn(message: Uint8Array, id: number, rowBytes?: number): Skimmed | undefined {
+  const skimmed = skim(message, rowBytes)
   if (isResponse(skimmed.value, id)) return skimmed
   const batch = Array.isArray(skimmed.value) ? skimmed.whole() : undefined
   const response = Array.isArray(batch) ? batch.find((each) => isResponse(each, id)) : undefined
@@ -295,7 +297,7 @@ export function holdsResponse(message: Uint8Array, id: number): boolean {
 export function readMessages(job: ReadingJob): ReadAnswer {
   for (const message of job.messages) {
     try {
-      const response = responseIn(message, job.id)
+      const response = responseIn(message, job.id, job.bounds.rowBytes ?? ROW_BYTES)
       if (response) return understand(response, job)
     } catch (error) {
       if (error instanceof RangeError) return { kind: 'too_large', message: error.message }

@@ -1,10 +1,13 @@
 /**
  * Reads a JSON message without building its rows: the elements of its one `"signals": [...]` array are given as byte
- * ranges, and the rest is parsed with that array left empty. A page of rows is nearly all rows; each is parsed later,
- * alone, so that one bad row costs one row (measured: 0.9 us a row where parsing the whole message costs 2.7).
+ * ranges, and the rest is parsed with that array left empty. A page of rows is nearly all rows; each is read alone, so that
+ * one bad row costs one row. Rows that can be kept as they came are read on the way, which also finds where they end; for the
+ * others that is found here, and they are parsed later.
  */
+import { isUtf8 } from 'node:buffer'
 import { bufferOf, endOfString, parseJson, skipSpace, tryParseJson } from '../../adcp/json.js'
 import { createKnownTexts, wholeMemory } from '../../process/remembered.js'
+import { createPlainRows, type PlainRows } from '../rows/plain-row.js'
 
 const MAX_ROWS = 100_000 // of one array: agents that do not paginate send everything at once
 const NEAR = 32 // a string that ends within so many bytes is found sooner by looking at them than by asking for its end
@@ -32,11 +35,13 @@ export type Skimmed = {
   /** The message; its cut array is recognised by `isCut`. */
   value: unknown
   rows: readonly Uint8Array[]
+  /** Those of them that were read on the way; undefined when none was tried. */
+  plain?: PlainRows | undefined
   /** The message parsed with nothing cut, for when the array found was not the one wanted; undefined when it is broken. */
   whole(): unknown
 }
 
-type Cut = { from: number; to: number; rows: Uint8Array[] }
+type Cut = { from: number; to: number; rows: Uint8Array[]; plain?: PlainRows | undefined }
 
 /** Whether a value stands for rows that were cut out. */
 export function isCut(value: unknown): boolean {
@@ -61,13 +66,18 @@ function endOfPlainString(bytes: Buffer, at: number): number {
   return bytes.indexOf(QUOTE, near) + 1 || -1
 }
 
-/** Splits the array that opens at `bracket`; undefined when it never closes. Throws a RangeError beyond `MAX_ROWS`. */
-function splitArray(bytes: Buffer, bracket: number): Cut | undefined {
+/**
+ * Splits the array that opens at `bracket`; undefined when it never closes. Throws a RangeError beyond `MAX_ROWS`. `rowBytes`: up to
+ * which rows are read on the way, where none has an escape.
+ */
+function splitArray(bytes: Buffer, bracket: number, rowBytes?: number): Cut | undefined {
   const rows: Uint8Array[] = []
   const memory = wholeMemory(bytes)
   const place = bytes.byteOffset
   let list = -1 // where a row's own list begins that is walked through
-  const endOf = bytes.indexOf(BACKSLASH, bracket) === -1 ? endOfPlainString : endOfString
+  const isPlain = bytes.indexOf(BACKSLASH, bracket) === -1
+  const endOf = isPlain ? endOfPlainString : endOfString
+  const plain = isPlain && rowBytes && isUtf8(bytes) ? createPlainRows(bytes, rowBytes) : undefined
   let depth = 0
   let start = -1
   let end = -1 // after the row's closing bracket: white space behind it is not the row's
@@ -79,7 +89,15 @@ function splitArray(bytes: Buffer, bracket: number): Cut | undefined {
       if (at < 0) return undefined
       if (depth === 0 && end > start) end = at + 1
     } else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) {
-      if (start === -1) start = at
+      if (start === -1) {
+        start = at
+        const rowEnd = plain?.endOf(at) ?? 0
+        if (rowEnd > 0) {
+          end = rowEnd
+          at = rowEnd - 1
+          continue
+        }
+      }
       if (depth === 1 && byte === OPEN_BRACKET) {
         const known = lists.endOf(memory, place + at, place + bytes.length)
         if (known > 0) {
@@ -102,7 +120,7 @@ function splitArray(bytes: Buffer, bracket: number): Cut | undefined {
         if (rows.length === MAX_ROWS) throw new RangeError(`more than ${MAX_ROWS} rows in one answer`)
         rows.push(bytes.subarray(start, end > start ? end : at))
       }
-      if (byte === CLOSE_BRACKET) return { from: bracket + 1, to: at, rows }
+      if (byte === CLOSE_BRACKET) return { from: bracket + 1, to: at, rows, plain }
       start = -1
     } else if (byte > SPACE) {
       if (start === -1) start = at
@@ -113,22 +131,22 @@ function splitArray(bytes: Buffer, bracket: number): Cut | undefined {
 }
 
 /** The one array of signals in the message; undefined when there is none or more than one to choose from. */
-function findCut(bytes: Buffer): Cut | undefined {
+function findCut(bytes: Buffer, rowBytes?: number): Cut | undefined {
   const bracket = findArray(bytes, 0)
   if (bracket === -1) return undefined
-  const cut = splitArray(bytes, bracket)
+  const cut = splitArray(bytes, bracket, rowBytes)
   return cut && findArray(bytes, cut.to) === -1 ? cut : undefined
 }
 
 /**
  * Throws a SyntaxError when the message is not JSON, a RangeError when it holds more than may be read. A row that is
- * not JSON is found when it is read.
+ * not JSON is found when it is read. `rowBytes`: up to which rows are read on the way. Default: none is.
  */
-export function skim(message: Uint8Array): Skimmed {
+export function skim(message: Uint8Array, rowBytes?: number): Skimmed {
   const bytes = bufferOf(message)
   const whole = () => tryParseJson(bytes)
-  const cut = findCut(bytes)
+  const cut = findCut(bytes, rowBytes)
   if (!cut) return { message, value: parseJson(bytes), rows: [], whole }
   const skeleton = Buffer.concat([bytes.subarray(0, cut.from), CUT_JSON, bytes.subarray(cut.to)])
-  return { message, value: parseJson(skeleton), rows: cut.rows, whole }
+  return { message, value: parseJson(skeleton), rows: cut.rows, plain: cut.plain, whole }
 }

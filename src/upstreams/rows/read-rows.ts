@@ -1,159 +1,22 @@
 /**
  * The rows of one answer, read: validated, hashed, written one after another, what could not be read counted. It is
  * plain typed arrays, so that a thread can hand it over without a copy. Nearly all rows of an agent that speaks the current
- * protocol can be kept as they came, and are read without parsing them: each member is checked by itself, by the rules for whole
- * rows (upstreams/rows/listing.ts), and what was found for a value that comes again is remembered. Any doubt leaves the row to
- * those rules. Pure.
+ * protocol are kept as they came (upstreams/rows/plain-row.ts); the others are read by the rules for whole rows
+ * (upstreams/rows/listing.ts). Pure.
  */
-import { boundedText, bufferOf, countMembers, isRecord, measure } from '../../adcp/json.js'
+import { boundedText, bufferOf, isRecord } from '../../adcp/json.js'
 import { spellings } from '../../adcp/redaction.js'
-import { type TSchema, Type } from '../../adcp/schema.js'
-import { SignalRow } from '../../adcp/signal.js'
-import { createKnownTexts, type Memory, rememberedBytes, wholeMemory } from '../../process/remembered.js'
-import { checkRows, createPruner, type Dropped, parsedJson, ROW_BYTES, readRow } from './listing.js'
+import { type Dropped, ROW_BYTES, readRow } from './listing.js'
+import { type PlainRow, type PlainRows, readPlain } from './plain-row.js'
 import type { Places } from './slab.js'
 import { digestNumbers, type Listing, putDigest, type RefusedRow } from './slice.js'
-import {
-  arePlain,
-  endOfRef,
-  findMembers,
-  MEMBER,
-  membersRoom,
-  type ProvidersRef,
-  placesRoom,
-  providersRef,
-  putMembers,
-  releaseMembers,
-} from './written.js'
+import { arePlain } from './written.js'
 
 /** Refused rows that are named; the others are counted. */
 export const MAX_REFUSED = 1_000
 const MAX_NAME = 300
-const MAX_DEPTH = 8 // of one member; a row may be deeper, and is parsed then
 const USUAL_MEMBERS = 16 // of a row
 const FULL = 0.75 // of an answer's memory: rows that fill less of it would keep the rest from being used
-const [QUOTE, SPACE] = [0x22, 0x20]
-
-type Keeps = (memory: Memory, start: number, end: number) => boolean
-
-/** Whether a control character stands there: four bytes are looked at together, whether one of them sorts below a space. */
-function hasControls({ bytes, view }: Memory, start: number, end: number): boolean {
-  let at = start
-  for (; at + 4 <= end; at += 4) {
-    const four = view.getInt32(at)
-    if (((four - 0x20202020) & ~four & 0x80808080) !== 0) return true
-  }
-  for (; at < end; at += 1) if ((bytes[at] as number) < SPACE) return true
-  return false
-}
-
-/**
- * Whether a text can stand in a kept row: nearly every row has its own, so it is looked at each time. It has no escapes and
- * ends where its first quote is, so it is a JSON string unless a control character stands in it.
- */
-function keepsText({ minLength = 0, maxLength = Number.POSITIVE_INFINITY }: TSchema): Keeps {
-  return (memory, start, end) => {
-    const { bytes } = memory
-    if (bytes[start] !== QUOTE || hasControls(memory, start + 1, end - 1)) return false
-    const length = end - start - 2
-    if (length <= maxLength && minLength <= 1) return length >= minLength
-    const units = bytes.toString('utf8', start + 1, end - 1).length
-    return units >= minLength && units <= maxLength
-  }
-}
-
-/** Whether a value can stand in a kept row as it is: valid, nothing to cut, no name twice. */
-function keepsValue(name: string, schema: TSchema): (json: string) => boolean {
-  const alone = Type.Object({ [name]: schema })
-  const prune = createPruner(alone)
-  const { conforms } = checkRows(alone)
-  return (json) => {
-    const value = parsedJson(json)
-    const member = { [name]: value }
-    if (value === undefined || prune(member) !== member || !conforms(member)) return false
-    if (typeof value !== 'object' || value === null) return true
-    const { depth, members } = measure(Buffer.from(json))
-    return depth <= MAX_DEPTH && members === countMembers(value)
-  }
-}
-
-const { signal_ref: Ref, ...others } = SignalRow.properties
-const { conforms: isRef } = checkRows(Ref)
-const REQUIRED: ReadonlySet<string> = new Set(SignalRow.required)
-const TEXTS: ReadonlySet<string> = new Set(['signal_agent_segment_id', 'name', 'description'])
-
-/**
- * Where a legacy id ends that says the same as the reference in its own words, as nearly all do; 0 for any other. The domain
- * and the id are of a reference that was checked, so nothing in them is escaped.
- */
-function endOfUsualId(
-  { data_provider_domain: domain, signal_id: id }: ProvidersRef,
-  memory: Memory,
-  start: number,
-) {
-  const usual = `{"source":"catalog","data_provider_domain":"${domain}","id":"${id}"}`
-  return memory.bytes.toString('latin1', start, start + usual.length) === usual ? start + usual.length : 0
-}
-
-/** The members besides the reference. `known`: values of several parts that were kept lately. */
-const MEMBERS = Object.entries(others).map(([name, schema]) => ({
-  place: MEMBER[name as keyof typeof MEMBER],
-  isRequired: REQUIRED.has(name),
-  isKept: TEXTS.has(name) ? keepsText(schema) : rememberedBytes(keepsValue(name, schema)),
-  known: schema.type === 'array' ? createKnownTexts() : undefined,
-}))
-/** By member. */
-const KNOWN_OF = Object.values(MEMBER).map((member) => MEMBERS.find(({ place }) => place === member)?.known)
-
-/**
- * A row that is kept as it came: its segment, the domain of the provider whose signal it is, and how many members it has.
- */
-type PlainRow = { segment: string; domain: string; members: number }
-
-const listed = membersRoom()
-const isKnown = new Uint8Array(listed.starts.length)
-
-/**
- * A row of which `arePlain` is true; undefined when it cannot be kept as it came. The places of its members are written into
- * `places` (upstreams/rows/written.ts).
- */
-export function readPlain(raw: Uint8Array, places: Uint32Array): PlainRow | undefined {
-  const memory = wholeMemory(raw)
-  const start = raw.byteOffset
-  const end = start + raw.byteLength
-  const ref = providersRef(memory, start, end)
-  if (!ref || !isRef(ref)) return undefined
-
-  const refEnd = endOfRef(ref, start)
-
-  function knownEnd(member: number, from: number): number {
-    if (from < refEnd) return refEnd
-    const to =
-      member === MEMBER.signal_id
-        ? endOfUsualId(ref as ProvidersRef, memory, from)
-        : (KNOWN_OF[member]?.endOf(memory, from, end) ?? 0)
-    isKnown[member] = to > 0 ? 1 : 0
-    return to
-  }
-
-  const count = findMembers(memory, start, end, places, knownEnd)
-  if (count === 0) return undefined
-  putMembers(listed, memory, start, places, 0, count)
-  const { starts, ends } = listed
-  for (const { place, isRequired, isKept, known } of MEMBERS) {
-    const from = starts[place] as number
-    if (from === 0) {
-      if (isRequired) return undefined
-    } else if (isKnown[place] === 0) {
-      const to = ends[place] as number
-      if (!isKept(memory, from, to)) return undefined
-      known?.keep(memory, from, to)
-    }
-  }
-  const segment = MEMBER.signal_agent_segment_id
-  const text = memory.bytes.toString('utf8', (starts[segment] as number) + 1, (ends[segment] as number) - 1)
-  return { segment: text, domain: ref.data_provider_domain, members: count }
-}
 
 /** The listings of one answer in its own order, and the rows that were not kept. */
 export type ReadRows = {
@@ -218,14 +81,16 @@ export function listingsOf(rows: ReadRows): Listing[] {
 }
 
 /** One row: as it came where that can be, else by the rules for whole rows. */
-function readOne(raw: Uint8Array, isPlain: boolean, maxBytes: number, places: Uint32Array) {
-  const plain = isPlain && raw.byteLength <= maxBytes ? readPlain(raw, places) : undefined
-  if (plain) return { kind: 'listing' as const, ...plain, bytes: raw, isPlural: false }
+function readOne(raw: Uint8Array, plain: PlainRow | undefined, maxBytes: number) {
+  if (plain) {
+    const { segment, domain } = plain
+    return { kind: 'listing' as const, segment, domain, bytes: raw, isPlural: false }
+  }
   const row = readRow(raw, maxBytes)
   if (row.kind === 'dropped') return row
   const { signal_ref: ref, signal_agent_segment_id: segment } = row.listing
   const domain = ref?.scope === 'data_provider' ? ref.data_provider_domain : undefined
-  return { ...row, segment, domain, members: 0 }
+  return { ...row, segment, domain }
 }
 
 function larger(from: Uint32Array<ArrayBuffer>, length: number): Uint32Array<ArrayBuffer> {
@@ -250,25 +115,32 @@ function roomFor(texts: readonly Uint8Array[], bytes: number, memory?: Uint8Arra
   return new Uint8Array(buffer, byteOffset, bytes)
 }
 
-/** `elements`: the JSON of each row as it came. `memory`: where they lie, when nobody reads it afterwards. */
+/** Where rows lie that were found in an answer. */
+type FoundIn = {
+  /** Nobody reads it afterwards. */
+  memory?: Uint8Array | undefined
+  /** Those that were read while their ends were looked for. */
+  plain?: PlainRows | undefined
+}
+
+/** `elements`: the JSON of each row as it came. */
 export function readRows(
   elements: readonly Uint8Array[],
   { rowBytes = ROW_BYTES, secrets = [] }: RowBounds = {},
-  memory?: Uint8Array,
+  { memory, plain: found }: FoundIn = {},
 ): ReadRows {
   const texts: Uint8Array[] = []
   const ends = new Uint32Array(elements.length)
   const digests = new BigUint64Array(elements.length)
   const segments = new BigUint64Array(elements.length)
   const [digestWords, segmentWords] = [digestNumbers(digests), digestNumbers(segments)]
-  const placed = placesRoom()
   const placeEnds = new Uint32Array(elements.length)
   let places = new Uint32Array(elements.length * USUAL_MEMBERS)
   const domains = new Set<string>()
   const dropped: Record<string, number> = {}
   const refused: RefusedRow[] = []
   const hidden = secrets.flatMap(spellings).map((spelling) => Buffer.from(spelling))
-  const allPlain = arePlain(elements)
+  const allPlain = !found && arePlain(elements)
   let end = 0
   let placesEnd = 0
   let isPlural = false
@@ -278,14 +150,21 @@ export function readRows(
     if (refused.length < MAX_REFUSED) refused.push(refusedRow(reason, row))
   }
 
-  function keepPlaces(count: number): void {
-    if (placesEnd + count > places.length) places = larger(places, (placesEnd + count) * 2)
-    for (let at = 0; at < count; at += 1) places[placesEnd + at] = placed[at] as number
-    placesEnd += count
+  function plainRow(raw: Uint8Array): PlainRow | undefined {
+    if (found) return found.take(raw)
+    return raw.byteLength <= rowBytes && (allPlain || arePlain([raw])) ? readPlain(raw) : undefined
+  }
+
+  function keepPlaces({ places: given, firstPlace, members }: PlainRow): void {
+    const more = placesEnd + members
+    if (more > places.length) places = larger(places, more * 2)
+    for (let at = 0; at < members; at += 1) places[placesEnd + at] = given[firstPlace + at] as number
+    placesEnd = more
   }
 
   for (const element of elements) {
-    const row = readOne(element, allPlain || arePlain([element]), rowBytes, placed)
+    const plain = plainRow(element)
+    const row = readOne(element, plain, rowBytes)
     if (row.kind === 'dropped') {
       drop(row.reason, row.row)
       continue
@@ -299,13 +178,12 @@ export function readRows(
     const at = texts.push(bytes) - 1
     end += bytes.byteLength
     ends[at] = end
-    keepPlaces(row.members)
+    if (plain) keepPlaces(plain)
     placeEnds[at] = placesEnd
     putDigest(digestWords, at, bytes)
     putDigest(segmentWords, at, segment)
     if (domain !== undefined) domains.add(domain)
   }
-  releaseMembers(listed)
   const count = texts.length
   const bytes = roomFor(texts, end, memory) // nothing else is in its memory, so that it can be handed over
   texts.reduce((at, text) => {

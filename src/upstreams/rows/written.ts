@@ -254,15 +254,16 @@ type KnownEnd = (member: number, start: number) => number
 const NOTHING_KNOWN: KnownEnd = () => 0
 
 /**
- * Writes the place of each member of the row from `start` to `end` (excluded) into `places`, for `putMembers`, and gives how
- * many there are. No escapes stand in the row. None for a row with space between its members, or with a member that is
- * unknown or comes twice: it is parsed instead.
+ * Writes the place of each member of the row that begins at `start` into `places`, from `firstPlace` on, and gives how many there
+ * are; `endOfRow` tells where the row ends, before `end` or there. No escapes stand in between. None for a row with space between its
+ * members, or with a member that is unknown or comes twice: it is parsed instead.
  */
 export function findMembers(
   memory: Memory,
   start: number,
   end: number,
   places: Uint32Array,
+  firstPlace = 0,
   knownEnd = NOTHING_KNOWN,
 ): number {
   if (end - start >= LONGEST) return 0
@@ -279,11 +280,15 @@ export function findMembers(
     usual[count] = member
     const value = at + (BEFORE_VALUE[member] as number)
     at = knownEnd(member, value) || afterValue(bytes, value, end)
-    places[count] = (((at - start) << NAME_BITS) | member) >>> 0
+    places[firstPlace + count] = (((at - start) << NAME_BITS) | member) >>> 0
     count += 1
   } while (bytes[at] === COMMA && at < last)
-  return at === last && bytes[last] === CLOSE_BRACE ? count : 0
+  return at < end && bytes[at] === CLOSE_BRACE ? count : 0
 }
+
+/** Index after the row at `start`, by the last of the places that `findMembers` gave for it: the one before `placesEnd`. */
+export const endOfRow = (start: number, places: Uint32Array, placesEnd: number): number =>
+  start + ((places[placesEnd - 1] as number) >>> NAME_BITS) + 1
 
 /**
  * Fills `members` from the places `from` to `end` (excluded) that `findMembers` gave for the row at `start`. The values may
@@ -332,6 +337,7 @@ export function locateMembers(
   }
   if (!isPlain(memory.bytes.subarray(start, end))) return false
   const count = findMembers(memory, start, end, found)
-  if (count > 0) putMembers(members, memory, start, found, 0, count)
-  return count > 0
+  if (count === 0 || endOfRow(start, found, count) !== end) return false
+  putMembers(members, memory, start, found, 0, count)
+  return true
 }
