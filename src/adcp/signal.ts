@@ -1,6 +1,6 @@
 /**
- * How a signal is named, and the shape of its row, as upstreams send it and as we publish it (specification, "SignalRef",
- * "Signal", "Deployment", "PricingOption", "CoverageForecast"). Lengths and counts are ours: the specification sets none, and a
+ * How a signal is named, the shape of its row, as upstreams send it and as we publish it (specification, "SignalRef",
+ * "Signal", "Deployment", "PricingOption", "CoverageForecast"), and the names of what happens to it. Lengths and counts are ours: the specification sets none, and a
  * row that exceeds them is not a signal.
  */
 import { type Static, Type, wordOf } from './schema.js'
@@ -220,3 +220,9 @@ export function forecastPercentage({ points }: CoverageForecast): number | undef
   const rate = absent?.metrics.coverage_rate.mid
   return rate === undefined ? undefined : Math.round(1e8 * (1 - rate)) / 1e6
 }
+
+const SIGNAL_EVENTS = ['signal.created', 'signal.updated', 'signal.priced', 'signal.removed'] as const
+export const BULK_EVENT = 'wholesale_feed.bulk_change'
+/** What a webhook of a feed can tell (schema core/wholesale-feed-event). */
+export const FEED_EVENTS = [...SIGNAL_EVENTS, BULK_EVENT] as const
+export type FeedEventType = (typeof FEED_EVENTS)[number]

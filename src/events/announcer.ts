@@ -3,7 +3,9 @@
  * order, none is sent under two keys, and a restart continues from there. While a receiver is slow, changes gather, and the next
  * comparison sends them as one; a receiver that was away for long is sent one event that says to read again.
  */
+import { randomBytes } from 'node:crypto'
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import { BULK_EVENT, type FeedEventType } from '../adcp/signal.js'
 import type { Clock } from '../net/clock.js'
 import { createSpareTime, type SpareTime, type ThreadTime } from '../process/portions.js'
 import { createLots } from '../store/database/storage-work.js'
@@ -11,7 +13,7 @@ import type { Held, JobChange } from '../store/jobs.js'
 import type { StoredSubscription } from '../store/records/accounts.js'
 import type { Store } from '../store/store.js'
 import { createTurn, createWorker, type Worker } from '../store/worker.js'
-import { BULK_EVENT, type FeedEvent, type Told, told } from './feed-event.js'
+import type { FeedEvent } from './changes.js'
 import { type Eyes, eyesName, type Standings, sameVersions, type ToldVersions } from './standings.js'
 import { FEED_EVENTS_JOB, type Pending, type Stream } from './subscriptions.js'
 import { hasLostSecret, type PushConfig, type Webhook, type WebhookOutcome } from './webhook.js'
@@ -56,6 +58,31 @@ type AnnouncerOptions = {
   threadTime?: ThreadTime
   /** Told of each delivery: `delivered`, `failed`, `refused` or `suspended`. */
   onOutcome?(outcome: 'delivered' | 'failed' | 'refused' | 'suspended'): void
+}
+
+/** What is sent to one receiver. Its key is the same however often it is sent. */
+type Told = { key: string; type: FeedEventType; body: string }
+
+/**
+ * The webhook for one receiver (schema core/wholesale-feed-webhook), under a new idempotency key; the event in it is the same for
+ * everybody who sees the feed alike. `at`: when the notification is made, ms since the epoch.
+ */
+function told(event: FeedEvent, to: { subscriber: string; account: string }, at: number): Told {
+  const key = `whk_${randomBytes(24).toString('base64url')}`
+  const { id, type, scope, json, previous, version } = event
+  const envelope = JSON.stringify({
+    idempotency_key: key,
+    notification_id: id,
+    notification_type: type,
+    fired_at: new Date(at).toISOString(),
+    subscriber_id: to.subscriber,
+    account_id: to.account,
+    wholesale_feed_version: version.feed,
+    previous_wholesale_feed_version: previous.feed,
+    cache_scope: scope,
+    ext: { tributary: { pricing_version: version.pricing, previous_pricing_version: previous.pricing } },
+  })
+  return { key, type, body: `${envelope.slice(0, -1)},"event":${json}}` }
 }
 
 /** Activation keys are not written down in clear text. */

@@ -1,25 +1,18 @@
 /**
  * What happened between two states of the feed: signals created, updated, priced, removed (docs/house.md), and the events that tell
- * it to a reader, each with the row that the reader is shown, so that applying them leaves what a walk would give. Hash trees tell
- * in which buckets anything differs, so that a change among a million signals costs a look at a thousand. Beyond a bound one event
- * says that many things changed.
+ * it to a reader (schema core/wholesale-feed-event), each with the row that the reader is shown, so that applying them leaves what
+ * a walk would give. Hash trees tell in which buckets anything differs, so that a change among a million signals costs a look at a
+ * thousand. Beyond a bound one event says that many things changed.
  */
+import { randomBytes } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
+import { BULK_EVENT, type FeedEventType } from '../adcp/signal.js'
 import type { Seen } from '../feed/feed.js'
 import { createPages } from '../feed/page.js'
 import { createMeter, type InPortions } from '../process/portions.js'
 import { bucketEntries, differingBuckets } from '../snapshot/hash-tree.js'
 import { compareKeys, WORDS } from '../snapshot/keys.js'
 import { handleAt, rowAt, type Snapshot } from '../snapshot/snapshot.js'
-import {
-  type AppliesTo,
-  bulkEvent,
-  type EventIds,
-  eventJson,
-  type FeedEvent,
-  type FeedEventType,
-  type FeedTokens,
-} from './feed-event.js'
 
 /** "More than 5 % of the feed or 100 entities": fewer than ten are told one by one however small the feed is. */
 const MOST_CHANGES = 100
@@ -30,6 +23,7 @@ const MOST_EVENT_BYTES = 900_000
 /** Of one layer, together: what waits for a slow subscriber is stored, and held while it is sent. */
 const MOST_BATCH_BYTES = 1_000_000
 const PORTION_BYTES = 64 * 1_024
+const COUNTER_BITS = 12 // of an event's id
 
 /** `before` and `after` are entries of the two snapshots. */
 export type Change =
@@ -126,6 +120,86 @@ export type FeedStanding = Pick<Seen, 'snapshot' | 'entries' | 'grants' | 'crite
 /** How many changes of a feed of that size are told one by one. */
 export function mostSingles(signals: number): number {
   return Math.min(MOST_CHANGES, Math.max(ALWAYS_SINGLE, Math.floor(signals * SHARE)))
+}
+
+/**
+ * Ids of feed events: UUIDs of version 7 (RFC 9562, section 5.7), each above every earlier one of this process, so that a
+ * receiver can put events in order by their ids (schema core/wholesale-feed-event). `now` in ms.
+ */
+export function createEventIds(now: () => number) {
+  let last = 0 // milliseconds and counter as one number, which is exact until the year 2039
+  return (): string => {
+    last = Math.max(last + 1, now() * 2 ** COUNTER_BITS)
+    const time = Math.floor(last / 2 ** COUNTER_BITS)
+      .toString(16)
+      .padStart(12, '0')
+    const counter = (last % 2 ** COUNTER_BITS).toString(16).padStart(3, '0')
+    const random = randomBytes(8)
+    random[0] = ((random[0] as number) & 0x3f) | 0x80
+    const tail = random.toString('hex')
+    return `${time.slice(0, 8)}-${time.slice(8)}-7${counter}-${tail.slice(0, 4)}-${tail.slice(4)}`
+  }
+}
+
+type EventIds = ReturnType<typeof createEventIds>
+
+/** What a wholesale read answers with for one layer. */
+export type FeedTokens = { feed: string; pricing: string }
+
+type Scope = 'public' | 'account'
+
+export type AppliesTo = { scope: 'public' } | { scope: 'account'; account_ids: readonly string[] }
+
+/** An event with the tokens of its layer before and after it. */
+export type FeedEvent = {
+  id: string
+  type: FeedEventType
+  scope: Scope
+  /** JSON of the event. */
+  json: string
+  previous: FeedTokens
+  version: FeedTokens
+}
+
+type EventParts = {
+  id: string
+  type: FeedEventType
+  /** The segment's handle, or the id of the operation that changed many. */
+  entity: string
+  /** ms since the epoch. */
+  at: number
+  /** Members of the payload except `applies_to`; values are JSON. */
+  payload: Readonly<Record<string, string>>
+  appliesTo: AppliesTo
+}
+
+/** The event's own JSON. Rows are put in as the bytes that a page shows. */
+function eventJson({ id, type, entity, at, payload, appliesTo }: EventParts): string {
+  const members = Object.entries({ ...payload, applies_to: JSON.stringify(appliesTo) })
+  const inner = members.map(([name, json]) => `${JSON.stringify(name)}:${json}`).join(',')
+  const head = JSON.stringify({
+    event_id: id,
+    event_type: type,
+    entity_type: type === BULK_EVENT ? 'feed' : 'signal',
+    entity_id: entity,
+    created_at: new Date(at).toISOString(),
+  })
+  return `${head.slice(0, -1)},"payload":{${inner}}}`
+}
+
+/** "Many things changed: read again", in one event. */
+export function bulkEvent(
+  { id, at, appliesTo }: Pick<EventParts, 'id' | 'at' | 'appliesTo'>,
+  { previous, version, count }: Pick<FeedEvent, 'previous' | 'version'> & { count: number },
+): FeedEvent {
+  const payload = {
+    summary: '"The feed changed in many places, or in ways that are not known one by one."',
+    affected_entity_type: '"signal"',
+    affected_count: String(Math.max(1, count)),
+    recommendation: '"wholesale_resync"',
+  }
+  const json = eventJson({ id, type: BULK_EVENT, entity: id, at, payload, appliesTo })
+  return { id, type: BULK_EVENT, scope: appliesTo.scope, json, previous, version }
 }
 
 type Row = Record<string, unknown> & {

@@ -4,10 +4,10 @@
  * verified and merged as always, and an event that is lost costs no more than the wait for the next scheduled reading.
  */
 import { createHmac } from 'node:crypto'
+import { FEED_EVENTS } from '../adcp/signal.js'
 import type { Clock } from '../net/clock.js'
 import type { KeyAnswer } from '../signing/key.js'
 import type { ReplayGuard } from '../signing/verify.js'
-import { FEED_EVENTS } from './feed-event.js'
 import {
   createReceiver,
   type EventsPlace,

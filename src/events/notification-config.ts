@@ -3,6 +3,7 @@
  * url wants our webhooks is asked elsewhere (events/subscriptions.ts).
  */
 import { nearest } from '../adcp/issue-words.js'
+import { FEED_EVENTS } from '../adcp/signal.js'
 import { createAddressPolicy, type EgressPolicy } from '../net/egress.js'
 import type { Suspension } from '../store/records/accounts.js'
 
@@ -31,11 +32,7 @@ const ACCOUNT_EVENTS: ReadonlySet<string> = new Set([
   'product.updated',
   'product.priced',
   'product.removed',
-  'signal.created',
-  'signal.updated',
-  'signal.priced',
-  'signal.removed',
-  'wholesale_feed.bulk_change',
+  ...FEED_EVENTS,
 ])
 
 const SUBSCRIBER = /^[A-Za-z0-9_.:-]{1,64}$/

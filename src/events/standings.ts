@@ -8,8 +8,18 @@ import type { Reader } from '../feed/query.js'
 import type { Clock } from '../net/clock.js'
 import { inTurns } from '../process/portions.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
-import { type ChangeSet, changesBetween, eventsBetween, type FeedStanding, mostSingles } from './changes.js'
-import { type AppliesTo, bulkEvent, createEventIds, type FeedEvent, type FeedTokens } from './feed-event.js'
+import {
+  type AppliesTo,
+  bulkEvent,
+  type ChangeSet,
+  changesBetween,
+  createEventIds,
+  eventsBetween,
+  type FeedEvent,
+  type FeedStanding,
+  type FeedTokens,
+  mostSingles,
+} from './changes.js'
 
 /** Earlier snapshots of a layer that changes are told from, and for how long, ms. */
 const KEPT = 4

@@ -5,8 +5,8 @@
 import { hash, randomUUID } from 'node:crypto'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { isRecord } from '../adcp/json.js'
+import { FEED_EVENTS } from '../adcp/signal.js'
 import { canonicalUrl } from '../adcp/url.js'
-import { FEED_EVENTS } from '../events/feed-event.js'
 import {
   createReceiver,
   createSenderKeys,

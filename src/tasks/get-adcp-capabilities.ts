@@ -3,9 +3,8 @@
  * for every caller (docs/protocol.md#versions). It claims only what works now.
  */
 import { howMany, isSince32, MAJOR, type Preview, RELEASES, type Release } from '../adcp/answer.js'
-import { SIGNAL_TYPES } from '../adcp/signal.js'
+import { FEED_EVENTS, SIGNAL_TYPES } from '../adcp/signal.js'
 import { CapabilitiesRequest, CapabilitiesResponse } from '../adcp/task-schemas.js'
-import { FEED_EVENTS } from '../events/feed-event.js'
 import type { Algorithm } from '../signing/key.js'
 import { WEBHOOKS } from '../signing/signature.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
