@@ -21,8 +21,8 @@ import {
   takes,
 } from '../agent/dialect.js'
 import type { Collected } from '../rows/collect.js'
+import { carryParts, doShare, shareRows } from '../rows/collect.js'
 import { type Outages, type Part, type Slice, type SliceMode, sameDigests } from '../rows/slice.js'
-import { carryParts, doShare, shareRows } from '../walk/carry-over.js'
 import { enumerate, type QuestionsAsked } from '../walk/enumerate.js'
 import type { Share } from '../walk/governor.js'
 import { createSpotCheck, isDistrusted } from '../walk/spot-check.js'
