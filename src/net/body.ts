@@ -28,7 +28,7 @@ const MOST_CRUMBS = 20_000
 const CRUMB_BYTES = 64
 const FIRST_READ_BYTES = 4 * 1024 // until a socket brings more at once: most bring little
 const READ_BYTES = 64 * 1024 // of a socket at once, as Node reads
-const HEADER_BYTES = 16 * 1024 // undici refuses a longer header section
+const PIECE_BYTES = 4 * 1024 // of what comes before a body: most header sections have less
 const LENT_BYTES = 64 * 1024 // a body of this size stands in lent memory: it may be given back by who reads it
 const MOST_ANNOUNCED = 512 * 1024 // a stranger's word is not believed for more memory
 const PORTION_BYTES = 1024 ** 2 // copied between two turns of the event loop, in under a millisecond
@@ -107,11 +107,22 @@ export function createUnderWay(limit: () => number): UnderWay {
 
 /**
  * How a socket is read: into memory of its own that is used again, for new memory for each read makes the collector go through
- * the whole heap (docs/performance.md). What is read is taken at once by whoever listens; the rest, and what is small enough to be the
- * beginning of a header section, which its reader may keep, is copied. No two sockets share memory.
+ * the whole heap (docs/performance.md). Only a body is handed over as it lies there, because its reader takes what it needs at
+ * once. A header section may come in several reads, and undici holds on to what it has of it, so what comes before a body is
+ * copied, piece by piece. What is left unread is copied as well. No two sockets share memory.
  */
 export function createReads() {
+  const inBody = new WeakSet<Socket>()
+  let reading: Socket | undefined
   let again: Uint8Array | undefined
+
+  function give(socket: Socket, bytes: Uint8Array): void {
+    socket.push(bytes)
+    socket.emit('readable')
+    const left = socket.readableLength > 0 ? socket.read() : null
+    if (left !== null) socket.unshift(Buffer.from(left))
+  }
+
   return {
     buffer(): Uint8Array {
       const memory = again ?? Buffer.allocUnsafeSlow(FIRST_READ_BYTES)
@@ -120,17 +131,29 @@ export function createReads() {
     },
     /** Node calls it with the socket as `this`, and `buffer` right after it. */
     callback(this: Socket, count: number, memory: Uint8Array): boolean {
-      const read = memory.subarray(0, count)
-      this.push(count <= HEADER_BYTES ? Buffer.from(read) : read)
-      this.emit('readable')
-      const left = this.readableLength > 0 ? this.read() : null
-      if (left !== null) this.unshift(Buffer.from(left))
+      reading = this
+      for (let at = 0; at < count; ) {
+        const isBody = inBody.has(this)
+        const part = memory.subarray(at, isBody ? count : Math.min(count, at + PIECE_BYTES))
+        give(this, isBody ? part : Buffer.from(part))
+        at += part.byteLength
+      }
+      reading = undefined
       const isLarger = count === memory.byteLength && count < READ_BYTES
       again = isLarger ? Buffer.allocUnsafeSlow(READ_BYTES) : memory
       return this.readableLength < this.readableHighWaterMark
     },
+    /** A body begins in what is being read. What it returns is called when the body has ended. */
+    bodyBegins(): () => void {
+      const socket = reading
+      if (!socket) return () => {}
+      inBody.add(socket)
+      return () => inBody.delete(socket)
+    },
   }
 }
+
+export type Reads = ReturnType<typeof createReads>
 
 export type Gathering = {
   add(chunk: Uint8Array): void

@@ -10,16 +10,15 @@ import { isIP, type LookupFunction } from 'node:net'
 import ipaddr from 'ipaddr.js'
 import { Agent, buildConnector, type Dispatcher, errors as undici } from 'undici'
 import {
-  type BodyBounds,
-  type BodyOutcome,
-  type BodyReceiver,
   createBodyReceiver,
   createReads,
   createUnderWay,
+  type Reads,
   UNDER_WAY_BYTES,
   type UnderWay,
 } from './body.js'
-import { createDeadline, type Deadline, type End } from './clock.js'
+import { createDeadline, type End } from './clock.js'
+import { exchange, OnlyInterim } from './exchange.js'
 import {
   followRedirects,
   type Outbound,
@@ -151,9 +150,10 @@ function guardedLookup(policy: AddressPolicy, resolve: Resolve, scheme: 'http:' 
 export function createConnector(options: {
   lookup?: LookupFunction
   signal: AbortSignal
+  /** How they are read. */
+  onread: Reads
 }): buildConnector.connector {
-  const onread = createReads()
-  const socket = { timeout: CONNECT_TIMEOUT_MS, rejectUnauthorized: true, onread, ...options }
+  const socket = { timeout: CONNECT_TIMEOUT_MS, rejectUnauthorized: true, ...options }
   const connect = buildConnector(socket as buildConnector.BuildOptions)
   return (target, callback) => {
     if (options.signal.aborted) callback(new Error('everything was closed'), null)
@@ -165,10 +165,10 @@ export function createConnector(options: {
 function createGuardedConnector(
   policy: AddressPolicy,
   resolve: Resolve,
-  signal: AbortSignal,
+  given: { signal: AbortSignal; onread: Reads },
 ): buildConnector.connector {
   const connectorFor = (scheme: 'http:' | 'https:') =>
-    createConnector({ lookup: guardedLookup(policy, resolve, scheme), signal })
+    createConnector({ lookup: guardedLookup(policy, resolve, scheme), ...given })
   const connectors = { 'http:': connectorFor('http:'), 'https:': connectorFor('https:') }
   return (options, callback) => {
     const scheme = options.protocol === 'https:' ? 'https:' : 'http:'
@@ -226,6 +226,7 @@ function failed(reason: SendFailure, message: string): SendFailed {
 function failureOf(error: unknown): SendFailed {
   const { code, message, errors } = error as { code?: string; message: string; errors?: { code?: string }[] }
   if (error instanceof EgressRefused) return failed('refused', message)
+  if (error instanceof OnlyInterim) return failed('too_large', message)
   const cause = code ?? errors?.[0]?.code ?? 'unknown cause'
   if (UNRESOLVABLE.has(cause)) return failed('unresolvable', `the name does not resolve (${cause})`)
   if (cause === 'UND_ERR_HEADERS_OVERFLOW') return failed('too_large', 'the header section is too long')
@@ -246,16 +247,16 @@ function originOf(domain: string, target: string): string {
   return url.origin
 }
 
-function createRoutes(policy: EgressPolicy, resolve: Resolve): Routes {
+function createRoutes(policy: EgressPolicy, resolve: Resolve, onread: Reads): Routes {
   const pool = { connections: CONNECTIONS_PER_ORIGIN, keepAliveTimeout: KEEP_ALIVE_MS, headersTimeout: 0 }
   const lifetime = new AbortController()
   const { signal } = lifetime
   setMaxListeners(0, signal) // each open socket adds a listener
   const guarded = new Agent({
     ...pool,
-    connect: createGuardedConnector(createAddressPolicy(policy), resolve, signal),
+    connect: createGuardedConnector(createAddressPolicy(policy), resolve, { signal, onread }),
   })
-  const mapped = new Agent({ ...pool, connect: createConnector({ signal }) })
+  const mapped = new Agent({ ...pool, connect: createConnector({ signal, onread }) })
   const origins = new Map(
     Object.entries(policy.hosts).map(([domain, target]) => [domain, originOf(domain, target)]),
   )
@@ -277,57 +278,15 @@ function createRoutes(policy: EgressPolicy, resolve: Resolve): Routes {
   }
 }
 
-function flatten(headers: Record<string, string | string[] | undefined>): Record<string, string> {
-  const flat: Record<string, string> = {}
-  for (const [name, value] of Object.entries(headers)) {
-    if (value !== undefined) flat[name] = Array.isArray(value) ? value.join(', ') : value
-  }
-  return flat
-}
-
 function spentBy(end: End, { timeoutMs }: Outbound): SendFailed {
   return end === 'timeout'
     ? failed('timeout', `no complete answer within ${Math.round(timeoutMs)} ms`)
     : failed('aborted', 'the caller gave up')
 }
 
-type Answer = { status: number; headers: Record<string, string>; read: BodyOutcome }
+type Underlying = { routes: Routes; reads: Reads; underWay: UnderWay }
 
-/** One request and its answer, as undici gives it while it is read. Rejects with undici's error when there is no answer. */
-function exchange(
-  dispatcher: Dispatcher,
-  request: Dispatcher.DispatchOptions,
-  deadline: Deadline,
-  bodyOf: (headers: Record<string, string>, controls: Pick<BodyBounds, 'stop' | 'goOn'>) => BodyReceiver,
-): Promise<Answer> {
-  return new Promise((resolve, reject) => {
-    let body: BodyReceiver | undefined
-    dispatcher.dispatch(request, {
-      onRequestStart(controller) {
-        const abort = () => controller.abort(new Error('nobody waits for the answer'))
-        if (deadline.why()) abort()
-        else void deadline.ended.then(abort)
-      },
-      onResponseStart(controller, status, received) {
-        if (status < 200) return // an answer follows
-        const headers = flatten(received)
-        const stop = () => controller.abort(new Error('no more of the answer is wanted'))
-        body = bodyOf(headers, { stop, goOn: () => controller.resume() })
-        void body.outcome.then((read) => resolve({ status, headers, read }), reject)
-      },
-      onResponseData(controller, chunk) {
-        if (body?.take(chunk) === false) controller.pause()
-      },
-      onResponseEnd: () => body?.end(),
-      onResponseError(_, error) {
-        if (body) body.broke(error.message)
-        else reject(error)
-      },
-    })
-  })
-}
-
-async function sendOnce(routes: Routes, underWay: UnderWay, request: Outbound): Promise<SendOutcome> {
+async function sendOnce({ routes, reads, underWay }: Underlying, request: Outbound): Promise<SendOutcome> {
   const url = URL.canParse(request.url) ? new URL(request.url) : undefined
   if (url?.protocol !== 'http:' && url?.protocol !== 'https:') return failed('refused', 'not an http(s) url')
   const { dispatcher, origin, host } = routes.of(url)
@@ -350,6 +309,7 @@ async function sendOnce(routes: Routes, underWay: UnderWay, request: Outbound): 
         bodyTimeout: 0, // undici limits idle time; the budget limits total time
       },
       deadline,
+      reads,
       (headers, controls) =>
         createBodyReceiver(headers['content-encoding'] ?? '', {
           maxBytes: request.maxBytes,
@@ -377,15 +337,16 @@ async function sendOnce(routes: Routes, underWay: UnderWay, request: Outbound): 
 export function createEgress(options: EgressOptions): Egress {
   const { policy, resolve = systemResolve, underWayBytes = () => UNDER_WAY_BYTES } = options
   const underWay = createUnderWay(underWayBytes)
-  let routes = createRoutes(policy, resolve)
+  const reads = createReads()
+  let routes = createRoutes(policy, resolve, reads)
   const retired = new Set<Routes>()
 
   return {
     underWay,
-    send: followRedirects((request) => sendOnce(routes, underWay, request), Date.now),
+    send: followRedirects((request) => sendOnce({ routes, reads, underWay }, request), Date.now),
     reconfigure(next) {
       const old = routes
-      routes = createRoutes(next, resolve)
+      routes = createRoutes(next, resolve, reads)
       retired.add(old)
       void old.drain().finally(() => retired.delete(old))
     },

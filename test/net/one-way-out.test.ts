@@ -27,7 +27,7 @@ test('no room but net opens a connection, so that all of them go through its gua
   const files = (await readdir(src, { recursive: true })).filter((name) => name.endsWith('.ts'))
   const dialling: string[] = []
   for (const file of files) {
-    const text = await readFile(join(src, file), 'utf8')
+    const text = (await readFile(join(src, file), 'utf8')).replace(/^import type .*$/gm, '') // types dial nothing
     if (DIALS.test(text) && !OWN.test(file)) dialling.push(file)
   }
   t.same(dialling.sort(), ['net/egress.ts'])

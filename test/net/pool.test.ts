@@ -1,4 +1,5 @@
 import { test } from 'tap'
+import { createReads } from '../../src/net/body.js'
 import { createConnector } from '../../src/net/egress.js'
 import { startHttp } from '../support/upstream-agent.js'
 import { loopback, openEgress } from '../support/upstream-egress.js'
@@ -54,7 +55,7 @@ test('one origin never holds more than 32 connections, and no warning is printed
 test('nothing is connected to any more once everything was closed', async (t) => {
   const { url, connections } = await counting(t)
   const { hostname, port } = new URL(url)
-  const connect = createConnector({ signal: AbortSignal.abort() })
+  const connect = createConnector({ signal: AbortSignal.abort(), onread: createReads() })
   const outcome = await new Promise<unknown>((resolve) => {
     connect({ hostname, port, protocol: 'http:' }, (error, socket) => resolve(error ?? socket))
   })
