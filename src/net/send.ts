@@ -55,11 +55,24 @@ export type SendFailure =
   | 'broken_body'
   | 'aborted'
 
-/** The wait that a reply asks for by Retry-After (RFC 9110, section 10.2.3), in seconds or as a date; ms, an hour at most. */
+/**
+ * When a date of HTTP is (RFC 9110, 5.6.7), ms since the epoch. `Date.parse` takes it for local time where it names no zone, and
+ * takes nearly anything for some date.
+ */
+function dateOf(text: string): number | undefined {
+  const isDated = /^[A-Z][a-z]+,? .+ \d\d:\d\d:\d\d( GMT| \d{4})$/.test(text)
+  const at = isDated ? Date.parse(text.endsWith('GMT') ? text : `${text} GMT`) : Number.NaN
+  return Number.isNaN(at) ? undefined : at
+}
+
+/**
+ * The wait that a reply asks for by Retry-After (RFC 9110, section 10.2.3), in seconds or as a date; ms, an hour at most. What is
+ * neither asks for nothing.
+ */
 export function askedWaitMs({ 'retry-after': value }: Reply['headers'], now: number): number | undefined {
   if (value === undefined) return undefined
-  const ms = /^\d+$/.test(value) ? Number(value) * 1_000 : Date.parse(value) - now
-  return Number.isFinite(ms) ? Math.min(Math.max(0, ms), LONGEST_ASKED_MS) : undefined
+  const at = /^\d+$/.test(value) ? now + Number(value) * 1_000 : dateOf(value)
+  return at === undefined ? undefined : Math.min(Math.max(0, at - now), LONGEST_ASKED_MS)
 }
 
 export type SendFailed = { kind: 'failed'; reason: SendFailure; message: string }

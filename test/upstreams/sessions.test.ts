@@ -155,7 +155,26 @@ test('Retry-After is read as seconds and as a date, and is an hour at most', asy
   t.equal(wait('Fri, 20 Nov 2026 10:00:30 GMT'), 30_000)
   t.equal(wait('Fri, 20 Nov 2026 09:00:00 GMT'), 0)
   t.equal(wait('999999999'), 3_600_000)
-  for (const none of [undefined, '', 'soon', '-5x']) t.equal(wait(none), undefined, none ?? 'absent')
+  t.equal(wait('9'.repeat(400)), 3_600_000)
+  const zone = process.env.TZ
+  process.env.TZ = 'America/New_York'
+  t.equal(wait('Friday, 20-Nov-26 10:00:30 GMT'), 30_000, 'as HTTP once wrote dates')
+  t.equal(wait('Fri Nov 20 10:00:30 2026'), 30_000, 'which are in Greenwich time, wherever we are')
+  if (zone === undefined) delete process.env.TZ
+  else process.env.TZ = zone
+  const nothing = [
+    '',
+    'soon',
+    '-5x',
+    '-5',
+    '+5',
+    '1.5',
+    '1e9',
+    '5, 10',
+    '2026-11-20',
+    '20 Nov 2026 10:00:30 PST',
+  ]
+  for (const none of [undefined, ...nothing]) t.equal(wait(none), undefined, none ?? 'absent')
 })
 
 test('errors come in many shapes and each becomes one error with a code', async (t) => {
