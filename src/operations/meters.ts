@@ -105,6 +105,20 @@ function outcomeOf(outcome: SendOutcome): string {
   return `${Math.floor(outcome.status / 100)}xx`
 }
 
+type Place = { entry: RosterEntry; pathname: string }
+
+/** Who is at each host. */
+function placesOf(entries: readonly RosterEntry[]): ReadonlyMap<string, readonly Place[]> {
+  const places = new Map<string, Place[]>()
+  for (const entry of entries) {
+    const { host, pathname } = new URL(entry.url)
+    const atHost = places.get(host)
+    if (atHost) atHost.push({ entry, pathname })
+    else places.set(host, [{ entry, pathname }])
+  }
+  return places
+}
+
 function sharedLength(a: string, b: string): number {
   let at = 0
   while (at < a.length && a[at] === b[at]) at += 1
@@ -115,13 +129,12 @@ function sharedLength(a: string, b: string): number {
  * Whose request it is: agent cards and A2A endpoints have other paths than the agent's url, so the entry of that host with
  * the longest shared path is taken.
  */
-function nearest(entries: readonly RosterEntry[], url: URL): RosterEntry | undefined {
-  const atHost = entries.filter((entry) => new URL(entry.url).host === url.host)
-  const nearness = (entry: RosterEntry) => sharedLength(new URL(entry.url).pathname, url.pathname)
-  return atHost.reduce<RosterEntry | undefined>(
-    (best, entry) => (best && nearness(best) >= nearness(entry) ? best : entry),
+function nearest(atHost: readonly Place[], { pathname }: URL): RosterEntry | undefined {
+  const nearness = (place: Place) => sharedLength(place.pathname, pathname)
+  return atHost.reduce<Place | undefined>(
+    (best, place) => (best && nearness(best) >= nearness(place) ? best : place),
     undefined,
-  )
+  )?.entry
 }
 
 /** Registers its metrics in `registry`. */
@@ -167,17 +180,19 @@ export function createUpstreamMeter({
   const answers = createRecent<Answered>(MAX_URLS)
   const owners = createRecent<{ entry: RosterEntry | undefined }>(MAX_URLS)
   let known: readonly RosterEntry[] = []
+  let places = placesOf(known)
 
   function ownerOf(text: string): RosterEntry | undefined {
     const current = entries()
     if (current !== known) {
       owners.clear()
       known = current
+      places = placesOf(current)
     }
     if (!URL.canParse(text)) return undefined
     const url = new URL(text)
     const place = `${url.host}${url.pathname}`
-    const held = owners.get(place) ?? { entry: nearest(current, url) }
+    const held = owners.get(place) ?? { entry: nearest(places.get(url.host) ?? [], url) }
     owners.set(place, held)
     return held.entry
   }

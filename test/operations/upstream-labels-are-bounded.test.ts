@@ -158,3 +158,25 @@ test('a request counts for the upstream it goes to, whatever lies beside its url
     'who left the roster is nobody',
   )
 })
+
+test('whose request it is is looked up among those of its host, however many there are', async (t) => {
+  let read = 0
+  const entries = Array.from({ length: 2_000 }, (_, at) => {
+    const url = `https://u${at}.example/mcp`
+    return Object.defineProperty(entry(`u${at}`, url), 'url', {
+      get() {
+        read += 1
+        return url
+      },
+    })
+  })
+  const registry = new Registry()
+  const { metered } = createUpstreamMeter({
+    ...{ registry, entries: () => entries, labelOf: ({ id }) => id, now: () => 0 },
+  })
+  const send = metered(async () => REPLY)
+  for (let at = 0; at < 2_000; at += 1)
+    await send({ url: `https://u${at}.example/mcp`, timeoutMs: 1, maxBytes: 1 })
+  t.ok(read <= 2 * entries.length, `${read} urls were read for 2,000 requests`)
+  t.match(await registry.metrics(), /requests_total\{upstream="u1999",outcome="2xx"\} 1/)
+})
