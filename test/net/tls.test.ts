@@ -1,3 +1,4 @@
+import tls from 'node:tls'
 import { test } from 'tap'
 import { type Certificate, sendTrusting, startHttps } from '../support/tls.js'
 import { startHttp } from '../support/upstream-agent.js'
@@ -152,4 +153,20 @@ test('what speaks no TLS is unreachable, in words', async (t) => {
     reason: 'unreachable',
     message: /does not speak TLS/,
   })
+})
+
+test('no connection makes for itself whom it trusts, which takes a millisecond', async (t) => {
+  const server = await startHttps(t, 'good', (_, response) => response.end('ok'))
+  const { get } = openEgress(t, loopback)
+  const make = tls.createSecureContext
+  let made = 0
+  tls.createSecureContext = (options) => {
+    made += 1
+    return make(options)
+  }
+  t.teardown(() => {
+    tls.createSecureContext = make
+  })
+  for (let at = 0; at < 3; at += 1) t.match(await get(server.origin), { reason: 'unreachable' })
+  t.equal(made, 0)
 })
