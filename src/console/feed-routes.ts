@@ -4,7 +4,6 @@
  * get_signals gives it. An operator is also shown why the signal is, or is not, in the feed, what each seller and the provider
  * say of it in their own words, and which callers see it.
  */
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import { type DeclaredAccounts, findAccount, ownReader } from '../activation/identity.js'
 import type { Caller } from '../adcp/caller.js'
@@ -14,7 +13,7 @@ import { type Corpus, createRowPieces } from '../briefs/corpus.js'
 import type { Feed } from '../feed/feed.js'
 import type { Rates, Reader } from '../feed/query.js'
 import { handleKey, signalPart } from '../merge/identity.js'
-import { inTurns } from '../process/portions.js'
+import { inTurns, nextPortion } from '../process/portions.js'
 import { countBelow, findKey, putKey, WORDS } from '../snapshot/keys.js'
 import { entryOf, handleAt, type Snapshot, standingListings } from '../snapshot/snapshot.js'
 import { StorageUnavailable } from '../store/database/storage-work.js'
@@ -287,7 +286,7 @@ function createSignalFacts(options: SignalFactsOptions) {
     const state = typeof domain === 'string' ? providerState(domain) : undefined
     const views: (object | undefined)[] = []
     for (const caller of callerIds().slice(0, MOST_CALLERS)) {
-      await nextTurn() // each explains the signal anew
+      await nextPortion() // each explains the signal anew
       signal.throwIfAborted()
       views.push(await viewOf(id, caller))
     }

@@ -5,11 +5,11 @@
  * that never existed. So are the upstreams that left the roster. Kept since this process started, bounded; snapshots are
  * compared in portions between other work.
  */
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import { agentUrlOf, canonicalUrl } from '../adcp/url.js'
 import { type CompiledProvider, decide } from '../authz/rules/verdict.js'
 import type { Identity } from '../merge/identity.js'
 import { createRecent } from '../process/memory.js'
+import { nextPortion, PORTION } from '../process/portions.js'
 import { compareKeys } from '../snapshot/keys.js'
 import { handleAt, type Snapshot } from '../snapshot/snapshot.js'
 import type { UpstreamStatus } from '../upstreams/mirror/scope-status.js'
@@ -18,8 +18,7 @@ import { type Slice, sliceListing } from '../upstreams/rows/slice.js'
 
 const MAX_DEPARTED = 100_000
 const MAX_FORMER = 10_000
-const PORTION = 20_000 // entries between two turns of the loop: under a millisecond
-const PARSED = 100 // rows that are parsed between two turns
+const PARSED = 100 // rows that are parsed between two portions
 
 /** Every answer to "why": one word for machines and metrics, one sentence for people (docs/explain.md lists them). */
 export const WHY = {
@@ -89,7 +88,7 @@ export function createDepartures() {
     const gone = goneSlices(before, after)
     const isGone = (slice: number) => gone.has(slice)
     for (let one = 0; one < before.shown.length; one += 1) {
-      if (one % PORTION === PORTION - 1) await nextTurn()
+      if (one % PORTION === PORTION - 1) await nextPortion()
       const entry = before.shown[one] as number
       const order = () => compareKeys(after.keys, after.shown[place] as number, before.keys, entry)
       while (place < after.shown.length && order() < 0) place += 1
@@ -104,7 +103,7 @@ export function createDepartures() {
       parsed += offered.length
       if (parsed < PARSED) continue
       parsed = 0
-      await nextTurn()
+      await nextPortion()
     }
   }
 

@@ -3,7 +3,6 @@
  * reason word, a sentence, and the evidence behind them (GET /explain, `tributary explain`). What a person may name a signal
  * or an upstream by is first read into what it can mean (docs/explain.md).
  */
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import { bufferOf } from '../adcp/json.js'
 import { agentUrlOf, canonicalUrl } from '../adcp/url.js'
 import { evidenceOf, iso, type ProviderEvidence, providerEvidence } from '../authz/report.js'
@@ -19,6 +18,7 @@ import {
   signalHandle,
   signalPart,
 } from '../merge/identity.js'
+import { nextPortion } from '../process/portions.js'
 import { putKey, WORDS } from '../snapshot/keys.js'
 import type { Roster } from '../upstreams/roster/roster.js'
 import type { Slab } from '../upstreams/rows/slab.js'
@@ -111,12 +111,12 @@ function handleIn(slice: Slice, row: number, segment: string): string | undefine
 async function* placesIn(bytes: Uint8Array, needle: Buffer): AsyncGenerator<number> {
   const buffer = bufferOf(bytes)
   for (let first = 0; first < buffer.length; first += PORTION_BYTES) {
-    await nextTurn()
+    await nextPortion()
     const portion = buffer.subarray(first, first + PORTION_BYTES + needle.length - 1)
     let hits = 0
     for (let at = portion.indexOf(needle); at !== -1; at = portion.indexOf(needle, at + 1)) {
       hits += 1
-      if (hits % PORTION_HITS === 0) await nextTurn()
+      if (hits % PORTION_HITS === 0) await nextPortion()
       const place = first + at
       if (NAMED.test(buffer.toString('latin1', Math.max(0, place - LONGEST_NAME), place))) yield place
     }

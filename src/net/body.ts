@@ -7,10 +7,10 @@
  */
 import type { Socket } from 'node:net'
 import type { Transform } from 'node:stream'
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib'
 import { getDomain } from 'tldts'
 import { giveBack, lend } from '../process/memory.js'
+import { nextPortion } from '../process/portions.js'
 
 /** The default bound (docs/configuration.md). */
 export const UNDER_WAY_BYTES = 512 * 1024 ** 2
@@ -227,7 +227,7 @@ async function joined(chunks: readonly Uint8Array[], bytes: number): Promise<Buf
     whole.set(chunk, at)
     at += chunk.byteLength
     if (at < pauseAt) continue
-    await nextTurn()
+    await nextPortion()
     pauseAt = at + PORTION_BYTES
   }
   return whole

@@ -8,8 +8,8 @@ import { promises as dns, type LookupAddress } from 'node:dns'
 import { setMaxListeners } from 'node:events'
 import { isIP, type LookupFunction } from 'node:net'
 import { createSecureContext, type SecureContext } from 'node:tls'
-import ipaddr from 'ipaddr.js'
 import { Agent, buildConnector, type Dispatcher, errors as undici } from 'undici'
+import { type AddressPolicy, type AddressRules, createAddressPolicy } from './addresses.js'
 import {
   createBodyReceiver,
   createReads,
@@ -29,10 +29,7 @@ import {
   type SendOutcome,
 } from './send.js'
 
-const GLOBAL_UNICAST_V6 = ipaddr.parseCIDR('2000::/3') // all public IPv6 addresses are in it
 const CONNECT_TIMEOUT_MS = 10_000 // a host that does not answer a SYN this long is down
-// A public address in private use: Azure answers metadata questions of its virtual machines on it.
-const METADATA = new Set(['168.63.129.16'])
 
 const CONNECTIONS_PER_ORIGIN = 32 // one origin never holds more sockets than this
 const KEEP_ALIVE_MS = 30_000
@@ -55,58 +52,10 @@ const CERTIFICATE: Readonly<Record<string, string>> = {
   UNABLE_TO_VERIFY_LEAF_SIGNATURE: UNKNOWN_AUTHORITY,
 }
 
-type Address = ipaddr.IPv4 | ipaddr.IPv6
-type Network = [Address, number]
-
-type AddressPolicy = {
-  /** May a connection to this address be made, given the scheme? IPv4-mapped forms count as the IPv4 they carry. */
-  permits(address: string, scheme: 'http:' | 'https:'): boolean
-}
-
-type AddressRules = {
-  /** Plain http to public addresses too. */
-  allowHttp: boolean
-  /** Networks in CIDR notation that may be reached, by http as well. */
-  allowNetworks: readonly string[]
-}
-
 export type Resolve = (hostname: string) => Promise<readonly LookupAddress[]>
 
 /** All addresses of a host name, as the system resolves it. Rejects when it cannot. */
 export const systemResolve: Resolve = (hostname) => dns.lookup(hostname, { all: true })
-
-function parseNetwork(text: string): Network {
-  try {
-    return ipaddr.parseCIDR(text)
-  } catch {
-    throw new Error(`egress network: expected CIDR notation such as 10.0.0.0/8, got ${JSON.stringify(text)}`)
-  }
-}
-
-function isPublic(address: Address): boolean {
-  if (METADATA.has(address.toString()) || address.range() !== 'unicast') return false
-  return address.kind() === 'ipv4' || address.match(GLOBAL_UNICAST_V6)
-}
-
-function inside(address: Address, networks: readonly Network[]): boolean {
-  return networks.some((network) => network[0].kind() === address.kind() && address.match(network))
-}
-
-/**
- * Which addresses an outbound request may reach: public ones, and the networks the operator opened
- * (docs/protocol.md#egress; docs/configuration.md, `egress`). Throws when a network is not CIDR notation.
- */
-export function createAddressPolicy({ allowHttp, allowNetworks }: AddressRules): AddressPolicy {
-  const networks = allowNetworks.map(parseNetwork)
-  return {
-    permits(text, scheme) {
-      if (!ipaddr.isValid(text)) return false
-      const address = ipaddr.process(text)
-      if (inside(address, networks)) return true
-      return isPublic(address) && (scheme === 'https:' || allowHttp)
-    },
-  }
-}
 
 /** The policy does not permit an address; the message names the setting that would. */
 class EgressRefused extends Error {}

@@ -1,8 +1,8 @@
 /**
  * The time of the thread that serves. Most answers take microseconds; work that takes long is done in portions and stops now
- * and then, so that others are served in between. What several ask for at the same time is done once. What can wait begins
- * in the time that the thread has to spare. Work for many owners has a limited number of places, so that no owner waits for
- * another's share.
+ * and then, so that others are served in between. Works that are under way at the same time take turns. What several ask for
+ * at the same time is done once. What can wait begins in the time that the thread has to spare. Work for many owners has a
+ * limited number of places, so that no owner waits for another's share.
  */
 import { performance } from 'node:perf_hooks'
 import { setImmediate as nextTurn } from 'node:timers/promises'
@@ -57,13 +57,35 @@ export function drained<T>(steps: InPortions<T>): T {
   }
 }
 
+const portions: (() => void)[] = []
+let isDealing = false
+
+function deal(): void {
+  isDealing = portions.length > 1
+  if (isDealing) setImmediate(deal)
+  portions.shift()?.()
+}
+
+/**
+ * Resolves when the next portion of work may begin: one in each turn of the loop, in the order of the calls. After a new
+ * generation several works are under way, and requests would wait for a portion of each of them otherwise.
+ */
+export function nextPortion(): Promise<void> {
+  return new Promise((resolve) => {
+    portions.push(resolve)
+    if (isDealing) return
+    isDealing = true
+    setImmediate(deal)
+  })
+}
+
 /**
  * Runs the work in portions and returns its result. Once the signal is aborted, the work is left at its next stop and the
  * promise rejects with the signal's reason.
  */
 export async function inTurns<T>(work: Iterator<unknown, T>, signal?: AbortSignal): Promise<T> {
   for (;;) {
-    await nextTurn()
+    await nextPortion()
     if (signal?.aborted) {
       work.return?.()
       throw signal.reason

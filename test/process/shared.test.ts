@@ -69,3 +69,28 @@ test('shared work is done once, goes on while one waits for it, and stops with t
     message: 'gone',
   })
 })
+
+test('works that are under way take turns: one portion in each turn of the loop', async (t) => {
+  const portions: { work: number; turn: number }[] = []
+  let turn = 0
+  let isOver = false
+  const count = () => {
+    turn += 1
+    if (!isOver) setImmediate(count)
+  }
+  setImmediate(count)
+  function* worked(work: number): InPortions<number> {
+    for (let step = 0; step < 4; step += 1) {
+      portions.push({ work, turn })
+      yield
+    }
+    return work
+  }
+  t.same(await Promise.all([0, 1, 2].map((work) => inTurns(worked(work)))), [0, 1, 2])
+  isOver = true
+  t.equal(new Set(portions.map((one) => one.turn)).size, 12)
+  t.same(
+    portions.map(({ work }) => work),
+    [0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2],
+  )
+})

@@ -64,6 +64,25 @@ test('a slice costs what changed beside the one before, and never holds much tha
   }
 })
 
+test('a slice of many rows is shared in portions, between which others are served', async (t) => {
+  const names = Array.from({ length: 20_000 }, (_, at) => `row ${at}`)
+  const before = await collected(names)
+  names[7] = 'another row'
+  const walked = await collected(names)
+  let turns = 0
+  let isOver = false
+  const turn = () => {
+    turns += 1
+    if (!isOver) setImmediate(turn)
+  }
+  setImmediate(turn)
+  const shared = await shareRows(walked, sliceOf(before))
+  isOver = true
+  t.ok(turns >= 5, `${turns} turns`)
+  t.ok(bytesBeyond(shared.rows, [before.rows]) < 1_000)
+  t.same(texts(shared), texts(walked))
+})
+
 test('what an account is offered like everybody is held once', async (t) => {
   const agent = await startMcpAgent((task, args) => {
     if (task !== 'get_signals') return CAPABILITIES

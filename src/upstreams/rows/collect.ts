@@ -6,9 +6,9 @@
  * still read from (a page walk, an account) costs what changed and no more. All in portions, so that an answer of any size never
  * holds the event loop.
  */
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { nextPortion } from '../../process/portions.js'
 import { listingAt, MAX_REFUSED, type ReadRows, readRows, refusedRow } from './read-rows.js'
-import { createSlabWriter, type Slab, slabBuffers, slabRow } from './slab.js'
+import { createChunks, createSlabWriter, type Slab, slabBuffers, slabRow } from './slab.js'
 import {
   digestNumbers,
   digestOf,
@@ -21,13 +21,14 @@ import {
 } from './slice.js'
 import { writeListing } from './written.js'
 
-const PORTION = 1_000 // rows between two turns of the loop: a millisecond of work
+const PORTION = 1_000 // rows between two portions: a millisecond of work
 const REREAD = 100 // the same for rows that are parsed again
 const MAX_DOMAINS = 100_000
 const FIRST_DIGESTS = 1_024
 const FIRST_SLOTS = 1_024
-const CARRIED_PORTION = 50 // rows between two turns of the loop, where rows are parsed
-const MATCHED_PORTION = 50_000 // the same, where digests are compared and bytes copied: about a millisecond
+const CARRIED_PORTION = 50 // rows between two portions, where rows are parsed
+const MATCHED_PORTION = 8_000 // the same, where digests are compared: under a millisecond
+const COPIED_PORTION = 1024 * 1024 // bytes between two portions, where they are copied to new memory
 const AHEAD = 8 // rows that may have left between two that stayed
 const LIVE_SHARE = 0.75 // of a chunk; below, its rows are written anew
 const SMALL_CHUNK = 256 * 1024
@@ -141,7 +142,7 @@ export function createCollector({ overlapping = false }: CollectorOptions = {}) 
       if (at > 0 && at % PORTION === 0) {
         if (at > kept) keep(rows, kept, at)
         kept = at
-        await nextTurn()
+        await nextPortion()
       }
       const isNew = seen.add(segments[at * 2] as number, segments[at * 2 + 1] as number)
       const isAlike = whole ? !whole.add(words[at * 2] as number, words[at * 2 + 1] as number) : false
@@ -188,7 +189,7 @@ export async function collectAgain(slab: Slab): Promise<Collected> {
       slabRow(slab, row + at),
     )
     await collector.take(readRows(portion))
-    await nextTurn()
+    await nextPortion()
   }
   return collector.finish()
 }
@@ -223,7 +224,7 @@ function createFinder(slice: Slice) {
   async function everywhere(): Promise<Map<string, number>> {
     const found = new Map<string, number>()
     for (let row = 0; row < slice.rows.count; row += 1) {
-      if (row > 0 && row % CARRIED_PORTION === 0) await nextTurn()
+      if (row > 0 && row % CARRIED_PORTION === 0) await nextPortion()
       found.set(sliceListing(slice, row).signal_agent_segment_id, row)
     }
     return found
@@ -254,7 +255,7 @@ export async function carryParts<T extends Collected>(
   }
 
   for (let row = 0; row < found.rows.count; row += 1) {
-    if (row > 0 && row % CARRIED_PORTION === 0) await nextTurn()
+    if (row > 0 && row % CARRIED_PORTION === 0) await nextPortion()
     const bytes = slabRow(found.rows, row)
     const listing = JSON.parse(decoder.decode(bytes)) as Listing
     const at = await find(listing, row)
@@ -265,31 +266,43 @@ export async function carryParts<T extends Collected>(
   return { ...found, rows: writer.finish(), digests }
 }
 
-/** For each row its place in the slice before, or -1. Upstreams keep their order but for what comes, changes and goes. */
-async function matched(digests: BigUint64Array, before: BigUint64Array): Promise<Int32Array> {
+type Matched = {
+  /** For each row its place in the slice before, or -1. */
+  places: Int32Array
+  /** The bytes of each chunk of that slice that came again. */
+  live: Float64Array
+}
+
+/** Upstreams keep their order but for what comes, changes and goes. */
+async function matched(digests: BigUint64Array, before: Slice): Promise<Matched> {
+  const { chunks, chunkOf, length } = before.rows
+  const [found, known] = [digestNumbers(digests), digestNumbers(before.digests)]
   const places = new Int32Array(digests.length).fill(-1)
+  const live = new Float64Array(chunks.length)
   let next = 0
-  for (let row = 0; row < digests.length; row += 1) {
-    if (row > 0 && row % MATCHED_PORTION === 0) await nextTurn()
-    const digest = digests[row]
-    for (let at = next; at < before.length && at < next + AHEAD; at += 1) {
-      if (before[at] !== digest) continue
+
+  function match(row: number): void {
+    const [low, high] = [found[row * 2], found[row * 2 + 1]]
+    const end = Math.min(next + AHEAD, length.length)
+    for (let at = next; at < end; at += 1) {
+      if (known[at * 2] !== low || known[at * 2 + 1] !== high) continue
+      const chunk = chunkOf[at] as number
+      live[chunk] = (live[chunk] as number) + (length[at] as number)
       places[row] = at
       next = at + 1
-      break
+      return
     }
   }
-  return places
+
+  for (let row = 0; row < digests.length; row += 1) {
+    if (row % MATCHED_PORTION === 0) await nextPortion()
+    match(row)
+  }
+  return { places, live }
 }
 
 /** Chunks of the slice before that stay in use. */
-function keptChunks({ chunks, chunkOf, length }: Slab, places: Int32Array): Uint8Array {
-  const live = new Float64Array(chunks.length)
-  for (const place of places) {
-    if (place < 0) continue
-    const chunk = chunkOf[place] as number
-    live[chunk] = (live[chunk] as number) + (length[place] as number)
-  }
+function keptChunks({ chunks }: Slab, live: Float64Array): Uint8Array {
   const isSmall = (at: number) => (chunks[at] as Uint8Array).byteLength < SMALL_CHUNK
   const many = chunks.filter((_, at) => isSmall(at)).length > MOST_SMALL_CHUNKS
   return Uint8Array.from(chunks, ({ byteLength }, at) =>
@@ -306,42 +319,46 @@ export function doShare(a: Slab, b: Slab): boolean {
 /** What was collected, rows that `before` has lying where they lay. */
 export async function shareRows<T extends Pick<Collected, 'rows' | 'digests'>>(
   found: T,
-  { rows: old, digests }: Slice,
+  before: Slice,
 ): Promise<T> {
-  const places = await matched(found.digests, digests)
-  const kept = keptChunks(old, places)
+  const { rows: old } = before
+  const { places, live } = await matched(found.digests, before)
+  const kept = keptChunks(old, live)
   if (!kept.includes(1)) return found
   const numbers = new Int32Array(kept.length)
-  const chunks = old.chunks.filter((_, at) => kept[at])
+  const stayed = old.chunks.filter((_, at) => kept[at])
   for (let at = 0, next = 0; at < kept.length; at += 1) if (kept[at]) numbers[at] = next++
-  const { count } = found.rows
-  const writer = createSlabWriter()
+  const { count, length } = found.rows
+  const fresh = createChunks(SMALL_CHUNK)
   const chunkOf = new Uint16Array(new SharedArrayBuffer(count * 2))
   const start = new Uint32Array(new SharedArrayBuffer(count * 4))
-  const written: number[] = []
-  for (let row = 0; row < count; row += 1) {
-    if (row > 0 && row % MATCHED_PORTION === 0) await nextTurn()
+  let copied = 0 // bytes since the last portion
+
+  function write(row: number): void {
+    const bytes = length[row] as number
+    const room = fresh.room(bytes)
+    room.buffer.set(slabRow(found.rows, row), room.start)
+    fresh.take(bytes)
+    copied += bytes
+    chunkOf[row] = stayed.length + room.chunk
+    start[row] = room.start
+  }
+
+  function put(row: number): void {
     const place = places[row] as number
     const chunk = place < 0 ? -1 : (old.chunkOf[place] as number)
     if (chunk >= 0 && kept[chunk]) {
       chunkOf[row] = numbers[chunk] as number
       start[row] = old.start[place] as number
-    } else {
-      writer.append(slabRow(found.rows, row))
-      written.push(row)
+    } else write(row)
+  }
+
+  for (let row = 0; row < count; row += 1) {
+    if (row % MATCHED_PORTION === 0 || copied > COPIED_PORTION) {
+      copied = 0
+      await nextPortion()
     }
+    put(row)
   }
-  const fresh = writer.finish()
-  written.forEach((row, at) => {
-    chunkOf[row] = chunks.length + (fresh.chunkOf[at] as number)
-    start[row] = fresh.start[at] as number
-  })
-  const rows: Slab = {
-    count,
-    chunks: [...chunks, ...fresh.chunks],
-    chunkOf,
-    start,
-    length: found.rows.length,
-  }
-  return { ...found, rows }
+  return { ...found, rows: { count, chunks: [...stayed, ...fresh.finish()], chunkOf, start, length } }
 }

@@ -2,8 +2,8 @@
  * Looks at some pages of a feed whose token says that nothing changed. A token that matches proves little: one agent hashes its
  * first 500 rows only, others forget to move it (docs/decisions.md#a-token-is-checked).
  */
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import { isRecord } from '../../adcp/json.js'
+import { nextPortion } from '../../process/portions.js'
 import type { AgentOutcome, Payload } from '../agent/agent.js'
 import type { ReadRows } from '../rows/read-rows.js'
 import { digestNumbers, type Slice } from '../rows/slice.js'
@@ -13,7 +13,7 @@ const EVERY_MS = 20 * 60 * 1_000
 const PAGES = 2 // at each look: six an hour
 const AFTER_A_FALSE_ALARM_MS = 24 * 60 * 60 * 1_000
 const REMEMBERED = 64 // cursors of the last walk
-const PORTION = 200_000 // digests between two turns of the loop: under a millisecond
+const PORTION = 200_000 // digests between two portions: under a millisecond
 const DISTRUSTED_MS = 7 * 24 * 60 * 60 * 1_000
 
 type SpotCheckOptions = { now(): number; random(): number }
@@ -35,7 +35,7 @@ async function holdsAll({ digests }: Slice, page: ReadRows): Promise<boolean> {
   }
   const held = digestNumbers(digests)
   for (let at = 0; at < held.length && missing.size > 0; at += 2) {
-    if (at % (PORTION * 2) === 0) await nextTurn()
+    if (at % (PORTION * 2) === 0) await nextPortion()
     const highs = missing.get(held[at] as number)
     if (highs?.delete(held[at + 1] as number) && highs.size === 0) missing.delete(held[at] as number)
   }
