@@ -4,12 +4,12 @@ FROM node:20-bookworm-slim AS build
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
 RUN npm ci --no-audit --no-fund --ignore-scripts
-COPY tsconfig.json bundle.js start.js ./
+COPY tsconfig.json bundle.js program.js start.js ./
 COPY src ./src
 COPY sandbox ./sandbox
 COPY test ./test
 COPY bench ./bench
-RUN npm run build && npm prune --omit=dev --no-audit --no-fund
+RUN npm run build && npm prune --omit=dev --workspaces=false --no-audit --no-fund
 
 FROM node:20-bookworm-slim
 ENV NODE_ENV=production

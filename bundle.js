@@ -13,9 +13,8 @@ const ROOT = fileURLToPath(new URL('.', import.meta.url))
 const COMPILED = join(ROOT, 'dist/src')
 const PROGRAM = join(ROOT, 'dist/program')
 
-/** The command line, and the code of each thread: who starts one names its file. */
-const ENTRIES = [
-  'main',
+/** The code of each thread: who starts one names its file. */
+const THREADS = [
   'authz/provider/inspector',
   'search/search-index',
   'snapshot/build-worker',
@@ -24,14 +23,33 @@ const ENTRIES = [
   'upstreams/agent/answer',
 ]
 
-/** Native code, what looks for such, and the one package that whoever traces has to share with us. */
-const LEFT_OUT = ['libsql', 'pg', '@opentelemetry/api']
+/** What is run or imported from outside (program.js), which is all in one file. */
+const OUTSIDE = {
+  main: "start('program').commandLine()",
+  'mirror/mirror': `const { mirror } = start('program')
+export const openFeedMirror = async (options) => (await mirror()).openFeedMirror(options)`,
+}
+
+/**
+ * Native code, what looks for such, and the one package that whoever traces has to share with us: they are installed with
+ * the program, and nothing else is.
+ */
+const { dependencies } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8'))
 
 /** Where the program lies, for whoever finds a file by its own place. */
 const HERE = "const HERE = require('node:url').pathToFileURL(__filename).href;"
 
 /** Who loads what is named only then: start.js, since the engine forgets that for the code which it kept. */
-const LOAD = '(module.load ?? ((url) => import(url)))('
+const LOAD = '(module.importNamed ?? ((url) => import(url)))('
+
+/** Files of packages that the page loads, by the name that it imports them under. */
+const LIBRARIES = {
+  'preact.js': 'preact/dist/preact.mjs',
+  'hooks.js': 'preact/hooks/dist/hooks.mjs',
+  'htm.js': 'htm/dist/htm.module.js',
+  'uplot.js': 'uplot/dist/uPlot.esm.js',
+  'uplot.css': 'uplot/dist/uPlot.min.css',
+}
 
 /** A file finds its neighbours by its own address. All code lies at the top of the program: it names the place that the file would have. */
 function placed(file, text) {
@@ -52,6 +70,9 @@ const places = {
   },
 }
 
+/** Browsers resolve no package names, so the name `preact` in the hooks module becomes the path of its file. */
+const withPaths = (text) => text.replace(/from\s*(["'])preact\1/g, 'from"./preact.js"')
+
 /** The licenses of the packages whose code was put into the program. */
 async function licenses(inputs) {
   const folders = new Set(inputs.flatMap((input) => /^.*node_modules\/(?:@[^/]+\/)?[^/]+/.exec(input) ?? []))
@@ -68,19 +89,23 @@ async function licenses(inputs) {
   return texts.join(`\n${'-'.repeat(80)}\n`)
 }
 
-/** The file that is named as the program's, or as a thread's: it runs the one that holds the code. */
-function starting(entry) {
+/** Writes the file that others name as the program's or as a thread's: it runs the one that holds the code. */
+async function named(entry, use) {
+  const file = join(PROGRAM, `${entry}.js`)
   const up = '../'.repeat(entry.split('/').length - 1) || './'
-  return `#!/usr/bin/env node\nimport { start } from '${up}start.js'\n\nstart('${basename(entry)}')\n`
+  await mkdir(dirname(file), { recursive: true })
+  await writeFile(file, `#!/usr/bin/env node\nimport { start } from '${up}start.js'\n\n${use}\n`, {
+    mode: 0o755,
+  })
 }
 
 await rm(PROGRAM, { recursive: true, force: true })
 const { metafile } = await build({
   absWorkingDir: ROOT,
-  entryPoints: ENTRIES.map((entry) => join(COMPILED, `${entry}.js`)),
+  entryPoints: [join(ROOT, 'program.js'), ...THREADS.map((thread) => join(COMPILED, `${thread}.js`))],
   ...{ outdir: PROGRAM, entryNames: '[name]', outExtension: { '.js': '.cjs' } },
   ...{ bundle: true, format: 'cjs', platform: 'node', target: 'node20' },
-  ...{ external: LEFT_OUT, plugins: [places], banner: { js: HERE } },
+  ...{ external: Object.keys(dependencies), plugins: [places], banner: { js: HERE } },
   ...{
     sourcemap: 'linked',
     sourcesContent: false,
@@ -89,11 +114,15 @@ const { metafile } = await build({
     logLevel: 'warning',
   },
 })
+const inputs = Object.keys(metafile.inputs)
 await copyFile(join(ROOT, 'start.js'), join(PROGRAM, 'start.js'))
-for (const entry of ENTRIES) {
-  const file = join(PROGRAM, `${entry}.js`)
-  await mkdir(dirname(file), { recursive: true })
-  await writeFile(file, starting(entry), { mode: 0o755 })
-  compiled(join(PROGRAM, `${basename(entry)}.cjs`)).keep()
+for (const entry of ['program', ...THREADS]) compiled(join(PROGRAM, `${basename(entry)}.cjs`)).keep()
+for (const thread of THREADS) await named(thread, `start('${basename(thread)}')`)
+for (const [entry, use] of Object.entries(OUTSIDE)) await named(entry, use)
+await mkdir(join(PROGRAM, 'libraries'))
+for (const [name, from] of Object.entries(LIBRARIES)) {
+  const file = join('node_modules', from)
+  await writeFile(join(PROGRAM, 'libraries', name), withPaths(await readFile(join(ROOT, file), 'utf8')))
+  inputs.push(file)
 }
-await writeFile(join(PROGRAM, 'licenses.txt'), await licenses(Object.keys(metafile.inputs)))
+await writeFile(join(PROGRAM, 'licenses.txt'), await licenses(inputs))

@@ -47,12 +47,13 @@ export function compiled(file) {
   }
 }
 
-/** Runs the file of that name beside this one; with `node --enable-source-maps` by Node's own loader, which reads the maps. */
+/** Runs the file of that name beside this one, and gives what it exports; with `node --enable-source-maps` by Node's own loader, which reads the maps. */
 export function start(name) {
   const file = fileURLToPath(new URL(`./${name}.cjs`, import.meta.url))
   const require = createRequire(file)
-  if (process.sourceMapsEnabled) return void require(file)
+  if (process.sourceMapsEnabled) return require(file)
   // The engine forgets who loads for a script that it kept: what is named only when it is loaded, this file loads.
-  const module = { exports: {}, load: (url) => import(url) }
+  const module = { exports: {}, importNamed: (url) => import(url) }
   compiled(file).script.runInThisContext()(module.exports, require, module, file, dirname(file))
+  return module.exports
 }

@@ -1,30 +1,22 @@
 /**
- * The page itself: plain files that a browser loads as they are. No build makes them; what comes from npm packages is
- * served from there. They hold nothing that is not in the published package, so everybody may have them.
+ * The page itself: plain files that a browser loads as they are. No build makes them; what comes from npm packages lies
+ * in the program. They hold nothing that is not in the published package, so everybody may have them.
  */
 import { createHash } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
-import { createRequire } from 'node:module'
-import { dirname, extname, join } from 'node:path'
+import { extname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { gzipSync } from 'node:zlib'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 
 const FOLDER = fileURLToPath(new URL('../../../console/', import.meta.url))
+/** What the page uses of npm packages; `bundle.js` puts it there. */
+const LIBRARIES = fileURLToPath(new URL('../../program/libraries/', import.meta.url))
 const TYPES: Readonly<Record<string, string>> = {
   '.html': 'text/html; charset=utf-8',
   '.js': 'text/javascript; charset=utf-8',
   '.css': 'text/css; charset=utf-8',
   '.svg': 'image/svg+xml',
-}
-
-/** Modules of packages, by the name that the page imports them under. */
-const LIBRARIES: Readonly<Record<string, readonly [from: string, file: string]>> = {
-  'preact.js': ['preact', 'preact.mjs'],
-  'hooks.js': ['preact/hooks', 'hooks.mjs'],
-  'htm.js': ['htm', 'htm.module.js'],
-  'uplot.js': ['uplot', 'uPlot.esm.js'],
-  'uplot.css': ['uplot', 'uPlot.min.css'],
 }
 
 /** Nothing from another host, no code or style inside the document, no frame around it. */
@@ -45,31 +37,18 @@ function asset(name: string, body: Buffer): Asset {
   return { type: TYPES[extname(name)] ?? 'application/octet-stream', etag, body, packed: gzipSync(body) }
 }
 
-/** Browsers resolve no package names, so the name `preact` in the hooks module becomes the path of its file. */
-const withPaths = (text: string) => text.replace(/from\s*(["'])preact\1/g, 'from"./preact.js"')
-
-async function libraries(): Promise<[string, Asset][]> {
-  const { resolve } = createRequire(import.meta.url)
-  return Promise.all(
-    Object.entries(LIBRARIES).map(async ([name, [from, file]]): Promise<[string, Asset]> => {
-      const text = await readFile(join(dirname(resolve(from)), file), 'utf8')
-      return [`lib/${name}`, asset(name, Buffer.from(withPaths(text)))]
-    }),
-  )
-}
-
-async function own(): Promise<[string, Asset][]> {
-  const names = (await readdir(FOLDER, { withFileTypes: true })).filter((entry) => entry.isFile())
+async function filesOf(folder: string, below = ''): Promise<[string, Asset][]> {
+  const names = (await readdir(folder, { withFileTypes: true })).filter((entry) => entry.isFile())
   return Promise.all(
     names.map(async ({ name }): Promise<[string, Asset]> => {
-      return [name, asset(name, await readFile(join(FOLDER, name)))]
+      return [`${below}${name}`, asset(name, await readFile(join(folder, name)))]
     }),
   )
 }
 
 /** Every file of the page by its path below /console/. Throws when one of them is missing. */
 export async function readAssets(): Promise<ReadonlyMap<string, Asset>> {
-  return new Map([...(await own()), ...(await libraries())])
+  return new Map([...(await filesOf(FOLDER)), ...(await filesOf(LIBRARIES, 'lib/'))])
 }
 
 function send(request: FastifyRequest, reply: FastifyReply, { type, etag, body, packed }: Asset) {

@@ -1,10 +1,14 @@
+import { execFile } from 'node:child_process'
 import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
+import { promisify } from 'node:util'
 import type { Script } from 'node:vm'
 import { test } from 'tap'
 import { temporaryFolder } from '../support/temporary-folder.js'
 import { ROOT } from './support/graph.js'
+
+const run = promisify(execFile)
 
 type Start = { compiled(file: string): { script: Script; keep(): void } }
 
@@ -39,4 +43,17 @@ test('a file of the program runs from what was made of its text, and never of an
   t.same(ran(), ['was', undefined])
   await writeFile(place, made)
   t.same(ran(), ['was', false])
+})
+
+test('the program finds what it loads only when it is needed, with source maps as without', async (t) => {
+  const folder = await temporaryFolder(t)
+  const config = join(folder, 'demo.json')
+  await writeFile(config, JSON.stringify({ sandbox: true, storage: { url: `file:${folder}/data` } }))
+  const check = ['dist/program/main.js', 'check', '--config', config]
+  for (const flags of [[], ['--enable-source-maps']]) {
+    const ended = await run(process.execPath, [...flags, ...check], { cwd: ROOT, env: {} }).catch(
+      (error) => error,
+    )
+    t.equal(ended.stderr, 'tributary: nothing would be federated\n', flags.join())
+  }
 })

@@ -1,7 +1,9 @@
 import { execFile } from 'node:child_process'
-import { mkdir, readFile, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
+import { isBuiltin } from 'node:module'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
+import { build } from 'esbuild'
 import { test } from 'tap'
 import { temporaryFolder } from '../support/temporary-folder.js'
 import { importsOf, ROOT, sourceFiles, textOf } from './support/graph.js'
@@ -16,7 +18,7 @@ const packageOf = (specifier: string) =>
     .slice(0, specifier.startsWith('@') ? 2 : 1)
     .join('/')
 
-/** Packages that a source file asks for when it runs: at its start, later, or for the page. */
+/** Packages that a source file asks for when it runs: at its start or later. */
 function packagesOf(file: string): string[] {
   const text = textOf(file)
   const typesOnly = new Set(
@@ -24,17 +26,32 @@ function packagesOf(file: string): string[] {
   )
   const imported = importsOf(file).flatMap(({ specifier }) => (typesOnly.has(specifier) ? [] : [specifier]))
   const required = [...text.matchAll(/\brequire\('([^']+)'\)/g)].map(([, specifier = '']) => specifier)
-  const shown =
-    file === 'console/assets.ts' ? [...text.matchAll(/: \['([^']+)', '/g)].map(([, name = '']) => name) : []
-  return [...imported, ...required, ...shown].filter((name) => PACKAGE.test(name)).map(packageOf)
+  return [...imported, ...required].filter((name) => PACKAGE.test(name)).map(packageOf)
 }
 
-test('the packages that are installed with the product are those that its code asks for', async (t) => {
-  const { dependencies } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8')) as {
-    dependencies: Record<string, string>
-  }
+const listed = async (): Promise<{ [kind in 'dependencies' | 'devDependencies']: Record<string, string> }> =>
+  JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8'))
+
+test('the code asks for no package that is there only because another needs it', async (t) => {
+  const { dependencies, devDependencies } = await listed()
   const asked = new Set(sourceFiles().flatMap(packagesOf))
-  t.same([...asked].sort(), Object.keys(dependencies).sort())
+  t.ok(asked.has('fastify'), 'packages are seen')
+  t.same(
+    [...asked].filter((name) => !(name in dependencies) && !(name in devDependencies)),
+    [],
+  )
+})
+
+test('the packages that are installed with the product are those that the program loads by name', async (t) => {
+  const program = join(ROOT, 'dist/program')
+  const files = (await readdir(program)).filter((name) => name.endsWith('.cjs'))
+  const { metafile } = await build({
+    ...{ entryPoints: files.map((name) => join(program, name)), outdir: program, write: false },
+    ...{ bundle: true, platform: 'node', packages: 'external', metafile: true },
+  })
+  const asked = Object.values(metafile.inputs).flatMap(({ imports }) => imports.map(({ path }) => path))
+  const packages = asked.filter((path) => PACKAGE.test(path) && !isBuiltin(path)).map(packageOf)
+  t.same([...new Set(packages)].sort(), Object.keys((await listed()).dependencies).sort())
 })
 
 test('an installation without the compiler builds nothing and does not fail', async (t) => {

@@ -35,8 +35,8 @@ test('the program holds the code of every thread where who starts it looks for i
     ),
   )
   const bundled = readFileSync(join(ROOT, 'bundle.js'), 'utf8')
-  const [, entries = ''] = /^const ENTRIES = \[(.*?)\]/ms.exec(bundled) ?? []
-  t.same(entries.match(/(?<=')[\w/-]+(?=')/g)?.sort(), ['main', ...named].sort())
+  const [, entries = ''] = /^const THREADS = \[(.*?)\]/ms.exec(bundled) ?? []
+  t.same(entries.match(/(?<=')[\w/-]+(?=')/g)?.sort(), named.sort())
 })
 
 test('a server starts without the packages of what is asked rarely, or of what is not configured', async (t) => {

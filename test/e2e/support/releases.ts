@@ -24,6 +24,7 @@ async function folder(t: Test): Promise<string> {
 export async function withOtherSnapshots(t: Test): Promise<string> {
   const root = await folder(t)
   await mkdir(join(root, 'dist'))
+  await symlink(resolve('dist/program'), join(root, 'dist/program')) // what the page loads of packages
   await cp('dist/src', join(root, 'dist/src'), { recursive: true })
   for (const name of ['config', 'console', 'package.json']) await symlink(resolve(name), join(root, name))
   const file = join(root, 'dist/src/snapshot/snapshot.js')
