@@ -57,7 +57,7 @@ function inOneBucket(count: number): string[] {
 }
 
 test('a snapshot´s id says which signals are withheld, and its versions do not', (t) => {
-  const withheld = fc.subarray([...inOneBucket(4), 's0', 's1'])
+  const withheld = fc.subarray(inOneBucket(4))
   const built = (names: readonly string[]) => {
     const rows = names.map((name) => listing(name, {}, 'stranger.example'))
     return buildSnapshot({ slices: [honest, sliceOf('evil', rows)], judge })
