@@ -52,6 +52,7 @@ test('who asks again is told what anybody is told who asks for the first time, w
     for (const one of steps) {
       if ('passes' in one) now += one.passes
       if ('isCurrent' in one) isCurrent = one.isCurrent
+      const moments = READERS.map(feed.moment)
       if ('world' in one) publish(feed, one.world, { now })
       const shown = feed.current()
       if ('own' in one && shown) {
@@ -59,8 +60,10 @@ test('who asks again is told what anybody is told who asks for the first time, w
         const accounts = new Map([['acc', { snapshot, gaps: [] }]])
         feed.publish(shown, now, { accounts, isCurrent: () => isCurrent })
       }
-      for (const reader of READERS) {
+      for (const [at, reader] of READERS.entries()) {
         for (const query of [...queries, ...found.slice(0, 8)]) {
+          // Whose work began before what happened is answered from then, and nobody else is.
+          if (!feed.known(query, reader, now)) feed.wholesaleAgain(query, reader, now, moments[at])
           const fresh = feed.wholesale({ ...query }, { ...reader }, now)
           for (const _ of [1, 2]) if (said(again(feed, query, reader, now)) !== said(fresh)) return false
           if (fresh.kind !== 'page') continue

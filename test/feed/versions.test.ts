@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { test } from 'tap'
 import type { Deployment, PricingOption } from '../../src/adcp/signal.js'
+import type { Feed } from '../../src/feed/feed.js'
 import type { Reader, Selection } from '../../src/feed/query.js'
 import { buildSnapshot } from '../../src/snapshot/builder.js'
 import { proven } from '../support/proven.js'
@@ -17,7 +18,12 @@ const granted: Reader = {
     { type: 'agent', agent_url: 'https://sales.example' },
   ],
 }
-const readers = fc.constantFrom(buyer, anonymous, granted)
+const grantedElsewhere: Reader = {
+  ...buyer,
+  caller: 'granted elsewhere',
+  grants: [{ type: 'platform', platform: 'the-trade-desk' }],
+}
+const readers = fc.constantFrom(buyer, anonymous, granted, grantedElsewhere)
 const queries = fc.constantFrom<Selection>(
   {},
   { filters: { data_providers: ['one.example'] } },
@@ -41,9 +47,13 @@ const kin: fc.Arbitrary<[World, World]> = fc
     return [one, differs === 'nothing' ? one : { ...one, slices }]
   })
 
-function seen({ slices, judge }: World, query: Selection, reader: Reader) {
+function published({ slices, judge }: World): Feed {
   const feed = emptyFeed()
   feed.publish(buildSnapshot({ slices, judge }), 0)
+  return feed
+}
+
+function seen(world: World, query: Selection, reader: Reader, feed = published(world)) {
   const page = pageOf(feed.wholesale({ maxResults: 100, ...query }, reader, 0))
   const rows = JSON.parse(`[${Buffer.concat(page.rows)}]`) as Record<string, unknown>[]
   const structure = JSON.stringify(rows.map(({ pricing_options: _, ...row }) => row))
@@ -71,6 +81,43 @@ test('a visible difference of structure moves the feed version, one of prices th
         a.structure !== b.structure ||
         a.page.pricingVersion === b.page.pricingVersion
       )
+    }),
+  )
+  t.end()
+})
+
+test('of readers of one feed, those have one version who are shown the same', (t) => {
+  proven(
+    t,
+    50,
+    fc.property(anyWorld, queries, readers, readers, (world, query, first, second) => {
+      const a = seen(world, query, first)
+      const b = seen(world, query, second, a.feed)
+      if (first.visibility !== second.visibility) return a.page.feedVersion !== b.page.feedVersion
+      return (a.structure === b.structure) === (a.page.feedVersion === b.page.feedVersion)
+    }),
+  )
+  t.end()
+})
+
+test('a version says which signal has which of the keys that its reader sees', (t) => {
+  const someKeys = fc.array(fc.constantFrom('k1', 'k2', undefined), { minLength: 3, maxLength: 3 })
+  const shown = (keys: readonly (string | undefined)[], query: Selection) => {
+    const rows = keys.map((segment_id, at) => {
+      const key = segment_id && { activation_key: { type: 'segment_id' as const, segment_id } }
+      return listing(`s${at}`, {
+        deployments: [{ type: 'platform', platform: 'dv360', is_live: true, ...key }],
+      })
+    })
+    const page = pageOf(feedOf(rows).wholesale({ maxResults: 100, ...query }, granted, 0))
+    return { version: page.feedVersion, rows: Buffer.concat(page.rows).toString() }
+  }
+  proven(
+    t,
+    50,
+    fc.property(someKeys, someKeys, queries, (some, others, query) => {
+      const [one, other] = [shown(some, query), shown(others, query)]
+      return (one.version === other.version) === (one.rows === other.rows)
     }),
   )
   t.end()

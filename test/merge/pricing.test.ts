@@ -1,5 +1,7 @@
+import fc from 'fast-check'
 import { test } from 'tap'
-import { offer, rowOf } from './offers.js'
+import { proven } from '../support/proven.js'
+import { merge, offer, rowOf, rowText } from './offers.js'
 
 test('every offer keeps its own options, sorted by model, currency, price and id', (t) => {
   const cpm = (id: string, price: number, currency = 'USD') => ({
@@ -62,5 +64,30 @@ test('an id that one upstream gives twice is published once', (t) => {
 test('a signal without prices has no pricing_options', (t) => {
   const { pricing_options: _, ...bare } = offer('north').listing
   t.notOk('pricing_options' in rowOf([{ ...offer('north'), listing: bare }]))
+  t.end()
+})
+
+test('prices are in one order, in whatever order an upstream lists them', (t) => {
+  const cpm = fc.record({
+    pricing_option_id: fc.constantFrom('a', 'b', 'c', 'd', 'e'),
+    model: fc.constant('cpm' as const),
+    cpm: fc.constantFrom(1, 2),
+    currency: fc.constantFrom('EUR', 'USD'),
+  })
+  const options = fc.uniqueArray(cpm, {
+    minLength: 1,
+    maxLength: 5,
+    selector: ({ pricing_option_id: id }) => id,
+  })
+  const shuffled = options.chain((all) =>
+    fc.tuple(fc.constant(all), fc.shuffledSubarray(all, { minLength: all.length })),
+  )
+  const text = (pricing_options: typeof options extends fc.Arbitrary<infer T> ? T : never) =>
+    rowText(merge([offer('north', { pricing_options }), offer('south', { pricing_options })]))
+  proven(
+    t,
+    100,
+    fc.property(shuffled, ([all, again]) => text(all) === text(again)),
+  )
   t.end()
 })

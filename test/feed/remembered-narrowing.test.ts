@@ -1,0 +1,76 @@
+/** What is remembered of rows that countries narrow is what the rows say, whoever asked for which countries before. */
+import { isDeepStrictEqual } from 'node:util'
+import fc from 'fast-check'
+import { test } from 'tap'
+import { createNarrowing } from '../../src/feed/narrowing.js'
+import { buildSnapshot } from '../../src/snapshot/builder.js'
+import { keyWords, rowWords } from '../../src/snapshot/rows.js'
+import { proven } from '../support/proven.js'
+import { agentUrl, judgeThat, listing, sliceOf } from './world.js'
+
+const UPSTREAMS = ['alpha', 'beta', 'gamma']
+const someCountries = fc.subarray(['DE', 'FR', 'US'], { minLength: 1 })
+
+/** Few listings of one signal, which several upstreams send byte for byte alike. */
+const sold = fc.constantFrom(
+  listing('s'),
+  listing('s', { coverage_percentage: 70, countries: ['DE', 'US'], pricing_options: [] }),
+)
+const world = fc.record({
+  listings: fc.array(sold, { minLength: UPSTREAMS.length, maxLength: UPSTREAMS.length }),
+  granted: fc.array(fc.option(someCountries), { minLength: UPSTREAMS.length, maxLength: UPSTREAMS.length }),
+})
+
+test('the facts of a narrowed row are those of the row, in whatever order countries were asked for', (t) => {
+  let narrowed = 0
+  proven(
+    t,
+    150,
+    fc.property(
+      world,
+      fc.array(someCountries, { minLength: 2, maxLength: 4 }),
+      ({ listings, granted }, asked) => {
+        const judge = judgeThat({
+          decide(_, url) {
+            const countries = granted[UPSTREAMS.findIndex((upstream) => agentUrl(upstream) === url)]
+            return { outcome: 'authorized', entries: [0], ...(countries && { countries }) }
+          },
+        })
+        const slices = listings.map((one, at) => sliceOf(UPSTREAMS[at] as string, [one]))
+        const snapshot = buildSnapshot({ slices, judge })
+        return asked.every((countries) => {
+          const narrowing = createNarrowing(snapshot, countries)
+          for (const entry of snapshot.shown) {
+            const [facts, row] = [narrowing.factsOf(entry), narrowing.rowOf(entry)]
+            if (!facts || !row) {
+              if (facts !== row) return false
+              continue
+            }
+            narrowed += 1
+            const { core, pricing, deployments: words } = rowWords(row)
+            const deployments = row.deployments.map(({ key, activationKey }, at) => ({
+              key,
+              words: words[at],
+              secret: keyWords(activationKey),
+            }))
+            const { coverage, lowestCpm, lowestPercent, cpmCurrency, anywhere } = row
+            const said = {
+              coverage,
+              lowestCpm,
+              lowestPercent,
+              cpmCurrency,
+              anywhere,
+              core,
+              pricing,
+              deployments,
+            }
+            if (!isDeepStrictEqual({ ...facts }, said)) return false
+          }
+          return true
+        })
+      },
+    ),
+  )
+  t.ok(narrowed > 20, `${narrowed} rows were narrowed`)
+  t.end()
+})
