@@ -15,6 +15,7 @@ import { nextPortion } from '../process/portions.js'
 /** The default bound (docs/configuration.md). */
 export const UNDER_WAY_BYTES = 512 * 1024 ** 2
 
+const NOTHING = new Uint8Array(0)
 const FEW = 16 // this many small chunks of a body are kept as they came; of more, pages are made
 const SMALL_BYTES = 4 * 1024
 const PAGE_BYTES = 64 * 1024
@@ -237,7 +238,7 @@ export type BodyBounds = {
   maxBytes: number
   /** Its length in bytes as its server announces it. */
   length?: number | undefined
-  /** Receives each chunk in place of the body; returns true when it has enough. */
+  /** Receives each chunk in place of the body, an empty one first; returns true when it has enough. */
   enough?: ((chunk: Uint8Array) => boolean) | undefined
   /** Registers this answer among all that are being read; `giveUp` ends it. */
   begin(giveUp: () => void): BodyReading
@@ -310,6 +311,12 @@ function createCollector({ maxBytes, length = 0, enough, begin, stop }: BodyBoun
     }
   }
 
+  function suffice(): void {
+    finish(given())
+    draining = setTimeout(stop, DRAIN_MS)
+  }
+
+  if (enough?.(NOTHING)) suffice()
   return {
     outcome,
     take(chunk: Uint8Array): void {
@@ -323,10 +330,7 @@ function createCollector({ maxBytes, length = 0, enough, begin, stop }: BodyBoun
       }
       if (!enough) keep(chunk)
       reading.grew(isAnnounced ? (crumbs === 1 ? length : 0) : chunk.byteLength)
-      if (enough?.(chunk)) {
-        finish(given())
-        draining = setTimeout(stop, DRAIN_MS)
-      }
+      if (enough?.(chunk)) suffice()
     },
     end(): void {
       clearTimeout(draining)

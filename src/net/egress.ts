@@ -275,11 +275,11 @@ async function sendOnce({ routes, reads, underWay }: Underlying, request: Outbou
       },
       deadline,
       reads,
-      (headers, controls) =>
-        createBodyReceiver(headers['content-encoding'] ?? '', {
+      (head, controls) =>
+        createBodyReceiver(head.headers['content-encoding'] ?? '', {
           maxBytes: request.maxBytes,
-          length: Number(headers['content-length'] ?? 0),
-          enough: request.enough?.(headers),
+          length: Number(head.headers['content-length'] ?? 0),
+          enough: request.enough?.(head),
           begin: (giveUp) => underWay.begin(url, giveUp),
           ...controls,
         }),

@@ -9,7 +9,8 @@ import type { Deadline } from './clock.js'
 // Of one answer: a slow server sends one now and then, but no budget of bytes counts them.
 const MOST_INTERIM = 32
 
-type Answer = { status: number; headers: Record<string, string>; read: BodyOutcome }
+type Head = { status: number; headers: Record<string, string> }
+type Answer = Head & { read: BodyOutcome }
 
 /** So many interim answers came that the one they announce is not waited for. */
 export class OnlyInterim extends Error {}
@@ -28,7 +29,7 @@ export function exchange(
   request: Dispatcher.DispatchOptions,
   deadline: Deadline,
   reads: Reads,
-  bodyOf: (headers: Record<string, string>, controls: Pick<BodyBounds, 'stop' | 'goOn'>) => BodyReceiver,
+  bodyOf: (head: Head, controls: Pick<BodyBounds, 'stop' | 'goOn'>) => BodyReceiver,
 ): Promise<Answer> {
   return new Promise((resolve, reject) => {
     let interim = 0
@@ -50,7 +51,7 @@ export function exchange(
         bodyEnds = reads.bodyBegins()
         const headers = flatten(received)
         const stop = () => controller.abort(new Error('no more of the answer is wanted'))
-        body = bodyOf(headers, { stop, goOn: () => controller.resume() })
+        body = bodyOf({ status, headers }, { stop, goOn: () => controller.resume() })
         void body.outcome.then((read) => resolve({ status, headers, read }), reject)
       },
       onResponseData(controller, chunk) {

@@ -28,10 +28,11 @@ export type Outbound = {
   redirects?: 'same-site'
   signal?: AbortSignal
   /**
-   * For bodies that may never end (event streams): called once per answer, it returns a reader of chunks, which returns
-   * `true` when it has enough. The reader gets the chunks, so the body of the reply is empty.
+   * For bodies that may never end (event streams) or are not wanted: called once per answer, it returns a reader of chunks, which
+   * returns `true` when it has enough. The first chunk is empty: who needs nothing of the body has its reply with the header
+   * section. The reader gets the chunks, so the body of the reply is empty.
    */
-  enough?: (headers: Record<string, string>) => ((chunk: Uint8Array) => boolean) | undefined
+  enough?: (head: Pick<Reply, 'status' | 'headers'>) => ((chunk: Uint8Array) => boolean) | undefined
 }
 
 export type Reply = {

@@ -172,6 +172,28 @@ onEmbeddedStorage(
 )
 
 onEmbeddedStorage(
+  'a receiver has taken what it answers with 2xx, whatever stands behind that',
+  async (t, storage) => {
+    const { publishNext, process, subscribe, receiver, pass, outcomes } = await stage(t, storage)
+    const one = await process()
+    const [long, endless] = [await receiver(), await receiver()]
+    long.answerWith((_, response) => void response.writeHead(200).end('x'.repeat(100_000)))
+    endless.answerWith((_, response) => response.writeHead(200, { 'content-length': '10' }).flushHeaders())
+    await subscribe(one.store, 'long', long.url)
+    await subscribe(one.store, 'endless', endless.url)
+    await pass(1, one)
+    publishNext()
+    one.announcer.published()
+    await pass(5 * MINUTE, one, MINUTE)
+    t.same(outcomes, ['delivered', 'delivered'])
+    t.same(
+      [long, endless].map(({ events }) => events.length),
+      [1, 1],
+    )
+  },
+)
+
+onEmbeddedStorage(
   'who asked to be left alone for a while is, also by the next process; who is up to date is told at once',
   async (t, storage) => {
     const { publishNext, process, subscribe, receiver, pass, manual } = await stage(t, storage)

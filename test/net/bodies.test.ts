@@ -94,8 +94,8 @@ test('an endless event stream is ended by its reader, and otherwise by time', as
     forever(response, 'data: tick\n\n', 5)
   })
   const reply = await get({
-    enough: ({ 'content-type': type }) =>
-      type === 'text/event-stream' ? (chunk) => chunk.length > 0 : undefined,
+    enough: ({ headers }) =>
+      headers['content-type'] === 'text/event-stream' ? (chunk) => chunk.length > 0 : undefined,
   })
   t.match(reply, { kind: 'reply', status: 200 })
   t.equal(reply.kind === 'reply' && reply.body.byteLength, 0, 'who reads the chunks has them')
@@ -103,6 +103,22 @@ test('an endless event stream is ended by its reader, and otherwise by time', as
   const end = Date.now() + 60_000
   while (!closed && Date.now() < end) await new Promise((resolve) => setTimeout(resolve, 5))
   t.ok(closed, 'the stream is hung up on')
+})
+
+test('who wants nothing of a body has the reply with its header section', async (t) => {
+  for (const encoding of ['identity', 'gzip']) {
+    const get = await serving(t, (response) => {
+      response.writeHead(503, { 'content-length': '200000', 'content-encoding': encoding }).flushHeaders()
+    })
+    const reply = await get({ timeoutMs: 120_000, enough: () => () => true })
+    t.match(reply, { kind: 'reply', status: 503 }, encoding)
+  }
+  const whole = await serving(t, (response) => void response.writeHead(200).end('x'.repeat(200_000)))
+  t.match(
+    await whole({ enough: () => () => true }),
+    { kind: 'reply', status: 200 },
+    'nor does its length count',
+  )
 })
 
 test('a connection that breaks in the middle of a body is a broken body', async (t) => {

@@ -146,6 +146,17 @@ test('a refused credential or a server in trouble is no verdict about the transp
   }
 })
 
+test('a status that says enough is not lost in the body behind it', async (t) => {
+  const agent = await startHttp((_, response) => {
+    response.writeHead(429, { 'retry-after': '20', 'content-length': '40000000' }).flushHeaders()
+  })
+  t.teardown(agent.close)
+  const { send } = loopbackEgress(t)
+  const { call } = createMcpAgent({ send, url: agent.url, auth: { type: 'none' } })
+  const outcome = await call('get_signals', {}, { timeoutMs: 120_000 })
+  t.match(outcome, { kind: 'failed', reason: 'rate_limited', retryAfterMs: 20_000 })
+})
+
 test('Retry-After is read as seconds and as a date, and is an hour at most', async (t) => {
   const now = Date.parse('2026-11-20T10:00:00Z')
   const wait = (value?: string) =>

@@ -170,7 +170,7 @@ async function resume(
       maxBytes: Math.max(1, maxBytes - events.bytes()),
       redirects: 'same-site',
       ...(budget.signal && { signal: budget.signal }),
-      enough: (answer) => (isEventStream(answer) ? events.begin() : undefined),
+      enough: ({ headers }) => (isEventStream(headers) ? events.begin() : undefined),
     })
     const messages = events.end()
     if (messages.length > 0) return { kind: 'response', messages }
@@ -204,8 +204,9 @@ export function createRpc(send: Send) {
       redirects: 'same-site',
       ...(budget.signal && { signal: budget.signal }),
       enough(answer) {
-        if (!isEventStream(answer)) return undefined
-        opened.headers = answer
+        if (statusFailure(answer, Date.now())) return () => true // its body is not read
+        if (!isEventStream(answer.headers)) return undefined
+        opened.headers = answer.headers
         return events.begin()
       },
     })
