@@ -3,11 +3,13 @@
  * One GET has its budgets, its conditions and its outcome as a value; an ETag or date is sent only to the url that gave it,
  * and only that url's `unchanged` is accepted. A file that pointers lead to is fetched once and held once, however many
  * providers point to it. The memory of all is bounded, and shared fairly among the upstreams that name their providers, and
- * for each upstream among registrable domains.
+ * for each upstream among registrable domains. And how a storage keeps one: with the tables made from it.
  */
+import { isRecord } from '../../adcp/json.js'
 import type { Outbound, Reply, Send, SendFailure } from '../../net/send.js'
 import { createFairBudget } from '../../process/memory.js'
-import { tableBytes } from '../rules/tables.js'
+import { bytesOf, sharedBytes } from '../../upstreams/rows/slab.js'
+import { type RuleTables, tableBytes } from '../rules/tables.js'
 import type { HeldDocument, ProviderState, Unverifiable } from '../rules/verdict.js'
 import { registrableDomain, speaksFor } from './domains.js'
 import type { Examine } from './inspector.js'
@@ -17,6 +19,12 @@ const WELL_KNOWN_BYTES = 5 * MEGABYTE
 const AUTHORITATIVE_BYTES = 20 * MEGABYTE
 const TIMEOUT_MS = 10_000
 const FAILED_FRESH_MS = 1_000 // long enough that many providers cause one request, short enough that a recovery is soon seen
+
+/**
+ * Raise this number when the same document gives other tables: those that an earlier release saved are then made again. A
+ * test fails when the tables change and this number does not.
+ */
+export const TABLES_FORM = 1
 
 const SEND_FAILURES: Partial<Record<SendFailure, Unverifiable>> = {
   too_large: 'too_large',
@@ -264,4 +272,44 @@ export function createRoom({ bytes, ownersOf, onEvicted }: RoomOptions) {
     reassign: budget.reassign,
     bytes: budget.bytes,
   }
+}
+
+const ARRAYS = {
+  Uint8Array: (bytes: SharedArrayBuffer) => new Uint8Array(bytes),
+  Uint32Array: (bytes: SharedArrayBuffer) => new Uint32Array(bytes),
+  Float64Array: (bytes: SharedArrayBuffer) => new Float64Array(bytes),
+}
+
+/** Stands in the header for an array, which is a part of its own. */
+type Place = { array: keyof typeof ARRAYS; part: number }
+
+const isPlace = (value: Record<string, unknown>): value is Place => 'array' in value && 'part' in value
+
+function withArrays(value: unknown, parts: readonly Uint8Array[]): unknown {
+  if (!isRecord(value)) return value
+  if (isPlace(value)) return ARRAYS[value.array](sharedBytes(parts[value.part] as Uint8Array))
+  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, withArrays(member, parts)]))
+}
+
+/**
+ * A document's tables as a storage keeps them: first a header in JSON, then the arrays. A process that finds them need not
+ * read the document again before it can give verdicts.
+ */
+export function tableParts(tables: RuleTables): Uint8Array[] {
+  const arrays: Uint8Array[] = []
+  const header = JSON.stringify({ form: TABLES_FORM, tables }, (_name, value: unknown) => {
+    if (!ArrayBuffer.isView(value)) return value
+    arrays.push(bytesOf(value))
+    return { array: value.constructor.name, part: arrays.length }
+  })
+  return [Buffer.from(header), ...arrays]
+}
+
+/** Over shared memory; undefined when there are none, or those of another form. */
+export function tablesFrom(parts: readonly Uint8Array[]): RuleTables | undefined {
+  const [header] = parts
+  if (!header) return undefined
+  const { form, tables } = JSON.parse(Buffer.from(header).toString()) as { form: number; tables: RuleTables }
+  // Another release may have arrays that are not known here, so its form is looked at first.
+  return form === TABLES_FORM ? (withArrays(tables, parts) as RuleTables) : undefined
 }

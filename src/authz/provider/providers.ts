@@ -10,11 +10,11 @@ import type { Send } from '../../net/send.js'
 import { createFairQueue, nextPortion } from '../../process/portions.js'
 import { type Blobs, EVERY_TURN, type Sharing } from '../../upstreams/rows/storage.js'
 import { type ProviderState, VERDICT_REASONS } from '../rules/verdict.js'
-import { createArchive } from './archive.js'
 import { createShares, createWanted, type NamedDomains, registrableDomain, type Wanted } from './domains.js'
 import { createLibrary, createRoom } from './files.js'
 import { createInspector } from './inspector.js'
 import {
+  createArchive,
   createLook,
   evicted,
   expired,
