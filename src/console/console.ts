@@ -1,9 +1,15 @@
 /**
  * The console: one page for whoever runs Tributary or buys from it, and the JSON that the page reads (docs/console.md): what
  * operators look at and do, and a live stream that tells open pages to ask again. Everything it shows is what the caller
- * whose key is given may see.
+ * whose key is given may see. The page itself is plain files that a browser loads as they are. No build makes them; what comes
+ * from npm packages lies in the program. They hold nothing that is not in the published package, so everybody may have them.
  */
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { createHash } from 'node:crypto'
+import { readdir, readFile } from 'node:fs/promises'
+import { extname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { gzipSync } from 'node:zlib'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Caller } from '../adcp/caller.js'
 import { isRecord, tryParseJson } from '../adcp/json.js'
 import type { Rates } from '../feed/query.js'
@@ -12,7 +18,6 @@ import type { Searchable } from '../search/search.js'
 import type { Admission } from '../server/door/admission.js'
 import { busy, type Door, refusePlainly } from '../server/door/door.js'
 import type { AuditEntry } from '../store/records/history.js'
-import { addAssets, readAssets } from './assets.js'
 import { addSignIn, createEntrance, createSessions, type Entrance, type EntranceOptions } from './entrance.js'
 import { createFind } from './feed-question.js'
 import { addFeedRoutes, addSignalRoute, type SignalRouteOptions } from './feed-routes.js'
@@ -24,6 +29,71 @@ const BEAT_EVERY = 10 // looks: a page that receives nothing for longer knows th
 const MOST_PAGES = 500 // open connections
 const MOST_A_CALLER = 20
 const MOST_UNREAD = 64 * 1024 // bytes that wait for one page; with more, the page is taken for gone
+
+const FOLDER = fileURLToPath(new URL('../../../console/', import.meta.url))
+/** What the page uses of npm packages; `bundle.js` puts it there. */
+const LIBRARIES = fileURLToPath(new URL('../../program/libraries/', import.meta.url))
+const TYPES: Readonly<Record<string, string>> = {
+  '.html': 'text/html; charset=utf-8',
+  '.js': 'text/javascript; charset=utf-8',
+  '.css': 'text/css; charset=utf-8',
+  '.svg': 'image/svg+xml',
+}
+
+/** Nothing from another host, no code or style inside the document, no frame around it. */
+const HEADERS = {
+  'content-security-policy':
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+  'x-content-type-options': 'nosniff',
+  'referrer-policy': 'no-referrer',
+  'cross-origin-opener-policy': 'same-origin',
+  'cross-origin-resource-policy': 'same-origin',
+}
+
+type Asset = { type: string; etag: string; body: Buffer; packed: Buffer }
+
+function asset(name: string, body: Buffer): Asset {
+  const etag = `"${createHash('sha256').update(body).digest('base64url').slice(0, 22)}"`
+  return { type: TYPES[extname(name)] ?? 'application/octet-stream', etag, body, packed: gzipSync(body) }
+}
+
+async function filesOf(folder: string, below = ''): Promise<[string, Asset][]> {
+  const names = (await readdir(folder, { withFileTypes: true })).filter((entry) => entry.isFile())
+  return Promise.all(
+    names.map(async ({ name }): Promise<[string, Asset]> => {
+      return [`${below}${name}`, asset(name, await readFile(join(folder, name)))]
+    }),
+  )
+}
+
+/** Every file of the page by its path below /console/. Throws when one of them is missing. */
+export async function readAssets(): Promise<ReadonlyMap<string, Asset>> {
+  return new Map([...(await filesOf(FOLDER)), ...(await filesOf(LIBRARIES, 'lib/'))])
+}
+
+function sendAsset(request: FastifyRequest, reply: FastifyReply, { type, etag, body, packed }: Asset) {
+  reply.headers({
+    ...HEADERS,
+    etag,
+    'content-type': type,
+    'cache-control': 'no-cache',
+    vary: 'accept-encoding',
+  })
+  if (request.headers['if-none-match'] === etag) return reply.code(304).send()
+  const takesGzip = /\bgzip\b/.test(request.headers['accept-encoding'] ?? '')
+  return takesGzip ? reply.header('content-encoding', 'gzip').send(packed) : reply.send(body)
+}
+
+/** Serves the files of the page below `/console/`, and the page itself at `/`. */
+function addAssets(app: FastifyInstance, assets: ReadonlyMap<string, Asset>): void {
+  const page = assets.get('index.html') as Asset
+  app.get('/', (request, reply) => sendAsset(request, reply, page))
+  app.get<{ Params: { '*': string } }>('/console/*', (request, reply) => {
+    const found = assets.get(request.params['*'])
+    return found ? sendAsset(request, reply, found) : reply.callNotFound()
+  })
+}
 
 type ActionRoutesOptions = {
   entrance: Entrance

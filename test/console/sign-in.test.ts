@@ -1,7 +1,7 @@
 import { request } from 'node:http'
 import { test } from 'tap'
 import { parseConfig } from '../../src/config/load.js'
-import { readAssets } from '../../src/console/assets.js'
+import { readAssets } from '../../src/console/console.js'
 import { BUYER, digest, KEYS, OPERATOR, read, startConsoleWorld } from './support/console-world.js'
 
 const sent = (key: string) => ({
