@@ -6,8 +6,14 @@ import type { FastifyInstance } from 'fastify'
 import { adcpError } from '../../adcp/answer.js'
 import { didYouMean } from '../../adcp/issue-words.js'
 import type { Task } from '../../tasks/task.js'
-import { type Chunk, type Exchange, type FastLane, sendChunks } from '../answer/exchange.js'
-import { type GzipPages, takesGzip } from '../answer/gzip-pages.js'
+import {
+  type Chunk,
+  type Exchange,
+  type FastLane,
+  type GzipPages,
+  sendChunks,
+  takesGzip,
+} from '../answer/exchange.js'
 import {
   type BodyReader,
   INVALID_MESSAGE,

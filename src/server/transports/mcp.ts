@@ -10,11 +10,12 @@ import {
   type Chunk,
   type Exchange,
   type FastLane,
+  type GzipPages,
   quoted,
   sendChunks,
+  takesGzip,
   wrapped,
 } from '../answer/exchange.js'
-import { type GzipPages, takesGzip } from '../answer/gzip-pages.js'
 import {
   type BodyReader,
   INTERNAL_ERROR,
