@@ -17,7 +17,7 @@ import {
   identityOf,
   signalHandle,
   signalPart,
-} from '../merge/identity.js'
+} from '../merge/offer.js'
 import { nextPortion } from '../process/portions.js'
 import { putKey, WORDS } from '../snapshot/keys.js'
 import type { Roster } from '../upstreams/roster/roster.js'

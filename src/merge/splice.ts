@@ -25,9 +25,8 @@ import {
   stated,
 } from './definition.js'
 import { type MergedDeployment, mergeDeployments } from './deployments.js'
-import { type Identity, offerHandle } from './identity.js'
 import { type MergedSignal, publishedRef } from './merged-signal.js'
-import { listsNone, type Offer, type Seller, sellerOf } from './offer.js'
+import { type Identity, listsNone, type Offer, offerHandle, type Seller, sellerOf } from './offer.js'
 import {
   afterOffers,
   BEFORE_OFFERS,

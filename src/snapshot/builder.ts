@@ -4,9 +4,9 @@
  * previous snapshot with the new rows.
  */
 import type { Judge, ProviderView, Verdict } from '../authz/rules/verdict.js'
-import { type Identity, identityKey, identityOf, signalHandle } from '../merge/identity.js'
 import { mergeSignal } from '../merge/merged-signal.js'
 import type { Offer } from '../merge/offer.js'
+import { type Identity, identityKey, identityOf, signalHandle } from '../merge/offer.js'
 import { spliceSignal } from '../merge/splice.js'
 import { createMeter, drained, type InPortions, rowUnits } from '../process/portions.js'
 import { createRowFinder, type RowFinder } from '../upstreams/rows/slab.js'

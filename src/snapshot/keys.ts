@@ -1,10 +1,10 @@
 /**
- * The order of the feed: by 128 bits of each identity's digest (merge/identity.ts `handleKey`), four words per key. A
+ * The order of the feed: by 128 bits of each identity's digest (merge/offer.ts `handleKey`), four words per key. A
  * digest reveals nothing about who came first, and the order is the same on every replica. Contents have digests of as many
  * bits.
  */
 import { type BinaryLike, createHash, hash } from 'node:crypto'
-import { digestHandle, type Identity, identityKey, KEY_BYTES } from '../merge/identity.js'
+import { digestHandle, type Identity, identityKey, KEY_BYTES } from '../merge/offer.js'
 import { digestWord } from '../upstreams/rows/slice.js'
 
 export const WORDS = KEY_BYTES / 4
@@ -28,7 +28,7 @@ export function keyHandle(keys: Uint32Array, at: number, rest: number): string {
 }
 
 /**
- * The key of an identity's handle (merge/identity.ts `handleKey`), computed directly from the digest that both begin
+ * The key of an identity's handle (merge/offer.ts `handleKey`), computed directly from the digest that both begin
  * with. Gives the next byte of the digest: with it the handle is known, without hashing the identity again.
  */
 export function putIdentity(keys: Uint32Array, at: number, identity: Identity): number {

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { test } from 'tap'
-import { handleKey, identityKey, signalHandle } from '../../src/merge/identity.js'
+import { handleKey, identityKey, signalHandle } from '../../src/merge/offer.js'
 import { buildSnapshot } from '../../src/snapshot/builder.js'
 import { bucketOf } from '../../src/snapshot/hash-tree.js'
 import { putKey, WORDS } from '../../src/snapshot/keys.js'
