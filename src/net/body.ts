@@ -11,6 +11,7 @@ import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib'
 import { getDomain } from 'tldts'
 import { giveBack, lend } from '../process/memory.js'
 import { nextPortion } from '../process/portions.js'
+import { remembered } from '../process/remembered.js'
 
 /** The default bound (docs/configuration.md). */
 export const UNDER_WAY_BYTES = 512 * 1024 ** 2
@@ -48,6 +49,9 @@ export type UnderWay = {
   /** The number of answers that were given up. */
   givenUp(): number
 }
+
+/** The registrable one, where there is one: every answer asks for its own. */
+const domainOf = remembered((hostname) => getDomain(hostname, { allowPrivateDomains: true }) ?? hostname)
 
 type Answering = { domain: string; bytes: number; giveUp(): void }
 
@@ -90,8 +94,7 @@ export function createUnderWay(limit: () => number): UnderWay {
 
   return {
     begin({ hostname }, giveUp) {
-      const domain = getDomain(hostname, { allowPrivateDomains: true }) ?? hostname
-      const entry: Answering = { domain, bytes: 0, giveUp }
+      const entry: Answering = { domain: domainOf(hostname), bytes: 0, giveUp }
       count(entry, 0)
       return {
         grew(bytes) {

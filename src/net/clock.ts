@@ -80,7 +80,7 @@ const holding: Pick<Clock, 'after'> = {
  * timer cannot be cancelled: thousands of answered requests would stay in memory until their limits pass.
  */
 export function createDeadline({ timeoutMs, signal, clock = holding }: Limits): Deadline {
-  const controller = new AbortController()
+  let controller: AbortController | undefined // most ask for no signal, and one costs more than the rest
   let cause: End | undefined
   let tell: (end: End) => void = () => {}
   const ended = new Promise<End>((resolve) => {
@@ -89,14 +89,18 @@ export function createDeadline({ timeoutMs, signal, clock = holding }: Limits): 
   const end = (by: End) => {
     cause ??= by
     tell(cause)
-    controller.abort()
+    controller?.abort()
   }
   const cancel = clock.after(timeoutMs, () => end('timeout'))
   const onAbort = () => end('aborted')
   signal?.addEventListener('abort', onAbort, { once: true })
   if (signal?.aborted) onAbort()
   return {
-    signal: controller.signal,
+    get signal() {
+      controller ??= new AbortController()
+      if (cause) controller.abort()
+      return controller.signal
+    },
     ended,
     why: () => cause,
     release() {

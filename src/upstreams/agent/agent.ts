@@ -141,17 +141,17 @@ export function secretsOf(auth: Auth, url: string): string[] {
 }
 
 /**
- * The outcome with secrets removed from its texts: errors repeat what they refuse, and errors are stored and shown. An answer with
+ * The outcome with secrets, which are asked for where there are texts, removed from them: errors repeat what they refuse, and errors are stored and shown. An answer with
  * rows may list errors beside them: secrets are removed from those.
  */
-export function withoutSecrets(outcome: AgentOutcome, secrets: readonly string[]): AgentOutcome {
-  if (outcome.kind === 'failed') return { ...outcome, message: redacted(outcome.message, secrets) }
+export function withoutSecrets(outcome: AgentOutcome, secrets: () => readonly string[]): AgentOutcome {
+  if (outcome.kind === 'failed') return { ...outcome, message: redacted(outcome.message, secrets()) }
   if (outcome.kind === 'answer') {
     const { errors } = outcome.payload
     if (errors === undefined) return outcome
-    return { ...outcome, payload: { ...outcome.payload, errors: redactedValue(errors, secrets) } }
+    return { ...outcome, payload: { ...outcome.payload, errors: redactedValue(errors, secrets()) } }
   }
-  return { kind: 'error', error: redactedValue(outcome.error, secrets) as AgentError }
+  return { kind: 'error', error: redactedValue(outcome.error, secrets()) as AgentError }
 }
 
 type DoubtOptions = {

@@ -184,7 +184,7 @@ export function createLink(options: LinkOptions) {
     // What answers there may speak something else now: the next call probes again.
     if (outcome.kind === 'failed' && outcome.reason === 'not_an_agent') forget(auth)
     const said = outcome.kind === 'failed' ? { ...outcome, message: `${task}: ${outcome.message}` } : outcome
-    return withoutSecrets(said, secretsOf(auth, entry.url))
+    return withoutSecrets(said, () => secretsOf(auth, entry.url))
   }
 
   return {
