@@ -202,7 +202,10 @@ test('what is kept without being parsed is what parsing keeps', (t) => {
     assert.ok(row.kind === 'listing', text)
     assert.deepEqual(row.bytes, raw)
     assert.equal(row.isPlural, false)
-    assert.equal(row.listing.signal_agent_segment_id, read.segment)
+    assert.equal(
+      row.listing.signal_agent_segment_id,
+      read.memory.bytes.toString('utf8', read.segment, read.segmentEnd),
+    )
     assert.deepEqual(
       row.listing.signal_ref?.scope === 'data_provider' && row.listing.signal_ref.data_provider_domain,
       read.domain,

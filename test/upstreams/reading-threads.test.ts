@@ -130,3 +130,11 @@ test('threads that die in the middle of pages take nothing along but these pages
   t.ok(living.length <= 3, `${living.length} threads live`)
   await Promise.all([pool.close(), ...living.map((worker) => once(worker, 'exit'))])
 })
+
+test('a segment has one number, whichever thread read its row', async (t) => {
+  const page = pageOf(0, 0)
+  const here = rowsOf(readMessages(jobOf(Uint8Array.from(page))))
+  const there = rowsOf(await readThere(poolOf(t, 1), 0, page))
+  t.equal(new Set(here.segments).size, PAGE)
+  t.same(there.segments, here.segments)
+})

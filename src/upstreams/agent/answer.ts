@@ -315,9 +315,8 @@ export type ReaderJob = ReadingJob | { registry: Uint8Array; secrets: readonly s
 function memoryOf(read: ReadAnswer | ReturnType<typeof readListing>): ArrayBuffer[] {
   const outcome = read && 'kind' in read && read.kind === 'answer' ? read.outcome : undefined
   if (outcome?.kind !== 'answer' || !outcome.rows.elements) return []
-  const { bytes, ends, digests, segments, places } = outcome.rows
-  const columns = [bytes, ends, digests, segments, places?.words, places?.ends]
-  return columns.map((column) => column?.buffer as ArrayBuffer)
+  const { bytes, ends, places } = outcome.rows
+  return [...new Set([bytes, ends, places.words].map(({ buffer }) => buffer as ArrayBuffer))]
 }
 
 answerJobs(

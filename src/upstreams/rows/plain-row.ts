@@ -109,10 +109,13 @@ const KNOWN_OF = Object.values(MEMBER).map((member) => MEMBERS.find(({ place }) 
 
 /** A row that is kept as it came. */
 export type PlainRow = {
+  memory: Memory
   /** Where it stands in its memory: its first byte, and the index after its last. */
   start: number
   end: number
-  segment: string
+  /** The same of the text of its segment. */
+  segment: number
+  segmentEnd: number
   /** Of the provider whose signal it is. */
   domain: string
   /** The places of its members (upstreams/rows/written.ts): so many words, from one on. */
@@ -172,10 +175,17 @@ function plainRowAt(
       known?.keep(memory, from, to)
     }
   }
-  const { signal_agent_segment_id: at } = MEMBER
-  const segment = memory.bytes.toString('utf8', (starts[at] as number) + 1, (ends[at] as number) - 1)
-  const rowEnd = endOfRow(start, places, firstPlace + members)
-  return { start, end: rowEnd, segment, domain: ref.data_provider_domain, places, firstPlace, members }
+  return {
+    memory,
+    start,
+    end: endOfRow(start, places, firstPlace + members),
+    segment: (starts[MEMBER.signal_agent_segment_id] as number) + 1,
+    segmentEnd: (ends[MEMBER.signal_agent_segment_id] as number) - 1,
+    domain: ref.data_provider_domain,
+    places,
+    firstPlace,
+    members,
+  }
 }
 
 /** A row that stands alone, of which `arePlain` is true; undefined when it cannot be kept as it came. */

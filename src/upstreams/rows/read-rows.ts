@@ -6,6 +6,8 @@
  */
 import { boundedText, bufferOf, isRecord } from '../../adcp/json.js'
 import { spellings } from '../../adcp/redaction.js'
+import { putKeyed } from '../../process/keyed.js'
+import { wholeMemory } from '../../process/remembered.js'
 import { type Dropped, ROW_BYTES, readRow } from './listing.js'
 import { type PlainRow, type PlainRows, readPlain } from './plain-row.js'
 import type { Places } from './slab.js'
@@ -16,6 +18,7 @@ import { arePlain } from './written.js'
 export const MAX_REFUSED = 1_000
 const MAX_NAME = 300
 const USUAL_MEMBERS = 16 // of a row
+const COLUMNS_BYTES = 8 + 8 + 4 + 4 + 4 * USUAL_MEMBERS // of a row in the columns of `ReadRows`
 const FULL = 0.75 // of an answer's memory: rows that fill less of it would keep the rest from being used
 
 /** The listings of one answer in its own order, and the rows that were not kept. */
@@ -28,7 +31,7 @@ export type ReadRows = {
   ends: Uint32Array
   /** First 64 bits of SHA-256 over each listing's bytes. */
   digests: BigUint64Array
-  /** The same over each listing's `signal_agent_segment_id`. */
+  /** A number for each listing's `signal_agent_segment_id`, by which this process tells them apart. */
   segments: BigUint64Array
   /** Where the members of each listing stand in its bytes. */
   places: Places
@@ -83,14 +86,16 @@ export function listingsOf(rows: ReadRows): Listing[] {
 /** One row: as it came where that can be, else by the rules for whole rows. */
 function readOne(raw: Uint8Array, plain: PlainRow | undefined, maxBytes: number) {
   if (plain) {
-    const { segment, domain } = plain
-    return { kind: 'listing' as const, segment, domain, bytes: raw, isPlural: false }
+    const { memory, segment, segmentEnd, domain } = plain
+    return { kind: 'listing' as const, memory, segment, segmentEnd, domain, bytes: raw, isPlural: false }
   }
   const row = readRow(raw, maxBytes)
   if (row.kind === 'dropped') return row
-  const { signal_ref: ref, signal_agent_segment_id: segment } = row.listing
+  const { signal_ref: ref, signal_agent_segment_id: named } = row.listing
   const domain = ref?.scope === 'data_provider' ? ref.data_provider_domain : undefined
-  return { ...row, segment, domain }
+  const text = Buffer.from(named)
+  const { byteOffset: segment } = text
+  return { ...row, memory: wholeMemory(text), segment, segmentEnd: segment + text.byteLength, domain }
 }
 
 function larger(from: Uint32Array<ArrayBuffer>, length: number): Uint32Array<ArrayBuffer> {
@@ -130,12 +135,14 @@ export function readRows(
   { memory, plain: found }: FoundIn = {},
 ): ReadRows {
   const texts: Uint8Array[] = []
-  const ends = new Uint32Array(elements.length)
-  const digests = new BigUint64Array(elements.length)
-  const segments = new BigUint64Array(elements.length)
+  const most = elements.length
+  const columns = new ArrayBuffer(most * COLUMNS_BYTES) // one memory: each that is handed over costs
+  const digests = new BigUint64Array(columns, 0, most)
+  const segments = new BigUint64Array(columns, most * 8, most)
+  const ends = new Uint32Array(columns, most * 16, most)
+  const placeEnds = new Uint32Array(columns, most * 20, most)
+  let places = new Uint32Array(columns, most * 24, most * USUAL_MEMBERS)
   const [digestWords, segmentWords] = [digestNumbers(digests), digestNumbers(segments)]
-  const placeEnds = new Uint32Array(elements.length)
-  let places = new Uint32Array(elements.length * USUAL_MEMBERS)
   const domains = new Set<string>()
   const dropped: Record<string, number> = {}
   const refused: RefusedRow[] = []
@@ -169,7 +176,7 @@ export function readRows(
       drop(row.reason, row.row)
       continue
     }
-    const { segment, domain, bytes } = row
+    const { domain, bytes } = row
     isPlural ||= row.isPlural
     if (hidden.some((secret) => bufferOf(bytes).includes(secret))) {
       drop('holds_secret')
@@ -181,7 +188,7 @@ export function readRows(
     if (plain) keepPlaces(plain)
     placeEnds[at] = placesEnd
     putDigest(digestWords, at, bytes)
-    putDigest(segmentWords, at, segment)
+    putKeyed(segmentWords, at, row.memory, row.segment, row.segmentEnd)
     if (domain !== undefined) domains.add(domain)
   }
   const count = texts.length
