@@ -103,7 +103,7 @@ function lean(given: ServerOptions): FastifyInstance {
   const lane = createFastLane({
     idOf: createRequestIds(),
     isOpen: true,
-    timeouts: { requestTimeout: 0, timeout: 0, keepAliveTimeout: 72_000 },
+    timeouts: { headersTimeout: 60_000, requestTimeout: 0, timeout: 0, keepAliveTimeout: 72_000 },
     onBug: console.error,
   })
   const app = Fastify({ logger: false })

@@ -40,6 +40,7 @@ import { addMcp } from './transports/mcp.js'
 
 const BODY_BYTES = 1024 * 1024 // the largest legal request, 500 references, takes a tenth of it
 const REQUEST_MS = 30_000 // for headers and body together: slower clients are cut off
+const LOOK_MS = 5_000 // how often such clients are looked for
 const IDLE_MS = 150_000 // longer than the longest answer takes to begin
 const KEEP_ALIVE_MS = 65_000 // longer than common load balancers keep it, so that the balancer closes first
 
@@ -207,13 +208,19 @@ export function createApp(options: ServerOptions): FastifyInstance {
   const lane = createFastLane({
     idOf: genReqId,
     isOpen: !options.hooked,
-    timeouts: { requestTimeout: REQUEST_MS, timeout: IDLE_MS, keepAliveTimeout: KEEP_ALIVE_MS },
+    timeouts: {
+      requestTimeout: REQUEST_MS,
+      headersTimeout: REQUEST_MS,
+      timeout: IDLE_MS,
+      keepAliveTimeout: KEEP_ALIVE_MS,
+    },
     onBug: (err, requestId) => log.error({ err, requestId }, 'a request failed'),
   })
   const app = Fastify({
     logger: false,
     bodyLimit: BODY_BYTES,
     forceCloseConnections: 'idle',
+    http: { connectionsCheckingInterval: LOOK_MS },
     genReqId,
     schemaController: { compilersFactory: { buildValidator: noCompiler, buildSerializer: noCompiler } },
   })

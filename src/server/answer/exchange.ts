@@ -63,8 +63,8 @@ type FastLaneOptions = {
   isOpen: boolean
   /** Receives errors on our side; the caller has been answered. */
   onBug(error: unknown, requestId: string): void
-  /** As `node:http` has them, ms. */
-  timeouts: Pick<Server, 'keepAliveTimeout' | 'requestTimeout' | 'timeout'>
+  /** As `node:http` has them, ms. Of those for headers and for the whole request, Node takes the longer one for the request. */
+  timeouts: Pick<Server, 'headersTimeout' | 'keepAliveTimeout' | 'requestTimeout' | 'timeout'>
 }
 
 /** A caller's own request id when it is harmless in a log line, else one of ours. */
