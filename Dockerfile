@@ -9,7 +9,8 @@ COPY src ./src
 COPY sandbox ./sandbox
 COPY test ./test
 COPY bench ./bench
-RUN npm run build && npm prune --omit=dev --workspaces=false --no-audit --no-fund
+# The demo world is a workspace with packages of its own, and not in the image.
+RUN npm run build && npm pkg delete workspaces && npm prune --omit=dev --no-audit --no-fund
 
 FROM node:20-bookworm-slim
 ENV NODE_ENV=production
