@@ -68,7 +68,8 @@ function deal(): void {
 
 /**
  * Resolves when the next portion of work may begin: one in each turn of the loop, in the order of the calls. After a new
- * generation several works are under way, and requests would wait for a portion of each of them otherwise.
+ * generation several works are under way, and requests would wait for a portion of each of them otherwise
+ * (docs/decisions.md#portions-take-turns).
  */
 export function nextPortion(): Promise<void> {
   return new Promise((resolve) => {
