@@ -74,7 +74,7 @@ test('an offer that is not authorized changes no byte of a signal that has an au
   let compared = 0
   proven(
     t,
-    1_000,
+    300,
     fc.property(
       signals,
       fc.array(entry, { maxLength: 5 }),
@@ -112,5 +112,5 @@ test('an offer that is not authorized changes no byte of a signal that has an au
       },
     ),
   )
-  t.ok(compared > 100, `${compared} signals with offers of both kinds`)
+  t.ok(compared > 30, `${compared} signals with offers of both kinds`)
 })

@@ -195,7 +195,7 @@ test('no document, however odd, grants what no entry of it names', async (t) => 
   let authorized = 0
   proven(
     t,
-    1_500,
+    450,
     fc.property(file, (value) => {
       const bytes = new TextEncoder().encode(JSON.stringify(value))
       const inspection = inspect(bytes)

@@ -4,7 +4,7 @@ import { rowAt } from '../../src/snapshot/snapshot.js'
 import { grade, JUDGED_BRIEFS, ndcg, recall } from '../support/judged-briefs.js'
 import { type Row, readAnswer, startWorld, strangersIn } from './support/world.js'
 
-const SIGNALS = 2_400
+const SIGNALS = 1_200
 /** Whole answers cost a hundred times what the search does; a third of the briefs guards them. */
 const briefs = JUDGED_BRIEFS.filter(({ brief }, at) => at % 3 === 0 || brief.includes('wellness'))
 

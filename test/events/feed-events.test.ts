@@ -67,7 +67,7 @@ async function start(t: Test, more: object = {}) {
       feed.publish(rows, `v${version}`)
       await over.post('/refresh?upstream=north')
       for (const end = Date.now() + 60_000; (await served()) === before && Date.now() < end; ) {
-        await new Promise((resolve) => setTimeout(resolve, 5))
+        await new Promise((resolve) => setTimeout(resolve, 20))
       }
     },
   }

@@ -12,7 +12,7 @@ import { type Fate, type Mirror, startTelling, type Way } from './support/tellin
 const untilSame = async (what: string, holds: () => Promise<boolean>) => {
   for (const end = Date.now() + 60_000; !(await holds()); ) {
     if (Date.now() > end) throw new Error(`never happened: ${what}`)
-    await new Promise((resolve) => setTimeout(resolve, 5))
+    await new Promise((resolve) => setTimeout(resolve, 20))
   }
 }
 
@@ -138,7 +138,7 @@ test('whatever is lost, repeated or late on the way: the copy is the feed, or it
     }
     await settled()
   })
-  await proven(t, 5, property)
+  await proven(t, 2, property)
   const isSeen = (wanted: FeedReading['kind']) =>
     followers.some(({ readings }) => readings.some(({ kind }) => kind === wanted))
   // A busy machine may have told all of that too late to be applied. A change that comes alone is not late.

@@ -34,7 +34,7 @@ test('nothing is torn, lost or doubled, whatever of it fails', { skip: NO_POSTGR
   const { url } = cluster.balancer
   const crowd = await startCrowd({ url, agents: agents.all, isKeptAlone: faults.isApart })
   t.teardown(crowd.close)
-  await crowd.start(40)
+  await crowd.start(100)
 
   const publishing = setInterval(
     () => agents.all[Math.floor(random() * agents.all.length)]?.publish(),

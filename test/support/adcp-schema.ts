@@ -41,7 +41,10 @@ function schemasOf(release: SchemaRelease): [name: string, Schema][] {
 function compilerOf(release: SchemaRelease): { ajv: Ajv; ids: Map<string, string> } {
   const known = compilers.get(release)
   if (known) return known
-  const ajv = new Ajv({ strict: false, allErrors: true, logger: false, code: { optimize: false } })
+  const ajv = new Ajv({
+    ...{ strict: false, allErrors: true, logger: false, code: { optimize: false } },
+    ...{ validateSchema: false, inlineRefs: false }, // the schemas are not ours, and compiling them is most of what they cost
+  })
   ajvFormats.default(ajv)
   const ids = new Map<string, string>()
   for (const [name, schema] of schemasOf(release)) {

@@ -56,7 +56,7 @@ export async function until(
   const end = Date.now() + ms
   while (!(await holds())) {
     if (Date.now() > end) throw new Error(`never happened: ${what}`)
-    await new Promise((resolve) => setTimeout(resolve, 5))
+    await new Promise((resolve) => setTimeout(resolve, 20))
   }
 }
 
