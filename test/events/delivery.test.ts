@@ -23,6 +23,7 @@ import { EVERY_EVENT, type Subscriber, startSubscriber } from './support/subscri
 
 const MINUTE = 60_000
 const HOUR = 60 * MINUTE
+const BULK = 'wholesale_feed.bulk_change'
 const signer = createSigner({ keyId: 'k', privateKey: generateKeyPairSync('ed25519').privateKey }, WEBHOOKS)
 const eyes: Eyes = { open: { caller: 'buyer', visibility: 'full', grants: [] }, account: 'acc' }
 
@@ -523,6 +524,47 @@ onEmbeddedStorage(
     world.eyes = { open: { caller: 'buyer', visibility: 'full', grants: granted }, account: 'acc' }
     await pass(MINUTE, one, 1_000)
     t.same(typesOf(slow).slice(length), ['wholesale_feed.bulk_change'], 'not what was seen with other eyes')
+  },
+)
+
+onEmbeddedStorage(
+  'what waits is not told any more once others look, in the middle of a turn either; what leads back begins where it was',
+  async (t, storage) => {
+    const granted = [{ type: 'platform', platform: 'the-trade-desk' }] as const
+    const changes: (Eyes | undefined)[] = [
+      { open: { caller: 'buyer', visibility: 'full', grants: granted }, account: 'acc' },
+      undefined,
+    ]
+    const { publishNext, process, subscribe, receiver, pass, feed, world } = await stage(t, storage)
+    const one = await process()
+    const slow = await receiver()
+    let take = () => {}
+    slow.answerWith((_, response) => {
+      take()
+      response.writeHead(200).end()
+    })
+    await subscribe(one.store, 'slow', slow.url)
+    await pass(1, one)
+    for (const others of changes) {
+      world.eyes = eyes
+      one.announcer.published()
+      await pass(10 * MINUTE, one, MINUTE)
+      const [{ length }, told] = [slow.events, versionOf(feed)]
+      take = () => {
+        world.eyes = others
+      }
+      for (let published = 0; published < 3; published += 1) publishNext()
+      one.announcer.published()
+      await pass(10 * MINUTE, one, MINUTE)
+      t.same(typesOf(slow).slice(length, length + 2), ['signal.created', ...(others ? [BULK] : [])])
+      t.equal(slow.events.length, length + (others ? 2 : 1), 'what was seen with other eyes is not told')
+      take = () => {}
+      world.eyes = eyes
+      one.announcer.published()
+      await pass(10 * MINUTE, one, MINUTE)
+      const back = slow.events[length + 1]?.body
+      t.match(back, { notification_type: BULK, previous_wholesale_feed_version: told })
+    }
   },
 )
 
