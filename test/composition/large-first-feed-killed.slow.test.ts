@@ -1,4 +1,7 @@
-/** The first feed of more rows than one builder is given, by processes that are killed while they make it, and by two at once. */
+/**
+ * The first feed of more rows than one builder is given, by processes that are killed while they read and in the very middle of the
+ * build, and by two at once.
+ */
 import { hash } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -23,6 +26,7 @@ import { PROVIDERS } from './support/scripted-strangers.js'
 
 const LONGEST_MS = 280_000
 const KEY = 'the-key'
+const HELD_BUILD = new URL('./support/held-build.js', import.meta.url)
 
 const whole = (ask: Ask) =>
   until(
@@ -42,7 +46,7 @@ test('a program that is killed in the middle of its first feed makes the same on
   const folder = await temporaryFolder(t)
 
   /** A process with its storage there. */
-  async function served(storage: string) {
+  async function served(storage: string, environment: Record<string, string> = {}) {
     const file = join(folder, `${hash('sha256', storage)}.json`)
     const config = {
       listen: { port: 0 },
@@ -55,7 +59,7 @@ test('a program that is killed in the middle of its first feed makes the same on
       storage: { url: storage, key: 'a storage key of the tests, long enough' },
     }
     await writeFile(file, JSON.stringify(config))
-    const running = startCommand(['serve', '--config', file], {}, { longestMs: LONGEST_MS })
+    const running = startCommand(['serve', '--config', file], environment, { longestMs: LONGEST_MS })
     t.teardown(() => running.process.kill('SIGKILL'))
     const ask = async (input: object) => {
       const [, url = ''] = await running.printed(/in one feed at (http:\/\/127\.0\.0\.1:\d+)/)
@@ -71,21 +75,28 @@ test('a program that is killed in the middle of its first feed makes the same on
 
   const own = `file:${join(folder, 'state')}`
   const calls = () => world.agents.reduce((sum, agent) => sum + agent.calls(), 0)
-  // Of its requests: none of the agents was read to its end then, and all of them are about to be built.
-  for (const share of [0.3, 1]) {
-    const before = calls()
-    const one = await served(own)
-    const pages = (AGENTS * (OWN + PROVIDERS.length * PROVIDED)) / 100
-    await until(
-      async () => calls() - before,
-      (count) => count >= pages * share,
-      LONGEST_MS,
-    )
-    await killed(one)
+  const before = calls()
+  const reading = await served(own)
+  const pages = (AGENTS * (OWN + PROVIDERS.length * PROVIDED)) / 100
+  await until(
+    async () => calls() - before,
+    (count) => count >= pages * 0.3, // none of the agents was read to its end then
+    LONGEST_MS,
+  )
+  await killed(reading)
+  // The first builder waits for the keys that the second finds; both halves are built, and not joined yet.
+  for (const order of ['1', '2']) {
+    const building = await served(own, { NODE_OPTIONS: `--import=${HELD_BUILD}`, HELD_ORDER: order })
+    await building.running.printed(/an order to a builder is held back/)
+    await killed(building)
   }
   const last = await served(own)
   await whole(last.ask)
-  t.same(await seen(last.ask), expected, 'after two kills')
+  t.same(await seen(last.ask), expected, 'after three kills')
+  for (let at = PROVIDED; at < OWN; at += 499) {
+    const { signals = [] } = await last.ask({ signal_spec: `Own ${at}`, pagination: { max_results: 20 } })
+    t.equal(signals.filter(({ name }) => name === `Own ${at}`).length, AGENTS, `Own ${at} is found`)
+  }
   await killed(last)
 
   const storage = await shared(t)

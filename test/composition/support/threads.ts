@@ -17,7 +17,7 @@ export function watchThreads() {
     readonly #name: string
 
     constructor(code: URL, options: ConstructorParameters<typeof Worker>[1]) {
-      const name = basename(code.pathname, '.js')
+      const name = basename(code.pathname).replace(/\.c?js$/, '') // of the program, or of what was compiled
       if (of(name).length >= (most.get(name) ?? Number.POSITIVE_INFINITY))
         throw new Error('no thread is left')
       super(code, options)
