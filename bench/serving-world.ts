@@ -15,7 +15,7 @@ import { createBodyReader } from '../src/server/answer/json-rpc.js'
 import { createApp, type ServerOptions } from '../src/server/app.js'
 import { createRateLimiter } from '../src/server/door/admission.js'
 import { createDispatcher } from '../src/server/door/dispatcher.js'
-import { createAddressOf, createDoor, createOverload } from '../src/server/door/door.js'
+import { createAddressOf, createDoor, createOverload, createRareTurns } from '../src/server/door/door.js'
 import { addA2a, agentCard } from '../src/server/transports/a2a.js'
 import { createA2aCold } from '../src/server/transports/a2a-cold.js'
 import { createA2aTasks } from '../src/server/transports/a2a-tasks.js'
@@ -132,7 +132,7 @@ function lean(given: ServerOptions): FastifyInstance {
     readBody: createBodyReader(),
     door,
     dispatcher,
-    limiter,
+    rareTurns: createRareTurns(limiter, Date.now),
     overload,
     gzip: createGzipPages(),
     now: Date.now,

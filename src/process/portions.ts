@@ -323,5 +323,10 @@ export function createFairQueue({ total, perOwner, perGroup }: FairQueueOptions)
         startWaiting()
       })
     },
+    /** How many tasks of an owner wait for their turn. */
+    waiting(owner: string): number {
+      const groups = owners.get(owner)?.groups.values() ?? []
+      return [...groups].reduce((sum, group) => sum + group.waiting.length, 0)
+    },
   }
 }

@@ -16,7 +16,7 @@ import { createFastLane, createGzipPages, createRequestIds } from './answer/exch
 import { createBodyReader, INVALID_MESSAGE, rpcError } from './answer/json-rpc.js'
 import type { Admission } from './door/admission.js'
 import { createDispatcher, type Observed } from './door/dispatcher.js'
-import { createAddressOf, createDoor, createOverload, type Door } from './door/door.js'
+import { createAddressOf, createDoor, createOverload, createRareTurns, type Door } from './door/door.js'
 import {
   addOperations,
   createCallLog,
@@ -247,7 +247,7 @@ export function createApp(options: ServerOptions): FastifyInstance {
     readBody: createBodyReader(),
     door,
     dispatcher,
-    limiter: admission,
+    rareTurns: createRareTurns(admission, now),
     overload,
     gzip: createGzipPages(),
     now,

@@ -1,5 +1,5 @@
 /**
- * The checks before both transports: overload, the origin of a browser, and the caller. A refused request is answered
+ * The checks before both transports: overload, the origin of a browser, and the caller; and the turns of rare messages. A refused request is answered
  * with an HTTP error that holds the protocol's error (docs/protocol.md#envelope, #mcp, #a2a).
  */
 import type { IncomingMessage } from 'node:http'
@@ -7,12 +7,14 @@ import { monitorEventLoopDelay } from 'node:perf_hooks'
 import type { FastifyReply } from 'fastify'
 import ipaddr from 'ipaddr.js'
 import { adcpError } from '../../adcp/answer.js'
+import { createFairQueue, nextPortion } from '../../process/portions.js'
 import { type Exchange, sendChunks } from '../answer/exchange.js'
 import { reasonOfCode, rpcError } from '../answer/json-rpc.js'
 import {
   type Admission,
   createSignatureGate,
   type Entered,
+  type RateLimiter,
   type TurnedAway,
   turnedAway,
   UNAUTHENTICATED,
@@ -30,6 +32,9 @@ const LATE_MS = 250
 const LATE_WINDOWS = 4
 const RESOLUTION_MS = 20
 const MAX_PENDING = 2_000
+
+const MOST_WAITING = 200 // of one caller: a fifth of a second
+const SOON_S = 1
 
 export type AddressOf = (request: Pick<IncomingMessage, 'headers' | 'socket'>) => string
 
@@ -117,6 +122,25 @@ export function createOverload({ maxPending = MAX_PENDING }: { maxPending?: numb
     },
   }
 }
+
+/**
+ * When a message is answered that calls no task. The official servers take up to a millisecond for each, and one caller may have
+ * thousands of them on the way: each begins in a turn of the loop of its own, and callers take turns.
+ */
+export function createRareTurns(limiter: RateLimiter, now: () => number) {
+  const queue = createFairQueue({ total: 1, perOwner: 1, perGroup: 1 })
+  return {
+    /** Whole seconds until this caller may ask; 0 when it may, and then that counts. */
+    wait(caller: string): number {
+      const seconds = limiter.take(caller, now())
+      return seconds === 0 && queue.waiting(caller) >= MOST_WAITING ? SOON_S : seconds
+    },
+    /** Resolves when the next message of this caller may be answered. */
+    next: (caller: string): Promise<void> => queue.run({ owners: [caller], group: '' }, nextPortion),
+  }
+}
+
+export type RareTurns = ReturnType<typeof createRareTurns>
 
 /** 503 with Retry-After. */
 export function busy(

@@ -24,9 +24,9 @@ import {
   rpcResponse,
 } from '../answer/json-rpc.js'
 import type { AnswerPayload } from '../answer/payload.js'
-import type { Entered, RateLimiter } from '../door/admission.js'
+import type { Entered } from '../door/admission.js'
 import { type Dispatcher, hangUpSignal, type TaskCall } from '../door/dispatcher.js'
-import { type Door, limited, type Overload } from '../door/door.js'
+import { type Door, limited, type Overload, type RareTurns } from '../door/door.js'
 import type { A2aCold } from './a2a-cold.js'
 import {
   type A2aRelease,
@@ -80,7 +80,7 @@ type A2aOptions = {
   cold: A2aCold
   tasks: A2aTasks
   card: object
-  limiter: RateLimiter
+  rareTurns: RareTurns
   overload: Overload
   gzip: GzipPages
   readBody: BodyReader
@@ -156,7 +156,7 @@ export function agentCard({ publicUrl, version, tasks }: AgentCardOptions) {
 
 export function addA2a(app: FastifyInstance, options: A2aOptions): void {
   const timestampOf = createTimestamps()
-  const { door, dispatcher, cold, tasks, limiter, overload, gzip, readBody, now } = options
+  const { door, dispatcher, cold, tasks, rareTurns, overload, gzip, readBody, now } = options
 
   function callOf(
     { skill, input, rawContext, contextId, comesAgain }: SkillCall,
@@ -212,7 +212,7 @@ export function addA2a(app: FastifyInstance, options: A2aOptions): void {
     const read = readSkill(request)
     if (read.kind === 'malformed') return fault(INVALID_PARAMS, read.reason)
     if (read.kind === 'continues') {
-      const wait = limiter.take(who.bucket, now())
+      const wait = rareTurns.wait(who.bucket)
       if (wait > 0) return door.turnAway(exchange, limited(wait))
       return tasks
         .has(ownerOf(who), read.taskId)
@@ -248,6 +248,7 @@ export function addA2a(app: FastifyInstance, options: A2aOptions): void {
     who: Entered,
     exchange: Exchange,
   ) {
+    await rareTurns.next(who.bucket)
     const answer = await cold.answer(message, dialect, ownerOf(who))
     const responses = answer.kind === 'one' ? [answer.response] : answer.responses
     for (const response of responses)
@@ -279,7 +280,7 @@ export function addA2a(app: FastifyInstance, options: A2aOptions): void {
     }
     const method = methodOf(message.method)
     if (method?.kind === 'send') return sendMessage(message, method, who, exchange)
-    const wait = limiter.take(who.bucket, now())
+    const wait = rareTurns.wait(who.bucket)
     if (wait > 0) return door.turnAway(exchange, limited(wait))
     if (method?.kind === 'push') return fault(200, message.id, PUSH_NOT_SUPPORTED, NO_PUSH)
     const wrong = parameterFault(message.message.params)

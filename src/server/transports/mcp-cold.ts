@@ -20,13 +20,17 @@ import { AccountReference } from '../../adcp/caller.js'
 import { isRecord } from '../../adcp/json.js'
 import type { TSchema } from '../../adcp/schema.js'
 import { BusinessEntity } from '../../adcp/task-schemas.js'
+import { createRecent } from '../../process/memory.js'
 import type { Task } from '../../tasks/task.js'
+import { INTERNAL_ERROR, INVALID_PARAMS } from '../answer/json-rpc.js'
 
 const BOUNDS = new Set([
   ...['maxLength', 'maxItems', 'minLength', 'uniqueItems', 'minItems'],
   ...['default', 'additionalProperties'],
 ])
 const LONGEST_PATTERN = 30
+const REMEMBERED = 100
+const LONGEST_REMEMBERED = 1_000 // characters of a question
 /** Members of every request that do not concern a model: listed, so that no client drops them, and not explained. */
 const ENVELOPE: Readonly<Record<string, object>> = {
   adcp_version: { type: 'string' },
@@ -146,11 +150,25 @@ function toolsOf({ name, aliases = [], title, description, request, response, ..
   return [{ name, description }, ...others].map((tool) => ({ ...tool, ...about }))
 }
 
+/** `rest`: what stands behind the id, as JSON. `code`: of an error. */
+export type McpColdAnswer = { rest: Uint8Array; code?: number }
+
+const UNREADABLE = { code: INVALID_PARAMS, message: 'params are not what the method takes' }
+
+/** `answer`: undefined when the params are none of MCP's. */
+function coldAnswer(answer: JSONRPCMessage | undefined): McpColdAnswer {
+  const { result, error } = (answer ?? { error: UNREADABLE }) as { result?: object; error?: { code: number } }
+  // The official server says "internal error" of params that it cannot read, and has nothing else that fails.
+  const fault = error?.code === INTERNAL_ERROR ? UNREADABLE : error
+  const rest = Buffer.from(`,${JSON.stringify(fault ? { error: fault } : { result }).slice(1)}`)
+  return fault ? { rest, code: fault.code } : { rest }
+}
+
 export function createMcpCold({ tasks, version }: McpColdOptions) {
   const tools = tasks.flatMap(toolsOf)
+  const remembered = createRecent<McpColdAnswer>(REMEMBERED)
 
-  /** The answer to one request; undefined when its params are none of MCP's. */
-  async function answer(message: Record<string, unknown>): Promise<JSONRPCMessage | undefined> {
+  async function ask(message: object): Promise<JSONRPCMessage | undefined> {
     const request = JSONRPCMessageSchema.safeParse(message)
     if (!request.success) return undefined
     const server = new Server(
@@ -168,6 +186,22 @@ export function createMcpCold({ tasks, version }: McpColdOptions) {
     } finally {
       await server.close()
     }
+  }
+
+  /**
+   * The answer to one request. It depends on nothing but the request, and clients ask in the same words each time, so answers
+   * are remembered. Others wait for `turn`.
+   */
+  async function answer(message: object, turn: () => Promise<void>): Promise<McpColdAnswer> {
+    // The official server correlates by id in a Map: any id does, and the caller's own text goes back.
+    const request = { ...message, id: 0 }
+    const asked = JSON.stringify(request)
+    const known = remembered.get(asked)
+    if (known) return known
+    await turn()
+    const made = coldAnswer(await ask(request))
+    if (asked.length <= LONGEST_REMEMBERED) remembered.set(asked, made)
+    return made
   }
 
   return { answer }

@@ -18,18 +18,16 @@ import {
 } from '../answer/exchange.js'
 import {
   type BodyReader,
-  INTERNAL_ERROR,
   INVALID_MESSAGE,
   INVALID_PARAMS,
   type RpcMessage,
   type RpcRequest,
   rpcError,
-  rpcResponse,
 } from '../answer/json-rpc.js'
 import type { AnswerPayload } from '../answer/payload.js'
-import { type Entered, type RateLimiter, type TurnedAway, turnedAway } from '../door/admission.js'
+import { type Entered, type TurnedAway, turnedAway } from '../door/admission.js'
 import { type Dispatcher, hangUpSignal, type TaskCall } from '../door/dispatcher.js'
-import { type Door, limited, type Overload, SERVER_ERROR } from '../door/door.js'
+import { type Door, limited, type Overload, type RareTurns, SERVER_ERROR } from '../door/door.js'
 import type { McpCold } from './mcp-cold.js'
 
 const JSON_HEADERS = ['content-type', 'application/json', 'vary', 'Accept-Encoding']
@@ -49,11 +47,10 @@ type McpOptions = {
   door: Door
   dispatcher: Dispatcher
   cold: McpCold
-  limiter: RateLimiter
+  rareTurns: RareTurns
   overload: Overload
   gzip: GzipPages
   readBody: BodyReader
-  now: () => number
 }
 
 /** `status`: the HTTP status of an answer to messages that were read. */
@@ -138,7 +135,7 @@ function joined(answers: readonly Chunk[][]): Chunk[] {
 }
 
 export function addMcp(app: FastifyInstance, options: McpOptions): void {
-  const { door, dispatcher, cold, limiter, overload, gzip, readBody, now } = options
+  const { door, dispatcher, cold, rareTurns, overload, gzip, readBody } = options
 
   function callTool(request: RpcRequest, session: Session): Chunk[] | Promise<Chunk[]> {
     const call = callOf(request, session)
@@ -153,16 +150,10 @@ export function addMcp(app: FastifyInstance, options: McpOptions): void {
     return payload instanceof Promise ? overload.track(payload).then(result) : result(payload)
   }
 
-  async function callCold({ id, message }: RpcRequest, { exchange }: Session): Promise<Chunk[]> {
-    // The official server correlates by id in a Map: any id does, and the caller's own text goes back.
-    const answer = await cold.answer({ ...message, id: 0 })
-    // The official server says "internal error" of params that it cannot read, and has nothing else that fails.
-    if (!answer || ('error' in answer && answer.error.code === INTERNAL_ERROR)) {
-      door.refused(exchange, 200, INVALID_PARAMS)
-      return [rpcError(id, INVALID_PARAMS, 'params are not what the method takes')]
-    }
-    if ('error' in answer) door.refused(exchange, 200, answer.error.code)
-    return [rpcResponse(id, answer)]
+  async function callCold({ id, message }: RpcRequest, { who, exchange }: Session): Promise<Chunk[]> {
+    const { code, rest } = await cold.answer(message, () => rareTurns.next(who.bucket))
+    if (code !== undefined) door.refused(exchange, 200, code)
+    return [`{"jsonrpc":"2.0","id":${id}`, rest]
   }
 
   /** Undefined for messages without an answer: notifications, and answers to questions that we did not ask. */
@@ -202,7 +193,7 @@ export function addMcp(app: FastifyInstance, options: McpOptions): void {
     const fault = httpFault(exchange, messages, body.kind === 'batch')
     if (fault) return door.turnAway(exchange, fault)
     if (!messages.every(isTaskCall)) {
-      const wait = limiter.take(who.bucket, now())
+      const wait = rareTurns.wait(who.bucket)
       if (wait > 0) return door.turnAway(exchange, limited(wait))
     }
     const revision = revisionOf(exchange) ?? UNNAMED_REVISION
