@@ -5,6 +5,7 @@
  * of that work. Memory that a thread posts again is recognised, and two threads that share work can wait for each other.
  */
 import { realpathSync } from 'node:fs'
+import { constants, getPriority, setPriority } from 'node:os'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { parentPort, type Transferable, Worker, type WorkerOptions } from 'node:worker_threads'
 
@@ -53,6 +54,21 @@ export function startThread(
 ): Worker {
   const file = pathToFileURL(realpathSync(fileURLToPath(code)))
   return new Worker(file, { ...options, env: {}, execArgv: [] })
+}
+
+const NICER = 5 // then it gets a quarter of a core that another thread wants as well
+let hasGivenWay = false // each thread has a copy of this module, and so one of its own
+
+/**
+ * In the worker: from now on it leaves a core to whoever else wants it (docs/decisions.md#who-builds-gives-way). Linux alone
+ * has a priority for each thread; on other systems this would be that of the whole process.
+ */
+export function giveWay(): void {
+  if (hasGivenWay || process.platform !== 'linux') return
+  hasGivenWay = true
+  try {
+    setPriority(Math.min(getPriority() + NICER, constants.priority.PRIORITY_LOW))
+  } catch {} // the system forbids it: then the thread works as it did
 }
 
 /** Where two threads wait for each other: how many have come, in shared memory. */

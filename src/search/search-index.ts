@@ -5,7 +5,7 @@
  */
 import { workerData } from 'node:worker_threads'
 import { createMeter, drained, type InPortions, rowUnits } from '../process/portions.js'
-import { answerJobs } from '../process/threads.js'
+import { answerJobs, giveWay } from '../process/threads.js'
 import type { Rows } from '../snapshot/rows.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import { createTermTableBuilder, type TermTable } from './term-table.js'
@@ -250,7 +250,9 @@ function createPlatformTally() {
   }
 }
 
-export type SearchBuild = Pick<Snapshot, 'count' | 'rows'>
+type SearchBuild = Pick<Snapshot, 'count' | 'rows'>
+/** What a thread is told; there is an index already when it gives way. */
+export type SearchJob = SearchBuild & { givesWay: boolean }
 export type SearchBuilt = {
   index: SearchIndex
   /** Ids of the platforms that a question may name. */
@@ -287,4 +289,7 @@ export function* indexInPortions(
 }
 
 /** In the thread that indexes what is not small; its `workerData` are the synonyms, which it gets once. */
-answerJobs(import.meta.url, (build: SearchBuild) => drained(indexInPortions(build, workerData as Synonyms)))
+answerJobs(import.meta.url, ({ givesWay, ...build }: SearchJob) => {
+  if (givesWay) giveWay()
+  return drained(indexInPortions(build, workerData as Synonyms))
+})

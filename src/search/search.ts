@@ -22,9 +22,9 @@ import {
 import {
   ANY_PLACE,
   indexInPortions,
-  type SearchBuild,
   type SearchBuilt,
   type SearchIndex,
+  type SearchJob,
   type Synonyms,
   senseTerm,
 } from './search-index.js'
@@ -291,7 +291,7 @@ export type Searchable = { snapshot: Snapshot; searcher: Searcher; platforms: re
  * another thread indexes all of them.
  */
 export function createSearchHost(synonyms: Synonyms, inPlaceBytes: number = SMALL_FEED_BYTES) {
-  const thread = createPool<SearchBuild, SearchBuilt>({
+  const thread = createPool<SearchJob, SearchBuilt>({
     code: new URL('./search-index.js', import.meta.url),
     ...{ workerData: synonyms, size: 1, heapMb: HEAP_MB },
   })
@@ -305,7 +305,7 @@ export function createSearchHost(synonyms: Synonyms, inPlaceBytes: number = SMAL
   function build({ count, rows }: Snapshot): Promise<SearchBuilt> {
     return smallBytes(rows.length) < inPlaceBytes
       ? inTurns(indexInPortions({ count, rows }, synonyms))
-      : thread.run('', { count, rows }, [], 0)
+      : thread.run('', { count, rows, givesWay: current !== undefined }, [], 0)
   }
 
   let closed = false

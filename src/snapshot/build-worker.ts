@@ -13,7 +13,7 @@ import {
   type ProviderState,
 } from '../authz/rules/verdict.js'
 import { drained, type InPortions } from '../process/portions.js'
-import { createViewNumbers, type Meeting, meet } from '../process/threads.js'
+import { createViewNumbers, giveWay, type Meeting, meet } from '../process/threads.js'
 import type { Slice } from '../upstreams/rows/slice.js'
 import { buildingSnapshot, joinedHalves } from './builder.js'
 import type { Half } from './keys.js'
@@ -30,6 +30,8 @@ export type BuildOrder = {
   forgotten: readonly string[]
   policy: PolicySettings
   now: number
+  /** Something is served already: a thread that builds gives way to it. */
+  givesWay: boolean
   /** Only half of the snapshot, which is not kept: another thread builds the other half. */
   share?: Share
   /** Both halves, built under this order: they are joined. */
@@ -156,7 +158,8 @@ const port = parentPort
 if (port) {
   const { build, note } = createBuilds()
   port.on('message', (order: BuildOrder | RestoreOrder | ForgetOrder) => {
-    if (order.kind === 'build') port.postMessage(drained(build(order)))
-    else note(order)
+    if (order.kind !== 'build') return note(order)
+    if (order.givesWay) giveWay()
+    port.postMessage(drained(build(order)))
   })
 }

@@ -52,7 +52,10 @@ function createBook() {
     for (const number of posted) if (!used.has(number)) posted.delete(number)
   }
 
-  function order({ account = '', slices, providers, policy, now }: BuildRequest): BuildOrder {
+  function order(
+    { account = '', slices, providers, policy, now }: BuildRequest,
+    givesWay: boolean,
+  ): BuildOrder {
     const wanted = new Set(providers.map(({ domain }) => domain))
     const forgotten = [...states.keys()].filter((domain) => !wanted.has(domain))
     const changed = providers.filter((state) => states.get(state.domain) !== state)
@@ -68,7 +71,16 @@ function createBook() {
       account,
       named.map(({ number }) => number),
     )
-    return { kind: 'build', layer: account, slices: named, providers: changed, forgotten, policy, now }
+    return {
+      kind: 'build',
+      layer: account,
+      slices: named,
+      providers: changed,
+      forgotten,
+      policy,
+      now,
+      givesWay,
+    }
   }
 
   function forget(layer: string): void {
@@ -197,7 +209,7 @@ export function createBuilderHost(
 ) {
   let place: Place | undefined
   let queue: Promise<unknown> = Promise.resolve()
-  let hasBuilt = false // then something is served, and the other core serves it
+  let hasBuilt = false // then something is served: the other core serves it, and a thread that builds gives way
   let closed = false
 
   /** A thread that ends by itself, busy or idle, is replaced by the next build. */
@@ -226,7 +238,7 @@ export function createBuilderHost(
     const from = await placeFor(() => bytesOf(request))
     const { book, isThread } = from
     const isShared = isThread && !hasBuilt && rowsBytes(request) > oneBuilderBytes
-    const order = book.order(request)
+    const order = book.order(request, hasBuilt)
     const second = isShared ? createSecond() : undefined
     const answer = await (second ? builtInHalves(from, second, order, request.slices) : from.answer(order))
     if (answer.kind === 'failed') {
