@@ -1,18 +1,23 @@
 /**
  * The same over HTTP, with everything that a server does beside: twenty agents in a child process, one of which changes one
- * price. Timed from the last page of its walk, and from the first, to the first answer of ours that has the new price.
- * `node dist/bench/change-served.js [signals...]`; the search index is rebuilt and slices are saved meanwhile.
+ * price, and a client in another, so that this one does nothing but serve. Timed from the last page of its walk, and from the
+ * first, to the first answer of ours that has the new price. `node dist/bench/change-served.js [signals...]`; the
+ * search index is rebuilt and slices are saved meanwhile.
  */
+import { fork } from 'node:child_process'
 import { hash } from 'node:crypto'
+import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
+import { fileURLToPath } from 'node:url'
 import { pino } from 'pino'
 import { startFederation } from '../src/composition/federation.js'
 import { parseConfig } from '../src/config/load.js'
 import { systemClock } from '../src/net/clock.js'
 import { startAgents } from './agents.js'
+import type { Found, Wanted } from './change-client.js'
 import { watchIdleThread } from './idle-thread.js'
 import { type Limit, report } from './report.js'
 
@@ -21,9 +26,7 @@ const TOKEN_SHA256 = hash('sha256', TOKEN, 'hex')
 const SIZES = process.argv.length > 2 ? process.argv.slice(2).map(Number) : [1_000, 100_000, 1_000_000]
 const AGENTS = 20
 const RUNS = 3
-const BOUND_MS = 300_000
-
-type Answer = { pricing_version?: string; pagination?: { total_count?: number } }
+const CLIENT = fileURLToPath(new URL('change-client.js', import.meta.url))
 
 async function served(signals: number): Promise<void> {
   const { child, urls } = await startAgents(AGENTS, signals / AGENTS)
@@ -45,29 +48,15 @@ async function served(signals: number): Promise<void> {
     random: Math.random,
     log: pino({ level: 'silent' }),
   })
-  const ask = async (): Promise<Answer> => {
-    const response = await fetch(`${federation.url}/mcp`, {
-      method: 'POST',
-      headers: {
-        'content-type': 'application/json',
-        accept: 'application/json, text/event-stream',
-        authorization: `Bearer ${TOKEN}`,
-      },
-      body: JSON.stringify({
-        ...{ jsonrpc: '2.0', id: 1, method: 'tools/call' },
-        params: { name: 'get_signals', arguments: { discovery_mode: 'wholesale' } },
-      }),
-    })
-    const { result } = (await response.json()) as { result?: { structuredContent: Answer } }
-    return result?.structuredContent ?? {}
-  }
-  const until = async (holds: (answer: Answer) => boolean): Promise<Answer> => {
-    for (const end = Date.now() + BOUND_MS; ; ) {
-      const answer = await ask()
-      if (holds(answer)) return answer
-      if (Date.now() > end) throw new Error(`never served: ${signals} signals`)
-      await new Promise((resolve) => setTimeout(resolve, 5))
-    }
+  const client = fork(CLIENT, [`${federation.url}/mcp`, TOKEN])
+  const gone = once(client, 'exit').then(() => {
+    throw new Error('the client ended')
+  })
+  gone.catch(() => {}) // when it is not awaited, the client was ended below
+  async function until(wanted: Wanted): Promise<Found> {
+    client.send(wanted)
+    const [found] = (await Promise.race([once(client, 'message'), gone])) as [Found]
+    return found
   }
   /** The longest stop, ms, from a changed configuration until its generation is served: an upstream leaves, a policy changes. */
   async function reloading(): Promise<{ measured: number; limit: Limit }> {
@@ -77,31 +66,30 @@ async function served(signals: number): Promise<void> {
     const upstreams = config.upstreams.slice(1)
     federation.apply(parsed({ upstreams, authorization: { policy: 'observe' } }))
     const left = signals - signals / AGENTS
-    await until(({ pagination }) => pagination?.total_count === left)
+    await until({ total: left })
     delay.disable()
     return { measured: delay.max / 1e6, limit: await idle() }
   }
   try {
     await federation.ready
-    await until(({ pagination }) => pagination?.total_count === signals)
+    let { version } = await until({ total: signals })
     const [first = ''] = urls
     const runs: { sinceLast: number; sinceFirst: number }[] = []
     let longest = 0
     const idle = await watchIdleThread()
     for (let run = 0; run < RUNS; run += 1) {
-      const before = await ask()
       const delay = monitorEventLoopDelay({ resolution: 1 })
       delay.enable()
       await fetch(new URL('/change', first), { method: 'POST' })
-      await until(({ pricing_version: version }) => version !== before.pricing_version)
-      const now = Date.now()
+      const found = await until({ notPriced: version })
       delay.disable()
+      version = found.version
       longest = Math.max(longest, delay.max / 1e6)
       const { beganAt, endedAt } = (await (await fetch(new URL('/walked', first))).json()) as {
         beganAt: number
         endedAt: number
       }
-      runs.push({ sinceLast: now - endedAt, sinceFirst: now - beganAt })
+      runs.push({ sinceLast: found.at - endedAt, sinceFirst: found.at - beganAt })
     }
     const limit = await idle()
     const middle = (of: (run: (typeof runs)[number]) => number) =>
@@ -121,6 +109,7 @@ async function served(signals: number): Promise<void> {
       ...{ ...(await reloading()), unit: 'ms', bar: { atMost: 50 } },
     })
   } finally {
+    client.kill()
     await federation.close()
     child.kill()
     await rm(folder, { recursive: true, force: true })
