@@ -119,11 +119,11 @@ test('a batch is answered message by message to clients that may send one', asyn
 
 test('HTTP rules: method, media types, versions, origins and hosts', async (t) => {
   const { post, send, raw, url } = await startServer(t)
-  for (const method of ['GET', 'DELETE']) {
-    const { status, headers } = await send('/mcp', { method })
-    t.equal(status, 405)
-    t.equal(headers.get('allow'), 'POST')
-  }
+  for (const method of ['GET', 'DELETE', 'PUT', 'PATCH'])
+    for (const path of ['/mcp', '/a2a']) {
+      const { status, headers } = await send(path, { method })
+      t.match([status, headers.get('allow')], [405, 'POST'], `${method} ${path}`)
+    }
   t.equal((await post('/mcp', ping(), { accept: 'text/event-stream' })).status, 406)
   t.equal((await post('/mcp', ping(), { accept: 'application/json' })).status, 200)
   t.equal((await post('/mcp', ping(), { accept: '*/*' })).status, 200)

@@ -293,7 +293,7 @@ export function addA2a(app: FastifyInstance, options: A2aOptions): void {
   options.lane.post(app, '/a2a', (exchange) => door.letIn(exchange, serve))
 
   app.route({
-    method: ['GET', 'DELETE'],
+    method: ['GET', 'DELETE', 'PUT', 'PATCH'],
     url: '/a2a',
     handler: (_request, reply) =>
       reply

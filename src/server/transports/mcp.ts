@@ -216,7 +216,7 @@ export function addMcp(app: FastifyInstance, options: McpOptions): void {
   options.lane.post(app, '/mcp', take)
 
   app.route({
-    method: ['GET', 'DELETE'],
+    method: ['GET', 'DELETE', 'PUT', 'PATCH'],
     url: '/mcp',
     // No server-initiated stream and no session to end (docs/protocol.md#mcp: 405 is right).
     handler: (_request, reply) => reply.code(405).header('allow', 'POST').send({ error: 'Use POST' }),
