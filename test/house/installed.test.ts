@@ -63,3 +63,24 @@ test('an installation without the compiler builds nothing and does not fail', as
   await writeFile(join(folder, 'dist/program/main.js'), '')
   t.equal((await prepare()).stdout, '')
 })
+
+test('an installation from git, for which npm runs `prepare` alone, makes all that the package holds', async (t) => {
+  const { scripts } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8')) as {
+    scripts: Record<string, string>
+  }
+  t.same(
+    Object.keys(scripts).filter((name) => /^(?:prepack|prepublish|prepublishOnly)$/.test(name)),
+    [],
+    'nothing is made only for whoever packs',
+  )
+  const folder = await temporaryFolder(t)
+  const says = (name: string) => `node -e "fs.appendFileSync('made', '${name} ')"`
+  const manifest = { type: 'module', scripts: { build: says('program'), types: says('declarations') } }
+  await writeFile(join(folder, 'package.json'), JSON.stringify(manifest))
+  await mkdir(join(folder, 'node_modules/typescript'), { recursive: true })
+  await mkdir(join(folder, 'bin'))
+  await writeFile(join(folder, 'bin/tap'), '#!/bin/sh\n', { mode: 0o755 })
+  const env = { ...process.env, PATH: `${join(folder, 'bin')}:${process.env.PATH}` }
+  await run(process.execPath, [join(ROOT, 'prepare.js')], { cwd: folder, env })
+  t.equal(await readFile(join(folder, 'made'), 'utf8'), 'program declarations ')
+})
