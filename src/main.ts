@@ -249,7 +249,11 @@ program
   )
   .option('-f, --filters <json>', 'filters of get_signals as a JSON object', jsonObject)
   .option('--account <id>', 'the account that it is read for')
-  .option('--every <time>', 'how often it is asked whether it changed (30s, 5m)', duration, 60_000)
+  .addOption(
+    new Option('--every <time>', 'how often it is asked whether it changed (30s, 5m)')
+      .argParser(duration)
+      .default(duration('1m'), '1m'),
+  )
   .option('--once', 'read once and end', false)
   .option('--listen <url>', 'be told what changes: the https url at which the agent reaches this mirror')
   .option('--port <port>', 'where what is posted to that url comes in', wholeNumber(0, 65_535), 8090)

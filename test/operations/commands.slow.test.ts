@@ -204,3 +204,11 @@ test('--help names the variable of a key, and shows no key', async (t) => {
     t.match(out, /\(env:\s+TRIBUTARY_TOKEN\)/, command)
   }
 })
+
+test('the time that --help of mirror gives as a default can be written', async (t) => {
+  const { out } = await runCommand(['mirror', '--help'])
+  const [, usual = ''] = /--every <time>.*?\(default:\s+([^)]+)\)/s.exec(out) ?? []
+  const needed = ['--url', 'http://127.0.0.1:9', '--out', 'nowhere']
+  const { err } = await runCommand(['mirror', ...needed, '--every', usual, '--nothing-like-that'])
+  t.match(err, /unknown option '--nothing-like-that'/, `times come before it: ${usual}`)
+})
