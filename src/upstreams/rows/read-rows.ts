@@ -120,6 +120,29 @@ function roomFor(texts: readonly Uint8Array[], bytes: number, memory?: Uint8Arra
   return new Uint8Array(buffer, byteOffset, bytes)
 }
 
+/** The texts one after another. Nothing else is in their memory, so that it can be handed over. */
+function joined(texts: readonly Uint8Array[], bytes: number, memory?: Uint8Array): Uint8Array {
+  const room = roomFor(texts, bytes, memory)
+  let at = 0
+  for (const text of texts) {
+    room.set(text, at)
+    at += text.byteLength
+  }
+  return room
+}
+
+/** Columns for so many rows, in one memory: each that is handed over costs. */
+function columnsFor(rows: number) {
+  const memory = new ArrayBuffer(rows * COLUMNS_BYTES)
+  return {
+    digests: new BigUint64Array(memory, 0, rows),
+    segments: new BigUint64Array(memory, rows * 8, rows),
+    ends: new Uint32Array(memory, rows * 16, rows),
+    placeEnds: new Uint32Array(memory, rows * 20, rows),
+    places: new Uint32Array(memory, rows * 24, rows * USUAL_MEMBERS),
+  }
+}
+
 /** Where rows lie that were found in an answer. */
 type FoundIn = {
   /** Nobody reads it afterwards. */
@@ -135,13 +158,9 @@ export function readRows(
   { memory, plain: found }: FoundIn = {},
 ): ReadRows {
   const texts: Uint8Array[] = []
-  const most = elements.length
-  const columns = new ArrayBuffer(most * COLUMNS_BYTES) // one memory: each that is handed over costs
-  const digests = new BigUint64Array(columns, 0, most)
-  const segments = new BigUint64Array(columns, most * 8, most)
-  const ends = new Uint32Array(columns, most * 16, most)
-  const placeEnds = new Uint32Array(columns, most * 20, most)
-  let places = new Uint32Array(columns, most * 24, most * USUAL_MEMBERS)
+  const columns = columnsFor(elements.length)
+  const { digests, segments, ends, placeEnds } = columns
+  let { places } = columns
   const [digestWords, segmentWords] = [digestNumbers(digests), digestNumbers(segments)]
   const domains = new Set<string>()
   const dropped: Record<string, number> = {}
@@ -192,14 +211,9 @@ export function readRows(
     if (domain !== undefined) domains.add(domain)
   }
   const count = texts.length
-  const bytes = roomFor(texts, end, memory) // nothing else is in its memory, so that it can be handed over
-  texts.reduce((at, text) => {
-    bytes.set(text, at)
-    return at + text.byteLength
-  }, 0)
   return {
     elements: elements.length,
-    bytes,
+    bytes: joined(texts, end, memory),
     ends: ends.subarray(0, count),
     digests: digests.subarray(0, count),
     segments: segments.subarray(0, count),
