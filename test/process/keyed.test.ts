@@ -23,6 +23,9 @@ test('the numbers are those that the authors of HalfSipHash publish for their ke
     )
   t.equal(first(0), '218d1f59b9b83cc8')
   t.equal(first(1), 'be552412f8387315')
+  t.equal(first(3), 'ce0f1a45f7060679')
+  t.equal(first(4), 'd5e78a175be52ea1', 'a whole word')
+  t.equal(first(63), '2ea63c71bf326087')
   t.end()
 })
 
