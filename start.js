@@ -47,7 +47,10 @@ export function compiled(file) {
   }
 }
 
-/** Runs the file of that name beside this one, and gives what it exports; with `node --enable-source-maps` by Node's own loader, which reads the maps. */
+/**
+ * Runs the file of that name beside this one, and gives what it exports. With `node --enable-source-maps` Node's own loader does,
+ * because that one reads the maps.
+ */
 export function start(name) {
   const file = fileURLToPath(new URL(`./${name}.cjs`, import.meta.url))
   const require = createRequire(file)

@@ -1,8 +1,8 @@
 /**
- * Who asks, and what: which accounts are a caller's own (docs/decisions.md#callers), for a task or for a reading of the feed, whether
- * two requests are the same, and the key that an upstream sees. The last two are told by canonical JSON (RFC 8785) and hashes of it,
- * so a retry through another replica, or after a restart, gives the same. An account that does not exist and one of somebody else
- * get the same answer, byte for byte (docs/protocol.md#envelope).
+ * Who asks, and what: which accounts are a caller's own (docs/decisions.md#callers), whose prices a read of the feed shows, whether
+ * two requests are the same, and the key that an upstream sees. An account that does not exist and one of somebody else get the
+ * same answer, byte for byte (docs/protocol.md#envelope). Requests and keys are told apart by canonical JSON (RFC 8785) and hashes
+ * of it, so a retry through another replica, or after a restart, gives the same.
  */
 import { hash } from 'node:crypto'
 import canonicalize from 'canonicalize'

@@ -1,7 +1,7 @@
 /**
  * How a signal is named, the shape of its row, as upstreams send it and as we publish it (specification, "SignalRef",
- * "Signal", "Deployment", "PricingOption", "CoverageForecast"), and the names of what happens to it. Lengths and counts are ours: the specification sets none, and a
- * row that exceeds them is not a signal.
+ * "Signal", "Deployment", "PricingOption", "CoverageForecast"), and the names of what happens to it. Lengths and counts are
+ * ours: the specification sets none, and a row that exceeds them is not a signal.
  */
 import { type Static, Type, wordOf } from './schema.js'
 

@@ -141,8 +141,8 @@ export function secretsOf(auth: Auth, url: string): string[] {
 }
 
 /**
- * The outcome with secrets, which are asked for where there are texts, removed from them: errors repeat what they refuse, and errors are stored and shown. An answer with
- * rows may list errors beside them: secrets are removed from those.
+ * The outcome with secrets removed from its texts: errors repeat what they refuse, and errors are stored and shown. An answer with
+ * rows may list errors beside them: secrets are removed from those. `secrets` is called only where there is such a text.
  */
 export function withoutSecrets(outcome: AgentOutcome, secrets: () => readonly string[]): AgentOutcome {
   if (outcome.kind === 'failed') return { ...outcome, message: redacted(outcome.message, secrets()) }
