@@ -6,7 +6,7 @@ import type { Feed } from '../feed/feed.js'
 import { grantsName } from '../feed/grants.js'
 import type { Reader } from '../feed/query.js'
 import type { Clock } from '../net/clock.js'
-import { inTurns } from '../process/portions.js'
+import { inOwnTurns } from '../process/portions.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import {
   type AppliesTo,
@@ -126,7 +126,7 @@ export function createStandings({ feed, clock }: StandingsOptions) {
 
   async function compare(before: Snapshot, after: Snapshot, most: number): Promise<ChangeSet> {
     return await remember(compared, `${before.id} ${after.id} ${most}`, () =>
-      inTurns(changesBetween(before, after, most)),
+      inOwnTurns(changesBetween(before, after, most)),
     )
   }
 
@@ -149,7 +149,7 @@ export function createStandings({ feed, clock }: StandingsOptions) {
         standing.snapshot,
         mostSingles(standing.entries.length) * 2,
       )
-      return await inTurns(eventsBetween(before, standing, changes, { appliesTo, newId, at: clock.now() }))
+      return await inOwnTurns(eventsBetween(before, standing, changes, { appliesTo, newId, at: clock.now() }))
     })
   }
 

@@ -10,7 +10,7 @@ import type { Transform } from 'node:stream'
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib'
 import { getDomain } from 'tldts'
 import { giveBack, lend } from '../process/memory.js'
-import { nextPortion } from '../process/portions.js'
+import { nextOwnPortion } from '../process/portions.js'
 import { remembered } from '../process/remembered.js'
 
 /** The default bound (docs/configuration.md). */
@@ -231,7 +231,7 @@ async function joined(chunks: readonly Uint8Array[], bytes: number): Promise<Buf
     whole.set(chunk, at)
     at += chunk.byteLength
     if (at < pauseAt) continue
-    await nextPortion()
+    await nextOwnPortion()
     pauseAt = at + PORTION_BYTES
   }
   return whole

@@ -10,7 +10,7 @@ import { tryParseJson } from '../adcp/json.js'
 import { type Change, changesBetween } from '../events/changes.js'
 import { currencyCode } from '../merge/row.js'
 import { type Clock, pause } from '../net/clock.js'
-import { createMeter, type InPortions, inTurns } from '../process/portions.js'
+import { createMeter, type InPortions, inOwnTurns } from '../process/portions.js'
 import { handleAt, rowAt, type Snapshot } from '../snapshot/snapshot.js'
 import type { SignalChange, SignalChanges } from '../store/records/history.js'
 import type { Blobs } from '../upstreams/rows/storage.js'
@@ -92,7 +92,7 @@ export function createSignalHistory({ records, onTrouble }: SignalHistoryOptions
       const { before, after, at } = next
       next = undefined
       try {
-        await records.note(await inTurns(notedBetween(before, after, at)))
+        await records.note(await inOwnTurns(notedBetween(before, after, at)))
       } catch (error) {
         onTrouble(`what changed in the feed is not kept: ${String(error)}`)
       }
@@ -230,7 +230,7 @@ export function createUpstreamHistory({ blobs, clock, samples, onTrouble }: Upst
   }
 
   async function load(): Promise<void> {
-    const stored = await inTurns(unpacked((await blobs.read(BLOB)) ?? []))
+    const stored = await inOwnTurns(unpacked((await blobs.read(BLOB)) ?? []))
     const seen = [...known]
     for (const [id, { hours, days }] of stored) {
       const own = known.get(id)
@@ -243,7 +243,7 @@ export function createUpstreamHistory({ blobs, clock, samples, onTrouble }: Upst
   async function save(): Promise<void> {
     savedAt = clock.now()
     if (!isLoaded) await load()
-    await blobs.write(BLOB, await inTurns(packed([...known])))
+    await blobs.write(BLOB, await inOwnTurns(packed([...known])))
   }
 
   async function look(): Promise<void> {

@@ -16,7 +16,7 @@ import {
 import type { Feed } from '../feed/feed.js'
 import { type Clock, pause } from '../net/clock.js'
 import type { Send } from '../net/send.js'
-import { inTurns } from '../process/portions.js'
+import { inOwnTurns } from '../process/portions.js'
 import type { ServerOptions } from '../server/app.js'
 import type { Revisions } from '../server/monitoring.js'
 import { createRegistryListing } from '../server/registry-listing.js'
@@ -102,7 +102,7 @@ export function createOperations(options: OperationsOptions): Operations {
     const snapshot = feed.current()
     if (!snapshot) return []
     if (given?.snapshot !== snapshot) {
-      given = { snapshot, contributions: inTurns(contributionsOf(snapshot, verdicts.judge())) }
+      given = { snapshot, contributions: inOwnTurns(contributionsOf(snapshot, verdicts.judge())) }
     }
     return given.contributions
   }
@@ -154,7 +154,7 @@ export function createOperations(options: OperationsOptions): Operations {
   async function samples(): Promise<Sample[]> {
     const snapshot = observed.snapshot()
     if (snapshot && counted?.snapshot !== snapshot) {
-      counted = { snapshot, published: await inTurns(publishedByUpstream(snapshot)) }
+      counted = { snapshot, published: await inOwnTurns(publishedByUpstream(snapshot)) }
     }
     return statuses().map(({ id, agentUrl, listings, problem }) => ({
       upstream: id,

@@ -4,7 +4,7 @@
  * Each snapshot gets an index of its own. That of a small snapshot is made on this thread, in portions; all others are made in
  * another thread. Until an index is finished, searches use the index of the snapshot before.
  */
-import { type InPortions, inTurns, SMALL_FEED_BYTES, smallBytes } from '../process/portions.js'
+import { type InPortions, inOwnTurns, inTurns, SMALL_FEED_BYTES, smallBytes } from '../process/portions.js'
 import { createPool } from '../process/threads.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import { type Concept, type Posting, type Question, readQuestion } from './concepts.js'
@@ -304,7 +304,7 @@ export function createSearchHost(synonyms: Synonyms, inPlaceBytes: number = SMAL
 
   function build({ count, rows }: Snapshot): Promise<SearchBuilt> {
     return smallBytes(rows.length) < inPlaceBytes
-      ? inTurns(indexInPortions({ count, rows }, synonyms))
+      ? inOwnTurns(indexInPortions({ count, rows }, synonyms))
       : thread.run('', { count, rows, givesWay: current !== undefined }, [], 0)
   }
 

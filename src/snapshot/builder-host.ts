@@ -4,7 +4,7 @@
  * bytes are in shared memory, so large ones cost no more to post. A snapshot comes back as plain data over the same memory.
  */
 import type { PolicySettings, ProviderState } from '../authz/rules/verdict.js'
-import { inTurns, SMALL_FEED_BYTES, smallBytes } from '../process/portions.js'
+import { inOwnTurns, SMALL_FEED_BYTES, smallBytes } from '../process/portions.js'
 import { createHeldMemory, createMeeting, endMeeting, startThread } from '../process/threads.js'
 import { slabBytes } from '../upstreams/rows/slab.js'
 import { type Slice, withoutPlaces } from '../upstreams/rows/slice.js'
@@ -110,7 +110,7 @@ async function createHere(): Promise<Place> {
     book: createBook(),
     isThread: false,
     async answer(order) {
-      const reply = await inTurns(build(order))
+      const reply = await inOwnTurns(build(order))
       if (hasEnded) throw new Error('the builder was closed')
       return reply
     },

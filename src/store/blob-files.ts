@@ -8,7 +8,7 @@ import { hash } from 'node:crypto'
 import { link, open, readdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { crc32 } from 'node:zlib'
-import { nextPortion } from '../process/portions.js'
+import { nextOwnPortion } from '../process/portions.js'
 import { answerJobs, createPool } from '../process/threads.js'
 import type { AddedBlobs } from '../upstreams/rows/storage.js'
 import { makeFolder, syncFolder } from './database/folder.js'
@@ -49,7 +49,7 @@ async function sumHere(part: Uint8Array): Promise<number> {
   for (let at = 0; at < part.byteLength; at += HERE_BYTES) {
     const portion = part.subarray(at, at + HERE_BYTES)
     if (summed + portion.byteLength > HERE_BYTES) {
-      await nextPortion()
+      await nextOwnPortion()
       summed = 0
     }
     sum = crc32(portion, sum)

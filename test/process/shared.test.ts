@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { createShared, type InPortions, inTurns } from '../../src/process/portions.js'
+import { createShared, type InPortions, inOwnTurns, inTurns } from '../../src/process/portions.js'
 
 const MOST_STEPS = 1_000_000 // more than are ever taken before somebody leaves
 
@@ -93,4 +93,16 @@ test('works that are under way take turns: one portion in each turn of the loop'
     portions.map(({ work }) => work),
     [0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2],
   )
+})
+
+test('a question has a portion a turn, however much work of our own is under way', async (t) => {
+  const own = Array.from({ length: 20 }, createWork)
+  const ended = own.map(({ work }) => inOwnTurns(work(100)))
+  await turns(3)
+  const question = createWork()
+  const before = own.reduce((sum, { told }) => sum + told.steps, 0)
+  await inTurns(question.work(40))
+  const meanwhile = own.reduce((sum, { told }) => sum + told.steps, 0) - before
+  t.ok(meanwhile > 30 && meanwhile < 50, `${meanwhile} portions of our own beside its 40`)
+  t.same(await Promise.all(ended), Array(20).fill(100))
 })

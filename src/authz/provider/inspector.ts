@@ -2,7 +2,7 @@
  * Reads new files and searches held ones without blocking the thread that serves: small files in place, large ones in a
  * thread, one at a time, with a bound on the memory that reading may use.
  */
-import { nextPortion } from '../../process/portions.js'
+import { nextOwnPortion } from '../../process/portions.js'
 import { answerJobs, createPool } from '../../process/threads.js'
 import { type Inspection, inspect } from '../rules/tables.js'
 import { type Granted, grantedTo, lists, NOTHING_GRANTED, type ProviderState } from '../rules/verdict.js'
@@ -21,7 +21,7 @@ export type Examine = (body: Uint8Array) => Promise<{ inspection: Inspection; by
 async function shared(body: Uint8Array): Promise<Uint8Array> {
   const bytes = new Uint8Array(new SharedArrayBuffer(body.byteLength))
   for (let at = 0; at < body.byteLength; at += COPIED_AT_ONCE) {
-    if (at > 0) await nextPortion()
+    if (at > 0) await nextOwnPortion()
     bytes.set(body.subarray(at, at + COPIED_AT_ONCE), at)
   }
   return bytes
@@ -59,7 +59,7 @@ export function createInspector() {
     if (state.document.bytes.byteLength > IN_PLACE_BYTES) {
       return (await thread.run('', { state, agentUrl, nowMs }, [], 0)) as Granted
     }
-    await nextPortion()
+    await nextOwnPortion()
     return grantedTo(state, agentUrl, nowMs)
   }
 

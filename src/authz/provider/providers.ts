@@ -7,7 +7,7 @@ import { setMaxListeners } from 'node:events'
 import pLimit from 'p-limit'
 import type { Clock } from '../../net/clock.js'
 import type { Send } from '../../net/send.js'
-import { createFairQueue, nextPortion } from '../../process/portions.js'
+import { createFairQueue, nextOwnPortion } from '../../process/portions.js'
 import { type Blobs, EVERY_TURN, type Sharing } from '../../upstreams/rows/storage.js'
 import { type ProviderState, VERDICT_REASONS } from '../rules/verdict.js'
 import { createShares, createWanted, type NamedDomains, registrableDomain, type Wanted } from './domains.js'
@@ -215,7 +215,7 @@ export function createProviders(options: ProvidersOptions) {
     const { domain } = entry.record
     const turn = { owners: owners.get(domain) ?? [], group: registrableDomain(domain) }
     return fetching.run(turn, async () => {
-      await nextPortion() // a new roster may name hundreds of providers at once
+      await nextOwnPortion() // a new roster may name hundreds of providers at once
       await visit(entry, anew)
     })
   }

@@ -6,7 +6,7 @@
  * still read from (a page walk, an account) costs what changed and no more. All in portions, so that an answer of any size never
  * holds the event loop.
  */
-import { nextPortion } from '../../process/portions.js'
+import { nextOwnPortion } from '../../process/portions.js'
 import { listingAt, MAX_REFUSED, type ReadRows, readRows, refusedRow } from './read-rows.js'
 import { createChunks, createSlabWriter, type Slab, slabBuffers, slabRow } from './slab.js'
 import {
@@ -142,7 +142,7 @@ export function createCollector({ overlapping = false }: CollectorOptions = {}) 
       if (at > 0 && at % PORTION === 0) {
         if (at > kept) keep(rows, kept, at)
         kept = at
-        await nextPortion()
+        await nextOwnPortion()
       }
       const isNew = seen.add(segments[at * 2] as number, segments[at * 2 + 1] as number)
       const isAlike = whole ? !whole.add(words[at * 2] as number, words[at * 2 + 1] as number) : false
@@ -189,7 +189,7 @@ export async function collectAgain(slab: Slab): Promise<Collected> {
       slabRow(slab, row + at),
     )
     await collector.take(readRows(portion))
-    await nextPortion()
+    await nextOwnPortion()
   }
   return collector.finish()
 }
@@ -224,7 +224,7 @@ function createFinder(slice: Slice) {
   async function everywhere(): Promise<Map<string, number>> {
     const found = new Map<string, number>()
     for (let row = 0; row < slice.rows.count; row += 1) {
-      if (row > 0 && row % CARRIED_PORTION === 0) await nextPortion()
+      if (row > 0 && row % CARRIED_PORTION === 0) await nextOwnPortion()
       found.set(sliceListing(slice, row).signal_agent_segment_id, row)
     }
     return found
@@ -255,7 +255,7 @@ export async function carryParts<T extends Collected>(
   }
 
   for (let row = 0; row < found.rows.count; row += 1) {
-    if (row > 0 && row % CARRIED_PORTION === 0) await nextPortion()
+    if (row > 0 && row % CARRIED_PORTION === 0) await nextOwnPortion()
     const bytes = slabRow(found.rows, row)
     const listing = JSON.parse(decoder.decode(bytes)) as Listing
     const at = await find(listing, row)
@@ -295,7 +295,7 @@ async function matched(digests: BigUint64Array, before: Slice): Promise<Matched>
   }
 
   for (let row = 0; row < digests.length; row += 1) {
-    if (row % MATCHED_PORTION === 0) await nextPortion()
+    if (row % MATCHED_PORTION === 0) await nextOwnPortion()
     match(row)
   }
   return { places, live }
@@ -356,7 +356,7 @@ export async function shareRows<T extends Pick<Collected, 'rows' | 'digests'>>(
   for (let row = 0; row < count; row += 1) {
     if (row % MATCHED_PORTION === 0 || copied > COPIED_PORTION) {
       copied = 0
-      await nextPortion()
+      await nextOwnPortion()
     }
     put(row)
   }

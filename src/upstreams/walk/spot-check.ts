@@ -3,7 +3,7 @@
  * first 500 rows only, others forget to move it (docs/decisions.md#a-token-is-checked).
  */
 import { isRecord } from '../../adcp/json.js'
-import { nextPortion } from '../../process/portions.js'
+import { nextOwnPortion } from '../../process/portions.js'
 import type { AgentOutcome, Payload } from '../agent/agent.js'
 import type { ReadRows } from '../rows/read-rows.js'
 import { digestNumbers, type Slice } from '../rows/slice.js'
@@ -35,7 +35,7 @@ async function holdsAll({ digests }: Slice, page: ReadRows): Promise<boolean> {
   }
   const held = digestNumbers(digests)
   for (let at = 0; at < held.length && missing.size > 0; at += 2) {
-    if (at % (PORTION * 2) === 0) await nextPortion()
+    if (at % (PORTION * 2) === 0) await nextOwnPortion()
     const highs = missing.get(held[at] as number)
     if (highs?.delete(held[at + 1] as number) && highs.size === 0) missing.delete(held[at] as number)
   }
