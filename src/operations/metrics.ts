@@ -7,7 +7,7 @@ import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import { recordBytes } from '../authz/provider/files.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import type { UpstreamStatus } from '../upstreams/mirror/scope-status.js'
-import { createUpstreamLabels, createUpstreamMeter, type UpstreamMeter } from './telemetry.js'
+import { createUpstreamLabels, createUpstreamMeter, type UpstreamMeter } from './meters.js'
 import type { ObservedState } from './views.js'
 
 const MAX_LABELLED = 500
