@@ -20,8 +20,8 @@ import {
   listingFields,
   takes,
 } from '../agent/dialect.js'
+import { carryParts, doShare, shareRows } from '../rows/carry-over.js'
 import type { Collected } from '../rows/collect.js'
-import { carryParts, doShare, shareRows } from '../rows/collect.js'
 import { type Outages, type Part, type Slice, type SliceMode, sameDigests } from '../rows/slice.js'
 import { enumerate, type QuestionsAsked } from '../walk/enumerate.js'
 import type { Share } from '../walk/governor.js'
