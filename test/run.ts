@@ -47,7 +47,7 @@ function printFailure(fullname: string, diagnostics: Record<string, unknown>): v
   console.log(`not ok - ${fullname.replace(/^TAP > /, '')}`)
   for (const [name, value] of Object.entries(diagnostics)) {
     if (name === 'source' || name === 'at' || value === null) continue
-    const text = typeof value === 'string' ? value.trimEnd() : JSON.stringify(value)
+    const text = typeof value === 'string' ? value.trimEnd() : (JSON.stringify(value) ?? String(value))
     console.log(`    ${name}: ${text.replaceAll('\n', '\n      ')}`)
   }
 }

@@ -7,7 +7,6 @@ import { promisify } from 'node:util'
 import { test } from 'tap'
 import { overlayName } from '../../src/feed/query.js'
 import type { FeedReading } from '../../src/mirror/feed-client.js'
-import { openFeedMirror } from '../../src/mirror/mirror.js'
 import { systemClock } from '../../src/net/clock.js'
 import { startCommand } from '../support/command.js'
 import { BUYER_TOKEN } from '../support/server-fixture.js'
@@ -168,11 +167,11 @@ test('the command follows the feed until it is told to end', async (t) => {
   t.match(await command.finished, { code: 0, err: '' })
 })
 
-test('a program that does nothing else goes on for as long as it follows', async (t) => {
+test('a program that imports it from the package, and does nothing else, goes on for as long as it follows', async (t) => {
   const { gate } = await startFeed(t)
   const { out } = await linesPlace(t)
   const program = `
-    import { openFeedMirror } from '${new URL('../../src/mirror/mirror.js', import.meta.url).href}'
+    import { openFeedMirror } from '@tributary-adcp/tributary/mirror'
     const said = []
     const onReading = ({ kind }) => void (said.push(kind) < 3 || mirror.close())
     const mirror = await openFeedMirror({ url: '${gate.url}', out: ${JSON.stringify(out)}, everyMs: 1_000, onReading })
@@ -180,10 +179,4 @@ test('a program that does nothing else goes on for as long as it follows', async
     console.log(said.join())`
   const { stdout } = await run(process.execPath, ['--input-type=module', '--eval', program])
   t.equal(stdout, 'replaced,unchanged,unchanged\n')
-})
-
-test('the package gives it as an entry point', async (t) => {
-  const entry: string = '@tributary-adcp/tributary/mirror'
-  const published = (await import(entry)) as { openFeedMirror: unknown }
-  t.equal(published.openFeedMirror, openFeedMirror)
 })
