@@ -94,7 +94,13 @@ test('a program that is killed in the middle of its first feed makes the same on
   await whole(last.ask)
   t.same(await seen(last.ask), expected, 'after three kills')
   for (let at = PROVIDED; at < OWN; at += 499) {
-    const { signals = [] } = await last.ask({ signal_spec: `Own ${at}`, pagination: { max_results: 20 } })
+    const question = { signal_spec: `Own ${at}`, pagination: { max_results: 20 } }
+    // Until the index of the feed is there, a question says what its answer lacks.
+    const { signals = [] } = await until(
+      () => last.ask(question),
+      (answer) => lacks(answer) === '',
+      LONGEST_MS,
+    )
     t.equal(signals.filter(({ name }) => name === `Own ${at}`).length, AGENTS, `Own ${at} is found`)
   }
   await killed(last)
