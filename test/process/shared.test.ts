@@ -1,5 +1,6 @@
 import { test } from 'tap'
 import { createShared, type InPortions, inOwnTurns, inTurns } from '../../src/process/portions.js'
+import { countTurns } from '../support/turns.js'
 
 const MOST_STEPS = 1_000_000 // more than are ever taken before somebody leaves
 
@@ -72,22 +73,16 @@ test('shared work is done once, goes on while one waits for it, and stops with t
 
 test('works that are under way take turns: one portion in each turn of the loop', async (t) => {
   const portions: { work: number; turn: number }[] = []
-  let turn = 0
-  let isOver = false
-  const count = () => {
-    turn += 1
-    if (!isOver) setImmediate(count)
-  }
-  setImmediate(count)
+  const counted = countTurns()
   function* worked(work: number): InPortions<number> {
     for (let step = 0; step < 4; step += 1) {
-      portions.push({ work, turn })
+      portions.push({ work, turn: counted.soFar() })
       yield
     }
     return work
   }
   t.same(await Promise.all([0, 1, 2].map((work) => inTurns(worked(work)))), [0, 1, 2])
-  isOver = true
+  counted.stop()
   t.equal(new Set(portions.map((one) => one.turn)).size, 12)
   t.same(
     portions.map(({ work }) => work),

@@ -1,21 +1,15 @@
 import { crc32 } from 'node:zlib'
 import { test } from 'tap'
 import { checksumOf } from '../../src/store/blob-files.js'
+import { countTurns } from '../support/turns.js'
 
 const MIB = 1024 * 1024
 
 /** How often others are served meanwhile. */
 async function turnsDuring(work: () => Promise<unknown>): Promise<number> {
-  let turns = 0
-  let isDone = false
-  const count = () => {
-    turns += 1
-    if (!isDone) setImmediate(count)
-  }
-  setImmediate(count)
+  const counted = countTurns()
   await work()
-  isDone = true
-  return turns
+  return counted.stop()
 }
 
 test('others are served between many small parts as within a large one', async (t) => {

@@ -7,6 +7,7 @@ import { readRows } from '../../src/upstreams/rows/read-rows.js'
 import { slabRow } from '../../src/upstreams/rows/slab.js'
 import type { Slice } from '../../src/upstreams/rows/slice.js'
 import { proven } from '../support/proven.js'
+import { countTurns } from '../support/turns.js'
 import { startMcpAgent } from '../support/upstream-agent.js'
 import { CAPABILITIES } from '../support/upstream-feed.js'
 import { configOf, openUpstreams, row, rows, until } from '../support/upstream-world.js'
@@ -70,15 +71,9 @@ test('a slice of many rows is shared in portions, between which others are serve
   const before = await collected(names)
   names[7] = 'another row'
   const walked = await collected(names)
-  let turns = 0
-  let isOver = false
-  const turn = () => {
-    turns += 1
-    if (!isOver) setImmediate(turn)
-  }
-  setImmediate(turn)
+  const counted = countTurns()
   const shared = await shareRows(walked, sliceOf(before))
-  isOver = true
+  const turns = counted.stop()
   t.ok(turns >= 5, `${turns} turns`)
   t.ok(bytesBeyond(shared.rows, [before.rows]) < 1_000)
   t.same(texts(shared), texts(walked))
