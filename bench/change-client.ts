@@ -2,6 +2,8 @@
  * Run as a child process: a client of the server at a url. It asks for the first page again and again until one is as the last message
  * says, and answers with that page's version and the moment at which it came. Nothing that it reads stops the server's thread.
  */
+import { callTool } from '../test/support/call-tool.js'
+
 const [url = '', token = ''] = process.argv.slice(2)
 const PAUSE_MS = 5
 const BOUND_MS = 300_000
@@ -12,22 +14,7 @@ export type Found = { version: string | undefined; at: number }
 
 type Answer = { pricing_version?: string; pagination?: { total_count?: number } }
 
-async function ask(): Promise<Answer> {
-  const response = await fetch(url, {
-    method: 'POST',
-    headers: {
-      'content-type': 'application/json',
-      accept: 'application/json, text/event-stream',
-      authorization: `Bearer ${token}`,
-    },
-    body: JSON.stringify({
-      ...{ jsonrpc: '2.0', id: 1, method: 'tools/call' },
-      params: { name: 'get_signals', arguments: { discovery_mode: 'wholesale' } },
-    }),
-  })
-  const { result } = (await response.json()) as { result?: { structuredContent: Answer } }
-  return result?.structuredContent ?? {}
-}
+const ask = () => callTool<Answer>(url, 'get_signals', { discovery_mode: 'wholesale' }, token)
 
 const isFound = ({ pricing_version: version, pagination }: Answer, wanted: Wanted) =>
   'total' in wanted ? pagination?.total_count === wanted.total : version !== wanted.notPriced

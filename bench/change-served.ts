@@ -48,7 +48,7 @@ async function served(signals: number): Promise<void> {
     random: Math.random,
     log: pino({ level: 'silent' }),
   })
-  const client = fork(CLIENT, [`${federation.url}/mcp`, TOKEN])
+  const client = fork(CLIENT, [federation.url, TOKEN])
   const gone = once(client, 'exit').then(() => {
     throw new Error('the client ended')
   })
