@@ -12,7 +12,7 @@ import type { SigningKey } from '../signing/key.js'
 import { type AgentFacts, getAdcpCapabilities } from '../tasks/get-adcp-capabilities.js'
 import { type GetSignalsOptions, getSignals } from '../tasks/get-signals.js'
 import type { Task } from '../tasks/task.js'
-import { createFastLane, createGzipPages, createRequestIds } from './answer/exchange.js'
+import { createFastLane, createGzipPages, createRequestIds, isHostSound } from './answer/exchange.js'
 import { createBodyReader, INVALID_MESSAGE, rpcError } from './answer/json-rpc.js'
 import type { Admission } from './door/admission.js'
 import { createDispatcher, type Observed } from './door/dispatcher.js'
@@ -102,6 +102,14 @@ function answerFaults(app: FastifyInstance, log: Logger): void {
       .send(rpcError('null', INVALID_MESSAGE, message))
   })
   app.setNotFoundHandler((_request, reply) => reply.code(404).send({ error: 'Nothing is here' }))
+}
+
+/** Before every route: whom a request is for has one reading, for a proxy in front of us too. */
+function refuseHosts(app: FastifyInstance): void {
+  app.addHook('onRequest', ({ raw }, _reply, done) => {
+    const message = 'A request must have one Host: a name or an address, with or without a port'
+    done(isHostSound(raw) ? undefined : Object.assign(new Error(message), { statusCode: 400 }))
+  })
 }
 
 /**
@@ -220,7 +228,8 @@ export function createApp(options: ServerOptions): FastifyInstance {
     logger: false,
     bodyLimit: BODY_BYTES,
     forceCloseConnections: 'idle',
-    http: { connectionsCheckingInterval: LOOK_MS },
+    // Node would read only the first of two lines that may come once: as one list they are refused where they are read.
+    http: { connectionsCheckingInterval: LOOK_MS, joinDuplicateHeaders: true },
     genReqId,
     schemaController: { compilersFactory: { buildValidator: noCompiler, buildSerializer: noCompiler } },
   })
@@ -235,6 +244,7 @@ export function createApp(options: ServerOptions): FastifyInstance {
     else done(null, body)
   })
   answerFaults(app, log)
+  refuseHosts(app)
   dropSilentConnections(app)
   app.addHook('onResponse', (request, { statusCode }, done) => {
     const { raw, id, routeOptions } = request

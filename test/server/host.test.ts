@@ -1,0 +1,113 @@
+import { test } from 'tap'
+import { BUYER_TOKEN, startServer } from '../support/server-fixture.js'
+
+const BODY = '{"jsonrpc":"2.0","id":1,"method":"ping"}'
+
+const ROUTES = [
+  'GET /',
+  'GET /healthz',
+  'GET /readyz',
+  'GET /metrics',
+  'GET /.well-known/agent-card.json',
+  'GET /mcp',
+  'POST /mcp',
+  'POST /mcp?fast=no',
+  'POST /a2a',
+  'OPTIONS /mcp',
+  'GET /nothing/is/here',
+]
+
+const headOf = (route: string, lines: readonly string[]) =>
+  [
+    `${route} HTTP/1.1`,
+    ...lines,
+    'Connection: close',
+    ...(route.startsWith('POST') ? ['Content-Type: application/json', `Content-Length: ${BODY.length}`] : []),
+  ].join('\r\n')
+
+/** The status of a request with these lines in its head. */
+async function asking(t: Parameters<typeof startServer>[0]) {
+  const { raw, lines } = await startServer(t)
+  const status = async (route: string, ...more: string[]) => {
+    const answer = await raw(`${headOf(route, more)}\r\n\r\n${route.startsWith('POST') ? BODY : ''}`)
+    return Number(answer.split(' ')[1])
+  }
+  return { status, raw, lines }
+}
+
+test('a request whose Host is not one authority is refused on every route (RFC 9112, section 3.2)', async (t) => {
+  const { status } = await asking(t)
+  for (const route of ROUTES) {
+    const usual = await status(route, 'Host: localhost')
+    t.not(usual, 400, `${route} with one`)
+    for (const host of [
+      'localhost:8080',
+      '127.0.0.1',
+      '[::1]:80',
+      'a-b.example.',
+      'xn--bcher-kva.example',
+      'local%68ost',
+    ])
+      t.not(await status(route, `Host: ${host}`), 400, `${route} with ${host}`)
+    for (const lines of [
+      ['Host: localhost', 'Host: localhost'],
+      ['Host: localhost', 'host: evil.example'],
+      ['Host:', 'Host: localhost'],
+      ['Host: localhost', 'Host:'],
+    ])
+      t.equal(await status(route, ...lines), 400, `${route} with ${lines.join(' and ')}`)
+    for (const host of [
+      'localhost, localhost',
+      'local host',
+      'somebody@localhost',
+      'localhost/path',
+      'localhost?',
+      'localhost:80:80',
+      'localhost:http',
+      '[::1',
+      '[localhost]',
+      '::1',
+      'local%zzhost',
+      'b\u00fccher.example',
+    ])
+      t.equal(await status(route, `Host: ${host}`), 400, `${route} with ${host}`)
+    t.equal(await status(route), 400, `${route} without one`)
+  }
+})
+
+test('a refusal for its Host is told in the log, and says why', async (t) => {
+  const { raw, lines } = await asking(t)
+  const answer = await raw(`${headOf('GET /healthz', ['Host: a', 'Host: b'])}\r\n\r\n`)
+  t.match(JSON.parse(answer.split('\r\n\r\n')[1] ?? ''), { error: { message: /Host/ } })
+  t.match(
+    lines.map((line) => JSON.parse(line)),
+    [{ path: '/healthz', status: 400, reason: 'invalid_request' }],
+  )
+})
+
+test('what may come once and comes twice is not read from its first line', async (t) => {
+  const { status } = await asking(t)
+  const key = `Authorization: Bearer ${BUYER_TOKEN}`
+  t.equal(await status('POST /mcp', 'Host: localhost', key), 200)
+  t.equal(await status('POST /mcp', 'Host: localhost', key, 'Authorization: Bearer another'), 401)
+  t.equal(await status('POST /mcp', 'Host: localhost', 'Content-Type: application/json'), 415)
+})
+
+test('a request with more than one reading of where it ends is refused', async (t) => {
+  const { raw } = await asking(t)
+  const post = 'POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n'
+  const chunked = `${BODY.length.toString(16)}\r\n${BODY}\r\n0\r\n\r\n`
+  for (const [what, bytes] of Object.entries({
+    'both lengths': `${post}Transfer-Encoding: chunked\r\nContent-Length: ${BODY.length}\r\n\r\n${chunked}`,
+    'both lengths, the other way round': `${post}Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n${chunked}`,
+    'two lengths': `${post}Content-Length: ${BODY.length}\r\nContent-Length: ${BODY.length}\r\n\r\n${BODY}`,
+    'an unknown coding': `${post}Transfer-Encoding: xchunked\r\n\r\n${chunked}`,
+    'a bare LF': `${post}Content-Length: ${BODY.length}\n\r\n${BODY}`,
+    'bare LFs': `${post}Content-Length: ${BODY.length}\r\n\r\n${BODY}`.replaceAll('\r\n', '\n'),
+    'a bare LF in a chunk': `${post}Transfer-Encoding: chunked\r\n\r\n${chunked.replaceAll('\r\n', '\n')}`,
+    'a bare CR': `${post}X: a\rY: b\r\nContent-Length: ${BODY.length}\r\n\r\n${BODY}`,
+    'a folded line': `${post}X: a\r\n b\r\nContent-Length: ${BODY.length}\r\n\r\n${BODY}`,
+    'a space before a colon': `${post}Content-Length : ${BODY.length}\r\n\r\n${BODY}`,
+  }))
+    t.match(await raw(bytes), /^HTTP\/1\.1 400 /, what)
+})
