@@ -32,6 +32,17 @@ const FOUND: Record<string, Command[]> = {
     { kind: 'manners', at: 'keyed', manners: ['is cut after it acted', 'is cut before it acts', 'refuses'] },
     ...[ask(0, true, 'dv360'), ask(0, false, 'dv360'), later, later],
   ],
+  'what an upstream works on leaves on for another who is refused afterwards is switched off': [
+    ask(0, true, 'dv360', 'the-trade-desk'),
+    twice('before it acts'),
+    ask(1, true, 'dv360'),
+    { kind: 'manners', at: 'keyed', manners: ['works on it'] },
+    ask(0, false, 'dv360', 'the-trade-desk'),
+    { kind: 'tasks go on', at: 'keyed', end: 'completed' },
+    ...[twice('before it acts'), later],
+    { kind: 'manners', at: 'keyed', manners: ['refuses'] },
+    later,
+  ],
 }
 
 onEveryStorage(
