@@ -1,8 +1,11 @@
 /**
  * Texts that come again: numbers that stand for them, whether one came before, and what was found for it, as few distinct parts
  * stand in millions of rows. What was not asked for while as many others came is forgotten: two maps know that without a list of
- * who was asked when. A text may be given as such, or by where it lies in memory: then none is made to look it up.
+ * who was asked when. A text may be given as such, or by where it lies in memory: then none is made to look it up. Where it would
+ * do harm that two texts of strangers have one number, the number is made under a key that this process alone knows.
  */
+import { randomInt } from 'node:crypto'
+import { getEnvironmentData, setEnvironmentData } from 'node:worker_threads'
 
 const LONGEST = 512 // of a text that is kept: longer ones hardly come again
 const MOST = 500_000 // characters of the texts in one map
@@ -12,6 +15,8 @@ const WORD = 4 // bytes that are read at once
 const WINDOW = 64 // bytes by which a known text is looked for
 const SLOTS = 64
 const EACH_SLOT = 4 // known texts that begin alike
+const KEY_NAME = 'tributary: key of numbers'
+const [ROUNDS, LAST_ROUNDS] = [2, 4]
 
 /** 32 bits of a text (FNV-1a): the same in every process and release. Strangers can make many texts of one hash. */
 export function textHash(text: string): number {
@@ -103,6 +108,61 @@ function numberOf(view: DataView, start: number, end: number): number {
   }
   for (; at < end; at += 1) number = Math.imul(number ^ view.getUint8(at), SPREAD)
   return number
+}
+
+/** All threads of the process share one, and it never leaves the process. */
+export type NumberKey = readonly [low: number, high: number]
+
+/** Threads that are started from here on have it as well. */
+function keyOfProcess(): NumberKey {
+  const given = getEnvironmentData(KEY_NAME) as unknown as NumberKey | undefined
+  const key: NumberKey = given ?? [randomInt(2 ** 32), randomInt(2 ** 32)]
+  if (!given) setEnvironmentData(KEY_NAME, [...key])
+  return key
+}
+
+const KEY = keyOfProcess()
+
+/**
+ * Puts 64 bits of the bytes from `start` to `end` (excluded) into `words` as its `index`th number, which takes two of them:
+ * HalfSipHash-2-4 (J.-P. Aumasson, D. J. Bernstein: "SipHash: a fast short-input PRF") under the key of this process, so that
+ * nobody can make two texts of one number. A cryptographic hash of a short text takes four times as long.
+ */
+export function putKeyed(
+  words: Uint32Array,
+  index: number,
+  { view }: Memory,
+  start: number,
+  end: number,
+  [low, high] = KEY,
+): void {
+  let [v0, v1, v2, v3] = [low, high ^ 0xee, low ^ 0x6c796765, high ^ 0x74656462]
+  const whole = (end - start) >> 2
+  // A step for each whole word, one for the bytes after them with the length, and one for each half of the number.
+  for (let step = 0; step <= whole + 2; step += 1) {
+    let word = 0
+    if (step < whole) word = view.getInt32(start + step * 4, true)
+    else if (step === whole) {
+      word = (end - start) << 24
+      for (let at = start + whole * 4; at < end; at += 1) word |= view.getUint8(at) << ((at - start) * 8)
+    } else if (step === whole + 1) v2 ^= 0xee
+    else v1 ^= 0xdd
+    v3 ^= word
+    for (let round = step > whole ? LAST_ROUNDS : ROUNDS; round > 0; round -= 1) {
+      v0 = (v0 + v1) | 0
+      v1 = ((v1 << 5) | (v1 >>> 27)) ^ v0
+      v0 = (v0 << 16) | (v0 >>> 16)
+      v2 = (v2 + v3) | 0
+      v3 = ((v3 << 8) | (v3 >>> 24)) ^ v2
+      v0 = (v0 + v3) | 0
+      v3 = ((v3 << 7) | (v3 >>> 25)) ^ v0
+      v2 = (v2 + v1) | 0
+      v1 = ((v1 << 13) | (v1 >>> 19)) ^ v2
+      v2 = (v2 << 16) | (v2 >>> 16)
+    }
+    v0 ^= word
+    if (step > whole) words[index * 2 + step - whole - 1] = v1 ^ v3
+  }
 }
 
 /** A text of its own, to be looked for in memories. Its length stands beside it: a view is slow to tell. */

@@ -1,8 +1,7 @@
 /** Numbers of texts under the key of this process. */
 import fc from 'fast-check'
 import { test } from 'tap'
-import { type NumberKey, putKeyed } from '../../src/process/keyed.js'
-import { wholeMemory } from '../../src/process/remembered.js'
+import { type NumberKey, putKeyed, wholeMemory } from '../../src/process/remembered.js'
 import { proven } from '../support/proven.js'
 
 /** Of the bytes, which stand behind so many others. */

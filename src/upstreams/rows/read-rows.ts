@@ -6,8 +6,7 @@
  */
 import { boundedText, bufferOf, isRecord } from '../../adcp/json.js'
 import { spellings } from '../../adcp/redaction.js'
-import { putKeyed } from '../../process/keyed.js'
-import { wholeMemory } from '../../process/remembered.js'
+import { putKeyed, wholeMemory } from '../../process/remembered.js'
 import { type Dropped, ROW_BYTES, readRow } from './listing.js'
 import { type PlainRow, type PlainRows, readPlain } from './plain-row.js'
 import type { Places } from './slab.js'
