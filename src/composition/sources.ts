@@ -26,7 +26,6 @@ import type { Config } from '../config/values.js'
 import { FAILURES } from '../explain/remedies.js'
 import { type Clock, pause } from '../net/clock.js'
 import type { Send } from '../net/send.js'
-import { fairShares } from '../process/memory.js'
 import { createSigner, REQUESTS } from '../signing/signature.js'
 import type { UpstreamStatus } from '../upstreams/mirror/scope-status.js'
 import type { Blobs, Sharing } from '../upstreams/rows/storage.js'
@@ -38,6 +37,28 @@ import { createWorlds } from './world.js'
 const GATHERED = 4 // collected as a multiple of what is asked for, until it is known how many belong to each provider
 const OPEN_AFTER_MS = 5_000 // by default
 const POLL_MS = 20
+
+/**
+ * The first items of each list, `most` in all: short lists are kept whole, long ones are cut to one length. With more
+ * lists than `most`, the first lists keep one item each.
+ */
+export function fairShares<T>(lists: readonly (readonly T[])[], most: number): T[][] {
+  let room = most
+  let share = Number.POSITIVE_INFINITY
+  const lengths = lists.map(({ length }) => length).sort((a, b) => a - b)
+  for (const [at, length] of lengths.entries()) {
+    share = Math.floor(room / (lengths.length - at))
+    if (length > share) break
+    room -= length
+    share = Number.POSITIVE_INFINITY
+  }
+  let left = most
+  return lists.map((list) => {
+    const part = list.slice(0, Math.min(Math.max(share, 1), left))
+    left -= part.length
+    return part
+  })
+}
 
 /** Items of many providers by who registered them, no more of them than may be needed. */
 function createGathering<T>(most: number) {

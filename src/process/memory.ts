@@ -188,28 +188,6 @@ export function createFairBudget(limit: () => number) {
   }
 }
 
-/**
- * The first items of each list, `most` in all: short lists are kept whole, long ones are cut to one length. With more
- * lists than `most`, the first lists keep one item each.
- */
-export function fairShares<T>(lists: readonly (readonly T[])[], most: number): T[][] {
-  let room = most
-  let share = Number.POSITIVE_INFINITY
-  const lengths = lists.map(({ length }) => length).sort((a, b) => a - b)
-  for (const [at, length] of lengths.entries()) {
-    share = Math.floor(room / (lengths.length - at))
-    if (length > share) break
-    room -= length
-    share = Number.POSITIVE_INFINITY
-  }
-  let left = most
-  return lists.map((list) => {
-    const part = list.slice(0, Math.min(Math.max(share, 1), left))
-    left -= part.length
-    return part
-  })
-}
-
 /** Lent before and to be lent again, by size. */
 const idle = new Map<number, Buffer[]>()
 let idleBytes = 0

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { test } from 'tap'
-import { fairShares } from '../../src/process/memory.js'
+import { fairShares } from '../../src/composition/sources.js'
 import { proven } from '../support/proven.js'
 
 test('the short lists are whole, the long ones equally cut', async (t) => {
