@@ -4,6 +4,8 @@
  * off for all. A caller's wish ends with its deactivation; the upstream's delivery ends when no caller wishes for it any more
  * (docs/activation.md, "Whose activation it is").
  */
+
+import { canonical } from '../adcp/json.js'
 import type { Deployment, Destination } from '../adcp/signal.js'
 import { destinationKey, matchesDestination } from '../merge/deployments.js'
 import {
@@ -14,8 +16,8 @@ import {
   type NewCall,
   type PromisedRecords,
 } from '../store/promised-work.js'
+import { upstreamKey } from '../store/records/idempotency.js'
 import type { Entry } from '../store/records/ledger.js'
-import { canonical, upstreamKey } from './identity.js'
 
 /**
  * Whether two requests can affect the same deployment. An account that only one of them names does not separate them.

@@ -1,6 +1,6 @@
 /** Changes of the feed, told and heard: to whom, as which reader each of them sees it, and from whom. */
 import { randomUUID } from 'node:crypto'
-import type { DeclaredAccounts } from '../activation/identity.js'
+import type { DeclaredAccounts } from '../activation/accounts.js'
 import type { Config } from '../config/values.js'
 import { type Announcer, createAnnouncer } from '../events/announcer.js'
 import {

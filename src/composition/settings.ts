@@ -4,7 +4,7 @@
  */
 import { isDeepStrictEqual } from 'node:util'
 import { parse } from 'tldts'
-import type { DeclaredAccounts } from '../activation/identity.js'
+import type { DeclaredAccounts } from '../activation/accounts.js'
 import type { AccountReference } from '../adcp/caller.js'
 import { canonicalUrl } from '../adcp/url.js'
 import type { CallerKey } from '../config/callers.js'

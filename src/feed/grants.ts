@@ -49,7 +49,7 @@ export function grantsName(reader: Reader): string {
   return grantedKeys(reader).join(' ')
 }
 
-/** Of a reader, who is the same object for all requests of a caller (activation/identity.ts). */
+/** Of a reader, who is the same object for all requests of a caller (activation/accounts.ts). */
 const keysOfReaders = new WeakMap<Reader, readonly string[]>()
 
 function grantedKeys(reader: Reader): readonly string[] {

@@ -2,10 +2,11 @@
  * activate_signal: a signal found here is made live, or switched off, at the upstream that offers it (specification,
  * "Operation `activate_signal`"; schemas signals/activate-signal). Intent and outcome stand in the ledger.
  */
+
+import { findOwnAccount, type OwnAccount } from '../activation/accounts.js'
 import type { Activation, Conclusion, Plan } from '../activation/activation.js'
 import type { Delivered } from '../activation/delivery.js'
 import { type Holder, mayOverlap, standingFor, visibleDeployments } from '../activation/holders.js'
-import { findOwnAccount, keyedRequest, type OwnAccount, upstreamKey } from '../activation/identity.js'
 import { notOn, type Route, routeActivation, routeDeactivation } from '../activation/route.js'
 import { type Activated, toldFields } from '../activation/upstream-answer.js'
 import { type AdcpError, type Answer, howMany, refuse } from '../adcp/answer.js'
@@ -14,7 +15,7 @@ import { type Destination, destinationsOf } from '../adcp/signal.js'
 import { ActivateSignalRequest } from '../adcp/signal-requests.js'
 import { ActivateSignalResponse } from '../adcp/task-schemas.js'
 import type { EntryOfJob, NewCall } from '../store/promised-work.js'
-import type { KeyedRequest } from '../store/records/idempotency.js'
+import { type KeyedRequest, keyedRequest, upstreamKey } from '../store/records/idempotency.js'
 import type { TaskStatus } from '../store/records/tasks.js'
 import type { Task } from './task.js'
 

@@ -4,7 +4,7 @@
  * new. Only a sandbox offers it, and for sandbox accounts alone; the configuration refuses it elsewhere.
  */
 import { isDeepStrictEqual } from 'node:util'
-import { naturalKey } from '../activation/identity.js'
+import { naturalKey } from '../activation/accounts.js'
 import { type Answer, type Release, refuse } from '../adcp/answer.js'
 import { AccountReference, type Caller } from '../adcp/caller.js'
 import { isRecord } from '../adcp/json.js'

@@ -7,7 +7,7 @@ import {
   createReaders,
   type DeclaredAccounts,
   findAccount,
-} from '../activation/identity.js'
+} from '../activation/accounts.js'
 import {
   type AdcpWarning,
   type Answer,

@@ -3,10 +3,11 @@
  * (schemas account/report-usage). The rows of a part without an answer are reported as open; the same request again
  * sends only the missing parts, under the same derived keys, so nothing is counted twice.
  */
+
+import { findOwnAccount } from '../activation/accounts.js'
 import type { Activation, Conclusion, Plan } from '../activation/activation.js'
 import { type PartOutcome, partOutcome, rowField } from '../activation/call-kinds.js'
 import type { Delivered } from '../activation/delivery.js'
-import { findOwnAccount, keyedRequest, upstreamKey } from '../activation/identity.js'
 import { notFound } from '../activation/route.js'
 import { type AdcpError, type Answer, adcpError, howMany, refuse } from '../adcp/answer.js'
 import type { AccountReference, Caller } from '../adcp/caller.js'
@@ -14,7 +15,7 @@ import { ReportUsageRequest, ReportUsageResponse } from '../adcp/task-schemas.js
 import type { Resolved } from '../feed/find-signal.js'
 import { signalPart } from '../merge/offer.js'
 import type { NewCall } from '../store/promised-work.js'
-import type { KeyedRequest } from '../store/records/idempotency.js'
+import { type KeyedRequest, keyedRequest, upstreamKey } from '../store/records/idempotency.js'
 import type { Entry } from '../store/records/ledger.js'
 import type { Task } from './task.js'
 

@@ -2,11 +2,13 @@
  * sync_accounts: a caller declares the accounts it acts for, and settings of accounts it has (schemas
  * account/sync-accounts). This agent invoices nobody: it keeps what was declared and passes natural keys to upstreams.
  */
+
+import { accountIdOf, naturalKey } from '../activation/accounts.js'
 import { keyConflict, stillRunning, unlessStorageDown } from '../activation/activation.js'
-import { accountIdOf, canonical, keyedRequest, naturalKey } from '../activation/identity.js'
 import { type AdcpError, type Answer, adcpError, howMany } from '../adcp/answer.js'
 import type { Caller } from '../adcp/caller.js'
 import { nearest } from '../adcp/issue-words.js'
+import { canonical } from '../adcp/json.js'
 import { SyncAccountsRequest, SyncAccountsResponse } from '../adcp/task-schemas.js'
 import {
   type ConfigRules,
@@ -23,6 +25,7 @@ import {
   type WantedSubscriptions,
 } from '../events/subscriptions.js'
 import type { StoredAccount } from '../store/records/accounts.js'
+import { keyedRequest } from '../store/records/idempotency.js'
 import type { Repositories, Store } from '../store/store.js'
 import { accountName, accountSettings, type HeldAccount, heldAccounts, NO_DOMAIN } from './list-accounts.js'
 import type { Task } from './task.js'

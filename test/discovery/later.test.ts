@@ -1,6 +1,6 @@
 import { createHmac, generateKeyPairSync } from 'node:crypto'
 import tap, { test } from 'tap'
-import { naturalKey } from '../../src/activation/identity.js'
+import { naturalKey } from '../../src/activation/accounts.js'
 import { adcpSchema, SCHEMAS_ABSENT } from '../support/adcp-schema.js'
 import { until } from '../support/upstream-world.js'
 import { startReceiver } from './support/receiver.js'

@@ -1,13 +1,27 @@
 /**
  * What a caller's idempotency key is bound to: one request and, once there is one, its answer (specification,
- * "Authentication" 6; schema signals/activate-signal-request, `idempotency_key`).
+ * "Authentication" 6; schema signals/activate-signal-request, `idempotency_key`). Requests are told apart by hashes of canonical JSON,
+ * so one that is repeated through another replica, or after a restart, is the same.
  */
+import { hash } from 'node:crypto'
 import { sql } from 'kysely'
+import type { Caller } from '../../adcp/caller.js'
+import { canonical } from '../../adcp/json.js'
 import { type Db, type SqlDialect, storableJson } from '../database/database.js'
 import type { Seal } from '../database/seal.js'
 
 /** How long keys are remembered after their first use unless configured otherwise; capabilities state it. */
 export const REPLAY_TTL_MS = 24 * 60 * 60 * 1_000
+
+/** Members about the transport of a request and not its content; a retry may have others. */
+const TRAVEL = [
+  'idempotency_key',
+  'context',
+  'context_id',
+  'governance_context',
+  'adcp_version',
+  'adcp_major_version',
+]
 
 export type KeyedRequest = {
   caller: string
@@ -15,6 +29,32 @@ export type KeyedRequest = {
   task: string
   /** Hash of the canonical request, account included. */
   fingerprint: string
+}
+
+/** Equal for equal requests; the account is part of the request. */
+function fingerprint(request: Readonly<Record<string, unknown>>): string {
+  const asked = Object.entries(request).filter(
+    ([name, value]) => !TRAVEL.includes(name) && value !== undefined,
+  )
+  return hash('sha256', canonical(Object.fromEntries(asked)), 'base64url')
+}
+
+/** A caller's request under its idempotency key. */
+export function keyedRequest(
+  task: string,
+  caller: Pick<Caller, 'id'>,
+  request: Readonly<Record<string, unknown>> & { idempotency_key: string },
+): KeyedRequest {
+  return { task, caller: caller.id, key: request.idempotency_key, fingerprint: fingerprint(request) }
+}
+
+/**
+ * Our key for one upstream call. The fingerprint is part of it: when a caller reuses a key that a refusal has freed,
+ * the upstream sees another key. Upstreams never see callers' own keys.
+ */
+export function upstreamKey(request: Omit<KeyedRequest, 'task'>, upstream: string): string {
+  const { caller, key, fingerprint: print } = request
+  return `trb_${hash('sha256', canonical([caller, key, print, upstream]), 'base64url')}`
 }
 
 export type KeyedAnswer = Pick<KeyedRequest, 'caller' | 'key'> & { answer: unknown }

@@ -1,74 +1,14 @@
 /**
- * Who asks, and what: which accounts are a caller's own (docs/decisions.md#callers), whose prices a read of the feed shows, whether
- * two requests are the same, and the key that an upstream sees. An account that does not exist and one of somebody else get the
- * same answer, byte for byte (docs/protocol.md#envelope). Requests and keys are told apart by canonical JSON (RFC 8785) and hashes
- * of it, so a retry through another replica, or after a restart, gives the same.
+ * Whose account a request is about: which accounts are a caller's own (docs/decisions.md#callers), and whose prices a read of the feed
+ * shows. An account that does not exist and one of somebody else get the same answer, byte for byte (docs/protocol.md#envelope). What
+ * names an account is canonical JSON or a hash of it, so another replica, or this one after a restart, gives it the same name.
  */
 import { hash } from 'node:crypto'
-import canonicalize from 'canonicalize'
 import { type Refused, refuse } from '../adcp/answer.js'
 import type { AccountReference, Caller } from '../adcp/caller.js'
-import { isRecord } from '../adcp/json.js'
+import { canonical } from '../adcp/json.js'
 import { overlayName, type Reader } from '../feed/query.js'
 import type { AccountStatus, Accounts } from '../store/records/accounts.js'
-import type { KeyedRequest } from '../store/records/idempotency.js'
-
-/** Members about the transport of a request and not its content; a retry may have others. */
-const TRAVEL = [
-  'idempotency_key',
-  'context',
-  'context_id',
-  'governance_context',
-  'adcp_version',
-  'adcp_major_version',
-]
-
-/**
- * JSON may hold what has no canonical form: half a surrogate pair, and a number beyond the range of doubles. They become what
- * storage keeps of them, U+FFFD and null.
- */
-function canonicalParts(value: unknown): unknown {
-  if (typeof value === 'string') return value.toWellFormed()
-  if (typeof value === 'number') return Number.isFinite(value) ? value : null
-  if (Array.isArray(value)) return value.map(canonicalParts)
-  if (!isRecord(value)) return value
-  return Object.fromEntries(
-    Object.entries(value).map(([name, member]) => [name.toWellFormed(), canonicalParts(member)]),
-  )
-}
-
-/** Canonical JSON of a value that came as JSON. */
-export function canonical(value: unknown): string {
-  const text = canonicalize(canonicalParts(value))
-  if (text === undefined) throw new Error('A value that is not JSON has no canonical form')
-  return text
-}
-
-/** Equal for equal requests; the account is part of the request. */
-function fingerprint(request: Readonly<Record<string, unknown>>): string {
-  const asked = Object.entries(request).filter(
-    ([name, value]) => !TRAVEL.includes(name) && value !== undefined,
-  )
-  return hash('sha256', canonical(Object.fromEntries(asked)), 'base64url')
-}
-
-/** A caller's request under its idempotency key. */
-export function keyedRequest(
-  task: string,
-  caller: Pick<Caller, 'id'>,
-  request: Readonly<Record<string, unknown>> & { idempotency_key: string },
-): KeyedRequest {
-  return { task, caller: caller.id, key: request.idempotency_key, fingerprint: fingerprint(request) }
-}
-
-/**
- * Our key for one upstream call. The fingerprint is part of it: when a caller reuses a key that a refusal has freed,
- * the upstream sees another key. Upstreams never see callers' own keys.
- */
-export function upstreamKey(request: Omit<KeyedRequest, 'task'>, upstream: string): string {
-  const { caller, key, fingerprint: print } = request
-  return `trb_${hash('sha256', canonical([caller, key, print, upstream]), 'base64url')}`
-}
 
 /** An account that belongs to the caller. */
 export type OwnAccount = {
