@@ -1,7 +1,8 @@
 /**
- * Time as an argument, so that tests can advance it and do not wait: the clock, a pause, a deadline, and the wait before
- * another try. After a success that is the schedule. After failures one tries soon and then at growing intervals, but
- * within a minute whatever the upstream asked for, so that one that recovered is noticed (docs/configuration.md).
+ * Time as an argument, so that tests can advance it and do not wait: the clock, also one for all processes on a storage, a
+ * pause, a deadline, and the wait before another try. After a success that is the schedule. After failures one tries soon and
+ * then at growing intervals, but within a minute whatever the upstream asked for, so that one that recovered is noticed
+ * (docs/configuration.md).
  */
 
 const LONGEST_TIMER_MS = 2 ** 31 - 1 // 24.8 days; beyond it setTimeout fires at once
@@ -10,6 +11,8 @@ const LONGEST_WAIT_MS = 60_000
 const SHORTEST_CAP_MS = 5_000 // a short schedule must not become a flood of retries
 const CAP_PER_REFRESH = 10
 const JITTER = 0.1
+const TOLERATED_MS = 1_000 // by which a clock may be off the one that all share
+const ASK_EVERY_MS = 10_000 // that one
 
 export type Clock = {
   /** Milliseconds since the epoch. */
@@ -30,6 +33,58 @@ export const systemClock: Clock = {
     wait(ms)
     return () => clearTimeout(timer)
   },
+}
+
+type SharedTimeOptions = {
+  /** Of this process. */
+  own: Clock
+  /** Receives what an operator should know. */
+  onProblem(problem: string): void
+}
+
+/**
+ * One time for all processes on a storage: the database's. Their own clocks may be wrong, and what one writes down as an instant another
+ * compares with its own. A clock that is kept in step, as by NTP, stays as it is: differences below a second and the duration of the
+ * question are ignored. Until the first answer its clock is this process's own.
+ */
+export function createSharedTime({ own, onProblem }: SharedTimeOptions) {
+  let aheadMs = 0
+  let cancel = () => {}
+  let closed = false
+
+  const clock: Clock = { now: () => own.now() + aheadMs, after: own.after }
+
+  /** Asks the database once. Rejects when it does not answer. */
+  async function look(databaseNow: () => Promise<number>): Promise<void> {
+    const askedAt = own.now()
+    const theirs = await databaseNow()
+    const tookMs = own.now() - askedAt
+    const found = Math.round(theirs - askedAt - tookMs / 2)
+    if (tookMs < 0 || Math.abs(found - aheadMs) <= TOLERATED_MS + tookMs / 2) return
+    const how = found < 0 ? 'ahead of' : 'behind'
+    onProblem(`this process's clock is ${Math.abs(found)} ms ${how} the database's, whose time counts`)
+    aheadMs = found
+  }
+
+  return {
+    clock,
+    /** Follows it from now on; resolves after the first look. Rejects when that had no answer. */
+    async follow(databaseNow: () => Promise<number>): Promise<void> {
+      const later = () => {
+        if (!closed) cancel = own.after(ASK_EVERY_MS, again)
+      }
+      const again = () =>
+        void look(databaseNow)
+          .catch(() => {}) // the storage tells of its own troubles
+          .then(later)
+      await look(databaseNow)
+      later()
+    },
+    close(): void {
+      closed = true
+      cancel()
+    },
+  }
 }
 
 /** Resolves after `ms`, or as soon as the signal goes off. */

@@ -1,6 +1,6 @@
 /** Processes on one database have its time, whatever their own clocks say. */
 import { test } from 'tap'
-import { createSharedTime } from '../../src/store/replicas/replica.js'
+import { createSharedTime } from '../../src/net/clock.js'
 import { createManualClock } from '../support/upstream-clock.js'
 import { onEveryStorage } from './support/storages.js'
 

@@ -1,6 +1,6 @@
 /**
- * This process among others on one storage: the time that they share, which configuration each of them runs, and its own share of the
- * work, with the notes between them.
+ * This process among others on one storage: which configuration each of them runs, and its own share of the work, with the notes
+ * between them.
  */
 import type { Logger } from 'pino'
 import { isRecord } from '../../adcp/json.js'
@@ -9,10 +9,6 @@ import { type Sharing, UNSAID } from '../../upstreams/rows/storage.js'
 import { createMembership, createPassed, type Leases } from './membership.js'
 import { createBoard, type Notes } from './notes.js'
 
-/** How far a clock may be off the database's, and how often that is asked. */
-const TOLERATED_MS = 1_000
-const ASK_EVERY_MS = 10_000
-
 const CONFIGURATION = 'configuration/' // names of notes
 const GONE_MS = 60 * 60 * 1_000 // a process tells its revision before others have seen that it lives
 const AGAIN_MS = 24 * 60 * 60 * 1_000 // what is told is forgotten after a week (notes.ts)
@@ -20,58 +16,6 @@ const UNTOLD_AGAIN_MS = 1_000
 
 const SWEEPING = 'storage/sweeping' // the name of the work
 const SWEEP_EVERY_MS = 60_000
-
-type SharedTimeOptions = {
-  /** Of this process. */
-  own: Clock
-  /** Receives what an operator should know. */
-  onProblem(problem: string): void
-}
-
-/**
- * One time for all processes on a storage: the database's. Their own clocks may be wrong, and what one writes down as an instant another
- * compares with its own. A clock that is kept in step, as by NTP, stays as it is: differences below a second and the duration of the
- * question are ignored. Until the first answer its clock is this process's own.
- */
-export function createSharedTime({ own, onProblem }: SharedTimeOptions) {
-  let aheadMs = 0
-  let cancel = () => {}
-  let closed = false
-
-  const clock: Clock = { now: () => own.now() + aheadMs, after: own.after }
-
-  /** Asks the database once. Rejects when it does not answer. */
-  async function look(databaseNow: () => Promise<number>): Promise<void> {
-    const askedAt = own.now()
-    const theirs = await databaseNow()
-    const tookMs = own.now() - askedAt
-    const found = Math.round(theirs - askedAt - tookMs / 2)
-    if (tookMs < 0 || Math.abs(found - aheadMs) <= TOLERATED_MS + tookMs / 2) return
-    const how = found < 0 ? 'ahead of' : 'behind'
-    onProblem(`this process's clock is ${Math.abs(found)} ms ${how} the database's, whose time counts`)
-    aheadMs = found
-  }
-
-  return {
-    clock,
-    /** Follows it from now on; resolves after the first look. Rejects when that had no answer. */
-    async follow(databaseNow: () => Promise<number>): Promise<void> {
-      const later = () => {
-        if (!closed) cancel = own.after(ASK_EVERY_MS, again)
-      }
-      const again = () =>
-        void look(databaseNow)
-          .catch(() => {}) // the storage tells of its own troubles
-          .then(later)
-      await look(databaseNow)
-      later()
-    },
-    close(): void {
-      closed = true
-      cancel()
-    },
-  }
-}
 
 type RevisionsOptions = {
   sharing: Pick<Sharing, 'tell' | 'hear'>
