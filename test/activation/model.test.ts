@@ -6,10 +6,13 @@ import { type Command, commandsOfOneRun, startModelGround } from './support/mode
 const RUNS = 5
 const COMMANDS = 12 // of one run at most; thousands of runs are tried by `npm run soak`
 
-const ask = (by: number, isOn: boolean, ...places: ('dv360' | 'the-trade-desk')[]): Command => ({
-  kind: 'ask',
-  asks: [{ at: 'keyed', by, isOn, places, room: 0 }],
+type Wished = { isOn: boolean; places: ('dv360' | 'the-trade-desk')[] }
+
+const inOrder = (by: number, ...wishes: Wished[]): Command => ({
+  ...{ kind: 'ask', inOrder: true },
+  asks: wishes.map((wish) => ({ ...wish, at: 'keyed', by, room: 0 })),
 })
+const ask = (by: number, isOn: boolean, ...places: Wished['places']) => inOrder(by, { isOn, places })
 const twice = (first: 'before it acts' | 'after it acted'): Command => ({
   kind: 'manners',
   at: 'keyed',
@@ -31,6 +34,27 @@ const FOUND: Record<string, Command[]> = {
   'a later request that was refused takes no one`s place': [
     { kind: 'manners', at: 'keyed', manners: ['is cut after it acted', 'is cut before it acts', 'refuses'] },
     ...[ask(0, true, 'dv360'), ask(0, false, 'dv360'), later, later],
+  ],
+  'a later request that was never sent because of one after it takes no one`s place': [
+    ask(0, true, 'dv360'),
+    {
+      kind: 'manners',
+      at: 'keyed',
+      manners: ['hangs after it acted', 'is cut before it acts', 'is cut before it acts'],
+    },
+    inOrder(0, ...[false, true, false].map((isOn): Wished => ({ isOn, places: ['dv360'] }))),
+    { kind: 'manners', at: 'keyed', manners: ['refuses', 'refuses'] },
+    ...[later, later],
+  ],
+  'a later request that may yet be refused takes no one`s place': [
+    ...[twice('after it acted'), ask(0, true, 'dv360')],
+    ...[twice('before it acts'), ask(0, false, 'dv360')],
+    { kind: 'manners', at: 'keyed', manners: ['refuses'] },
+    ...[later, later],
+  ],
+  'a part of what may have been sent is not sent under the same key': [
+    ...[ask(0, true, 'dv360', 'the-trade-desk'), twice('before it acts')],
+    ...[ask(0, false, 'dv360', 'the-trade-desk'), ask(1, true, 'dv360'), later],
   ],
   'what an upstream works on leaves on for another who is refused afterwards is switched off': [
     ask(0, true, 'dv360', 'the-trade-desk'),

@@ -90,6 +90,26 @@ test('a part without an answer is told for its rows, and the same request counts
   t.equal(world.sandbox.agents.northwind.usageRows(), 1)
 })
 
+test('what certainly reached nobody is sent as for the first time, so an agent need not recognise it', async (t) => {
+  const sentAt: (number | undefined)[] = []
+  let isFull = true
+  const world = await startWorld(t, {
+    agents: ['northwind'],
+    call: (call) => async (upstream, task, args, context) => {
+      if (task !== 'report_usage') return await call(upstream, task, args, context)
+      sentAt.push(context.sentAt)
+      if (!isFull) return await call(upstream, task, args, context)
+      return { kind: 'failed', reason: 'backing_off', message: 'no place was free' }
+    },
+  })
+  const used = key()
+  const usage = [row(first(world.choices('northwind')))]
+  t.match(await report(world, usage, principal, used), { fields: { accepted: 0 } })
+  isFull = false
+  t.match(await report(world, usage, principal, used), { fields: { accepted: 1 } })
+  t.same([...new Set(sentAt)], [undefined])
+})
+
 test('rows that name nothing are told one by one, and the others are accepted', async (t) => {
   const world = await startWorld(t)
   const choice = first(world.choices('northwind'))

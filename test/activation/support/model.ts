@@ -39,7 +39,8 @@ const PLACES = ['the-trade-desk', 'dv360'] as const
 
 type Ask = { at: Kind; by: number; isOn: boolean; places: readonly (typeof PLACES)[number][]; room: number }
 export type Command =
-  | { kind: 'ask'; asks: readonly Ask[] }
+  /** At once; `inOrder`: each as soon as the one before it is written down. */
+  | { kind: 'ask'; asks: readonly Ask[]; inOrder: boolean }
   | { kind: 'repeat'; which: number; room: number }
   | { kind: 'manners'; at: Kind; manners: readonly Manner[] }
   | { kind: 'tasks go on'; at: Kind; end: End }
@@ -72,7 +73,10 @@ const ask = fc.record({
 const command: fc.Arbitrary<Command> = fc.oneof(
   {
     weight: 8,
-    arbitrary: fc.record({ kind: fc.constant('ask'), asks: fc.array(ask, { minLength: 1, maxLength: 3 }) }),
+    arbitrary: fc.record({
+      ...{ kind: fc.constant('ask'), inOrder: fc.boolean() },
+      asks: fc.array(ask, { minLength: 1, maxLength: 3 }),
+    }),
   },
   { weight: 3, arbitrary: fc.record({ kind: fc.constant('repeat'), which: fc.nat(30), room }) },
   {
@@ -231,6 +235,17 @@ export async function startModelGround({ open, isShared }: GroundOptions) {
       wish.isPromised = true
     }
 
+    /** Resolves when it is, or when it has an answer already. */
+    async function isWrittenDown({ by, request }: Wish, answer: Promise<void>): Promise<void> {
+      let isAnswered = false
+      const end = () => {
+        isAnswered = true
+      }
+      answer.then(end, end)
+      const jobs = () => store.jobs.ofKey(CALLERS[by]?.id ?? '', request.idempotency_key, 0)
+      while (!isAnswered && (await jobs()).length === 0) await nextTurn()
+    }
+
     function wishFor(given: Ask): Wish {
       const name = `wish_${++asked}`
       // An agent of before 3.0 is told nothing but the places, so they say which wish it is.
@@ -285,7 +300,14 @@ export async function startModelGround({ open, isShared }: GroundOptions) {
 
     async function obey(one: Command): Promise<void> {
       if (one.kind === 'ask') {
-        await Promise.all(one.asks.map((each) => send(wishFor(each), each.room)))
+        const answers: Promise<void>[] = []
+        for (const each of one.asks) {
+          const wish = wishFor(each)
+          const answer = send(wish, each.room)
+          answers.push(answer)
+          if (one.inOrder) await isWrittenDown(wish, answer)
+        }
+        await Promise.all(answers)
       } else if (one.kind === 'repeat') {
         const wish = wishes[one.which % Math.max(1, wishes.length)]
         if (wish && !lost.has(wish) && clock.now() - wish.madeAt < REPEATED_FOR_MS) await send(wish, one.room)
@@ -348,6 +370,8 @@ export async function startModelGround({ open, isShared }: GroundOptions) {
     async function checkWish(wish: Wish): Promise<void> {
       const deeds = scripted.agents[wish.at].deeds()
       const done = deedsOf(wish).length
+      const isMisused = scripted.agents[wish.at].misused().includes(wish.name)
+      if (isMisused && !wish.wasForgotten) throw new Error(`the key of ${wish.name} came with two requests`)
       if (done > (wish.wasForgotten ? 2 : 1)) throw new Error(`${wish.name} was carried out ${done} times`)
       if (lost.has(wish)) return
       const entries = await entriesOf(wish)

@@ -66,6 +66,8 @@ function createAgent(kind: Kind) {
   const deeds: Deed[] = []
   const live = new Map<string, Fields>()
   const keys = new Map<string, Fields>()
+  const sent = new Map<string, string>() // what was asked for under a key, heard or not
+  const misused: string[] = []
   const tasks = new Map<string, Task>()
 
   function act(deed: Deed): void {
@@ -145,9 +147,11 @@ function createAgent(kind: Kind) {
         if (end !== 'forgotten') task.status = end
       }
     },
+    /** Wishes whose key came with two requests (specification, "Idempotency"). */
+    misused: (): readonly string[] => misused,
     forget(): void {
-      for (const kept of [manners, deeds]) kept.length = 0
-      for (const kept of [live, keys, tasks]) kept.clear()
+      for (const kept of [manners, deeds, misused]) kept.length = 0
+      for (const kept of [live, keys, sent, tasks]) kept.clear()
     },
     tools: [
       'get_signals',
@@ -163,9 +167,13 @@ function createAgent(kind: Kind) {
       const key = String(args.idempotency_key)
       const kept = kind === 'keyed' ? keys.get(key) : undefined
       const manner = manners.shift() ?? 'answers'
+      const request = JSON.stringify(args)
+      const wish = /"(wish_\d+)"/.exec(request)?.[1] ?? 'nobody'
+      if (kind === 'keyed' && (sent.get(key) ?? request) !== request) misused.push(wish)
+      sent.set(key, request)
       if (kept) return SILENT.test(manner) ? { manner } : heard(kept)
       const deed = {
-        wish: /"(wish_\d+)"/.exec(JSON.stringify(args))?.[1] ?? 'nobody',
+        wish,
         isOn: args.action !== 'deactivate',
         destinations: (args.destinations ?? args.deployments) as Fields[],
       }
