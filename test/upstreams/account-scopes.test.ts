@@ -221,6 +221,24 @@ test('what was saved for an account is not shown to another one that takes its n
   t.equal(held?.slice, undefined)
 })
 
+test('what is being read for an account is never shown to another one that takes its name meanwhile', async (t) => {
+  const { upstreams, logic, config, status, holding } = await opened(t, [scope('deal', 'gold')])
+  await until('the account', () => status('deal')?.state === 'fresh')
+  await until('its end', () => status('deal')?.nextAttemptAt !== undefined)
+  let isSilver = false
+  const shown: (number | undefined)[] = []
+  upstreams.onChange(() => {
+    if (isSilver) shown.push(holding('deal')?.slice?.rows.count)
+  })
+  logic.during(() => {
+    isSilver = true
+    upstreams.reconfigure(config([scope('deal', 'silver')]))
+  })
+  upstreams.refreshSoon('a', 'acme')
+  await until('its rate card', () => isSilver && holding('deal')?.rateCard === true)
+  t.same([...new Set(shown)], [undefined])
+})
+
 test('an account does not lose its prices to an agent that answers before it knows its agreements', async (t) => {
   const { clock, advance } = createManualClock()
   const { logic, holding, status } = await opened(t, [scope('gold')], { clock, random: () => 0.5 })

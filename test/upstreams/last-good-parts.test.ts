@@ -146,3 +146,31 @@ test('prices that are out stay as they were, over a restart too, until the drop 
   t.ok(time.clock.now() - outFrom > 23 * HOUR, 'prices that nobody vouched for in a day are gone')
   t.equal(second.upstreams.statuses()[0]?.outages?.pricing, 0, 'and are told to be')
 })
+
+test('prices that are back are read with the next reading, though the token is that of before', async (t) => {
+  const agent = pricingAgent()
+  const server = await startMcpAgent(agent.handle)
+  t.teardown(server.close)
+  const { clock, advance } = createManualClock()
+  const minute = HOUR / 60
+  const config = configOf([{ id: 'a', url: server.url }], { refreshMs: minute })
+  const { upstreams } = await openUpstreams(t, config, { clock })
+  await upstreams.start()
+  const status = () => upstreams.statuses()[0]
+  const isRead = () => (status()?.nextAttemptAt ?? 0) > clock.now()
+  await until('the first reading', () => status()?.walkedAt !== undefined && isRead())
+  const readings = async () => {
+    const before = status()?.confirmedAt ?? 0
+    advance(2 * minute)
+    await until('a reading', () => (status()?.confirmedAt ?? 0) > before && isRead())
+  }
+  await readings() // unchanged, so pages are looked at; for some minutes they are not looked at again
+  agent.state.out = true
+  agent.state.rows = [unpriced(0), unpriced(1)]
+  await readings()
+  t.ok(status()?.outages?.pricing, 'the prices are out')
+  agent.state.out = false
+  agent.state.rows = [priced(0, 3), priced(1, 4)]
+  await readings()
+  t.equal(status()?.outages, undefined, 'and are back')
+})
