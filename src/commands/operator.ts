@@ -16,8 +16,8 @@ import type { OfferExplanation, SignalExplanation } from '../explain/signal.js'
 import type { AccountExplanation, UpstreamExplanation } from '../explain/upstream.js'
 import { databaseFile, storageFolder } from '../store/database/folder.js'
 import { StorageUnavailable } from '../store/database/storage-work.js'
-import { type Entry, type LedgerFilter, ledgerEntries } from '../store/records/ledger.js'
-import { moveStore, openStore, type Store } from '../store/store.js'
+import type { Entry, LedgerFilter } from '../store/records/ledger.js'
+import type { Store } from '../store/store.js'
 import { addressOf, request, type Target } from './address.js'
 import { CommandFailure, EXIT, renderTable, tableWidth } from './terminal.js'
 
@@ -253,6 +253,9 @@ export async function printKey({ given, json, input, out }: KeyCommand): Promise
   else out.write(`${given ? '' : `key: ${key}\n`}token_sha256: "${digest}"\n`)
 }
 
+/** What opens a storage: the commands that ask a server do not wait for its code. */
+const storing = () => import('../store/store.js')
+
 /** Throws `CommandFailure` where no server has run: a command must not leave an empty storage behind. */
 async function requireStorage({ storage, file }: Config): Promise<void> {
   const folder = storageFolder(storage.url)
@@ -280,6 +283,7 @@ type MoveStorageOptions = {
  */
 export async function moveStorage({ config, to, json, out, err, now }: MoveStorageOptions): Promise<void> {
   await requireStorage(config)
+  const { moveStore, openStore } = await storing()
   const opened: Store[] = []
   async function open(url: string): Promise<Store> {
     const store = await openStore({ url, now, onProblem: (problem) => err.write(`${problem}\n`) })
@@ -357,6 +361,8 @@ export async function printLedger({
   now,
 }: LedgerCommand): Promise<void> {
   await requireStorage(config)
+  const { openStore } = await storing()
+  const { ledgerEntries } = await import('../store/records/ledger.js')
   const onProblem = (problem: string) => err.write(`tributary: ${problem}\n`)
   const store = await openStore({ ...config.storage, now, whileInUse: true, onProblem }).catch(
     (error: unknown) => {
