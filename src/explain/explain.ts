@@ -23,14 +23,8 @@ import { putKey, WORDS } from '../snapshot/keys.js'
 import type { Roster } from '../upstreams/roster/roster.js'
 import type { Slab } from '../upstreams/rows/slab.js'
 import { type Slice, sliceListing } from '../upstreams/rows/slice.js'
-import {
-  type Departures,
-  explainAbsence,
-  type FormerUpstream,
-  type FormerUpstreams,
-  WHY,
-  type Why,
-} from './absence.js'
+import { type Departures, explainAbsence, type FormerUpstream, type FormerUpstreams } from './absence.js'
+import { WHY, type Why } from './remedies.js'
 import {
   accountOf,
   explainSignal,

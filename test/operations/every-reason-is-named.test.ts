@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import { test } from 'tap'
-import { WHY } from '../../src/explain/absence.js'
 import type { Explanation } from '../../src/explain/explain.js'
+import { WHY } from '../../src/explain/remedies.js'
 import { systemClock } from '../../src/net/clock.js'
 import { createWeb } from '../authz/world.js'
 import { agent, openTributary, startRegistry } from '../support/listing-registry.js'

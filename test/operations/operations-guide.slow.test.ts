@@ -107,7 +107,7 @@ test('every alert has a section in the guide, and every exit code a line', async
 
 test('every reason of explain has a row in its page', async (t) => {
   const page = await readFile('docs/explain.md', 'utf8')
-  const { WHY } = await import('../../src/explain/absence.js')
+  const { WHY } = await import('../../src/explain/remedies.js')
   const rows = [...page.matchAll(/^\| `(\w+)` \|/gm)].map(([, word]) => word)
   t.same(rows.sort(), Object.keys(WHY).sort())
 })
