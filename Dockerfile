@@ -4,11 +4,13 @@ FROM node:20-bookworm-slim AS build
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
 RUN npm ci --no-audit --no-fund --ignore-scripts
-COPY tsconfig.json bundle.js program.js start.js ./
+COPY tsconfig.json bundle.js program.js start.js keep.js ./
 COPY src ./src
 COPY sandbox ./sandbox
 COPY test ./test
 COPY bench ./bench
+COPY config ./config
+COPY console ./console
 # The demo world is a workspace with packages of its own, and not in the image.
 RUN npm run build && npm pkg delete workspaces && npm prune --omit=dev --no-audit --no-fund
 

@@ -3,8 +3,12 @@
  * `dist/program`: Node spends most of a start on finding, opening, linking and compiling eight hundred of them
  * (docs/decisions.md#what-is-loaded-when). `npm run build` runs this after the compiler.
  */
-import { copyFile, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { copyFile, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { basename, dirname, join, relative, sep } from 'node:path'
+import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import { build } from 'esbuild'
 import { compiled } from './start.js'
@@ -99,6 +103,21 @@ async function named(entry, use) {
   })
 }
 
+/**
+ * Serves the demo world until it is there: the engine compiles a function when it is first called, and keeps those that a start
+ * calls.
+ */
+async function keepStarted() {
+  const folder = await mkdtemp(join(tmpdir(), 'tributary-build-'))
+  const serve = [join(ROOT, 'keep.js'), 'serve', '--port', '0', '--sandbox-signals', '24']
+  const server = spawn(process.execPath, serve, { cwd: folder, env: {} })
+  const log = text(server.stderr)
+  server.stdout.once('data', () => server.kill('SIGTERM'))
+  const [code] = await once(server, 'exit')
+  if (code !== 0) throw new Error(`The program that was built does not serve:\n${await log}`)
+  await rm(folder, { recursive: true })
+}
+
 await rm(PROGRAM, { recursive: true, force: true })
 const { metafile } = await build({
   absWorkingDir: ROOT,
@@ -116,7 +135,7 @@ const { metafile } = await build({
 })
 const inputs = Object.keys(metafile.inputs)
 await copyFile(join(ROOT, 'start.js'), join(PROGRAM, 'start.js'))
-for (const entry of ['program', ...THREADS]) compiled(join(PROGRAM, `${basename(entry)}.cjs`)).keep()
+for (const thread of THREADS) compiled(join(PROGRAM, `${basename(thread)}.cjs`)).keep()
 for (const thread of THREADS) await named(thread, `start('${basename(thread)}')`)
 for (const [entry, use] of Object.entries(OUTSIDE)) await named(entry, use)
 await mkdir(join(PROGRAM, 'libraries'))
@@ -126,3 +145,4 @@ for (const [name, from] of Object.entries(LIBRARIES)) {
   inputs.push(file)
 }
 await writeFile(join(PROGRAM, 'licenses.txt'), await licenses(inputs))
+await keepStarted()

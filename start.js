@@ -1,6 +1,6 @@
 /**
  * Runs a file of the program, with what the engine made of its text when it was built: to make that again would take a
- * ninth of a start. Where it is missing, or damaged, or another release of Node made it, the text is compiled as ever
+ * quarter of a start. Where it is missing, or damaged, or another release of Node made it, the text is compiled as ever
  * (docs/decisions.md#what-is-loaded-when). `bundle.js` puts this beside the program.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
@@ -26,7 +26,7 @@ function keptAt(place) {
   }
 }
 
-/** A file of the program that has not run yet. */
+/** A file of the program, before it runs. */
 export function compiled(file) {
   const text = readFileSync(file)
   const place = placeOf(file, text)
@@ -37,7 +37,14 @@ export function compiled(file) {
   })
   return {
     script,
-    /** For whoever compiles this file next. */
+    /** Gives what the file exports. */
+    run() {
+      // The engine forgets who loads for a script that it kept: what is named only when it is loaded, this file loads.
+      const module = { exports: {}, importNamed: (url) => import(url) }
+      script.runInThisContext()(module.exports, createRequire(file), module, file, dirname(file))
+      return module.exports
+    },
+    /** For whoever compiles this file next: the functions, too, that have run by now. */
     keep() {
       const made = script.createCachedData()
       const checksum = Buffer.alloc(CHECKSUM_BYTES)
@@ -53,10 +60,5 @@ export function compiled(file) {
  */
 export function start(name) {
   const file = fileURLToPath(new URL(`./${name}.cjs`, import.meta.url))
-  const require = createRequire(file)
-  if (process.sourceMapsEnabled) return require(file)
-  // The engine forgets who loads for a script that it kept: what is named only when it is loaded, this file loads.
-  const module = { exports: {}, importNamed: (url) => import(url) }
-  compiled(file).script.runInThisContext()(module.exports, require, module, file, dirname(file))
-  return module.exports
+  return process.sourceMapsEnabled ? createRequire(file)(file) : compiled(file).run()
 }

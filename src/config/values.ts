@@ -81,8 +81,8 @@ export type Config = {
   file: string
   /** Names the content: the same file and environment give the same revision. */
   revision: string
-  /** The file's content as YAML, without secrets. */
-  shown: string
+  /** The file's content as YAML, without secrets. Written when somebody looks. */
+  shown(): string
   listen: {
     host: string
     port: number
@@ -180,7 +180,7 @@ export function toConfig(path: string, revision: string, file: ConfigFile): Conf
   return {
     file: path,
     revision,
-    shown: writtenConfig(file),
+    shown: () => writtenConfig(file),
     listen: {
       host: listen?.host ?? '127.0.0.1',
       port: listen?.port ?? 8080,

@@ -51,11 +51,18 @@ const HEADERS = {
   'cross-origin-resource-policy': 'same-origin',
 }
 
-type Asset = { type: string; etag: string; body: Buffer; packed: Buffer }
+type Asset = { type: string; etag: string; body: Buffer; packed(): Buffer }
 
 function asset(name: string, body: Buffer): Asset {
   const etag = `"${createHash('sha256').update(body).digest('base64url').slice(0, 22)}"`
-  return { type: TYPES[extname(name)] ?? 'application/octet-stream', etag, body, packed: gzipSync(body) }
+  let packed: Buffer | undefined // by the first who asks for it, and no start waits for that
+  return {
+    ...{ type: TYPES[extname(name)] ?? 'application/octet-stream', etag, body },
+    packed() {
+      packed ??= gzipSync(body)
+      return packed
+    },
+  }
 }
 
 async function filesOf(folder: string, below = ''): Promise<[string, Asset][]> {
@@ -82,7 +89,7 @@ function sendAsset(request: FastifyRequest, reply: FastifyReply, { type, etag, b
   })
   if (request.headers['if-none-match'] === etag) return reply.code(304).send()
   const takesGzip = /\bgzip\b/.test(request.headers['accept-encoding'] ?? '')
-  return takesGzip ? reply.header('content-encoding', 'gzip').send(packed) : reply.send(body)
+  return takesGzip ? reply.header('content-encoding', 'gzip').send(packed()) : reply.send(body)
 }
 
 /** Serves the files of the page below `/console/`, and the page itself at `/`. */

@@ -6,9 +6,10 @@
  */
 import { promises as dns, type LookupAddress } from 'node:dns'
 import { setMaxListeners } from 'node:events'
+import { createRequire } from 'node:module'
 import { isIP, type LookupFunction } from 'node:net'
 import { createSecureContext, type SecureContext } from 'node:tls'
-import { Agent, buildConnector, type Dispatcher, errors as undici } from 'undici'
+import type { buildConnector, Dispatcher } from 'undici'
 import { type AddressPolicy, type AddressRules, createAddressPolicy } from './addresses.js'
 import {
   createBodyReceiver,
@@ -28,6 +29,13 @@ import {
   type SendFailure,
   type SendOutcome,
 } from './send.js'
+
+const require = createRequire(import.meta.url)
+
+// The parts of undici that connect: the package as a whole loads fetch, sockets for browsers and doubles for tests as well.
+const Agent = require('undici/lib/dispatcher/agent.js') as typeof import('undici').Agent
+const connectorOf = require('undici/lib/core/connect.js') as typeof buildConnector
+const { HTTPParserError } = require('undici/lib/core/errors.js') as typeof import('undici').errors
 
 const CONNECT_TIMEOUT_MS = 10_000 // a host that does not answer a SYN this long is down
 
@@ -112,8 +120,7 @@ export function createConnector(options: {
   onread: Reads
 }): buildConnector.connector {
   const socket = { timeout: CONNECT_TIMEOUT_MS, rejectUnauthorized: true, ...options }
-  const connectorWith = (more: object) =>
-    buildConnector({ ...socket, ...more } as buildConnector.BuildOptions)
+  const connectorWith = (more: object) => connectorOf({ ...socket, ...more } as buildConnector.BuildOptions)
   const plain = connectorWith({})
   let secure: buildConnector.connector | undefined
   return (target, callback) => {
@@ -195,7 +202,7 @@ function failureOf(error: unknown): SendFailed {
   const cause = code ?? errors?.[0]?.code ?? 'unknown cause'
   if (UNRESOLVABLE.has(cause)) return failed('unresolvable', `the name does not resolve (${cause})`)
   if (cause === 'UND_ERR_HEADERS_OVERFLOW') return failed('too_large', 'the header section is too long')
-  if (error instanceof undici.HTTPParserError) return failed('broken_body', 'the answer is not HTTP')
+  if (error instanceof HTTPParserError) return failed('broken_body', 'the answer is not HTTP')
   const certificate = CERTIFICATE[cause]
   if (certificate) return failed('unreachable', `${certificate} (${cause})`)
   if (cause === 'EPROTO' || cause.startsWith('ERR_SSL_')) {

@@ -280,7 +280,7 @@ export function createViews(sources: ViewSources) {
         },
         revision: { built, wanted, behind_ms: behindMs },
       },
-      configuration: { ...sources.configuration(), file, content: shown },
+      configuration: { ...sources.configuration(), file, content: shown() },
       limits: limitsNow(),
       refused_rows: refusedRows(),
       limited_callers: sources.limitedCallers().map(([caller, times]) => ({ caller, times })),

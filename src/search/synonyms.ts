@@ -77,8 +77,8 @@ function namesOfMarkets(): readonly PlaceName[] {
   return marketNames
 }
 
-/** Compiles the file. A phrase may be in several groups; a specific word brings its synonyms with it. */
-export function compileSynonyms(file: SynonymFile): Synonyms {
+/** A phrase may be in several groups; a specific word brings its synonyms with it. */
+function compiled(file: SynonymFile): Synonyms {
   const known = new Map<string, Phrase>()
   const members = new Map<string, Phrase[]>() // group -> the phrases that mean exactly it
   const learn = (text: string, group: string) => {
@@ -145,5 +145,31 @@ export function compileSynonyms(file: SynonymFile): Synonyms {
     destinations: new Map(
       Object.entries(file.destinations).map(([id, words]) => [id, [id, ...listOf(words)].map(stemsOf)]),
     ),
+  }
+}
+
+/** Compiles the file, with the first word that somebody looks up: no start waits for it. */
+export function compileSynonyms(file: SynonymFile): Synonyms {
+  let made: Synonyms | undefined
+  const synonyms = () => {
+    made ??= compiled(file)
+    return made
+  }
+  return {
+    get phrases() {
+      return synonyms().phrases
+    },
+    get filler() {
+      return synonyms().filler
+    },
+    get qualifiers() {
+      return synonyms().qualifiers
+    },
+    get placeWords() {
+      return synonyms().placeWords
+    },
+    get destinations() {
+      return synonyms().destinations
+    },
   }
 }

@@ -27,7 +27,7 @@ test('the configuration that operators are shown holds no secret, and everything
     },
     storage: { url: `postgres://tributary:${SECRET}@db.example/tributary`, key: [SECRET, `${SECRET}2`] },
   }
-  const { shown } = parseConfig('test', JSON.stringify(config), {})
+  const shown = parseConfig('test', JSON.stringify(config), {}).shown()
   t.notMatch(shown, /planted/)
   t.notOk(shown.includes(DIGEST))
   for (const kept of [
@@ -48,7 +48,7 @@ test('the configuration that operators are shown holds no secret, and everything
 
 test('a secret from the environment is not shown either', (t) => {
   const text = `storage: { url: "file:./data", key: "\${STORAGE_KEY}" }`
-  const { shown } = parseConfig('test', text, { STORAGE_KEY: SECRET })
+  const shown = parseConfig('test', text, { STORAGE_KEY: SECRET }).shown()
   t.equal(shown, 'storage:\n  url: file:./data\n  key: "[secret]"\n')
   t.end()
 })

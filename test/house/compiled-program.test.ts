@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { readdir, readFile, writeFile } from 'node:fs/promises'
+import { readdir, readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
@@ -8,19 +8,17 @@ import { test } from 'tap'
 import { temporaryFolder } from '../support/temporary-folder.js'
 import { ROOT } from './support/graph.js'
 
-const run = promisify(execFile)
+const execute = promisify(execFile)
 
-type Start = { compiled(file: string): { script: Script; keep(): void } }
+type Start = { compiled(file: string): { script: Script; run(): unknown; keep(): void } }
 
 test('a file of the program runs from what was made of its text, and never of another', async (t) => {
   const { compiled } = (await import(pathToFileURL(join(ROOT, 'start.js')).href)) as Start
   const folder = await temporaryFolder(t)
   const file = join(folder, 'one.cjs')
   function ran(): unknown {
-    const module = { exports: {} }
-    const { script } = compiled(file)
-    script.runInThisContext()(module.exports, () => {}, module, file, '')
-    return [module.exports, script.cachedDataRejected]
+    const { script, run } = compiled(file)
+    return [run(), script.cachedDataRejected]
   }
   await writeFile(file, "module.exports = (() => 'was')()")
   t.same(ran(), ['was', undefined], 'nothing was made of it yet')
@@ -45,13 +43,33 @@ test('a file of the program runs from what was made of its text, and never of an
   t.same(ran(), ['was', false])
 })
 
+test('what was made of functions is kept as well, once they have run', async (t) => {
+  const { compiled } = (await import(pathToFileURL(join(ROOT, 'start.js')).href)) as Start
+  const folder = await temporaryFolder(t)
+  const file = join(folder, 'one.cjs')
+  await writeFile(
+    file,
+    'module.exports = function sum(a, b) { return [a, b].reduce((one, other) => one + other) }',
+  )
+  const { run, keep } = compiled(file)
+  const kept = async () => {
+    keep()
+    const [name = ''] = (await readdir(folder)).filter((each) => each.endsWith('.cache'))
+    return (await stat(join(folder, name))).size
+  }
+  const sum = run() as (a: number, b: number) => number
+  const before = await kept()
+  t.equal(sum(1, 2), 3)
+  t.ok((await kept()) > before)
+})
+
 test('the program finds what it loads only when it is needed, with source maps as without', async (t) => {
   const folder = await temporaryFolder(t)
   const config = join(folder, 'demo.json')
   await writeFile(config, JSON.stringify({ sandbox: true, storage: { url: `file:${folder}/data` } }))
   const check = ['dist/program/main.js', 'check', '--config', config]
   for (const flags of [[], ['--enable-source-maps']]) {
-    const ended = await run(process.execPath, [...flags, ...check], { cwd: ROOT, env: {} }).catch(
+    const ended = await execute(process.execPath, [...flags, ...check], { cwd: ROOT, env: {} }).catch(
       (error) => error,
     )
     t.equal(ended.stderr, 'tributary: nothing would be federated\n', flags.join())

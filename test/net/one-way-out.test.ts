@@ -15,7 +15,7 @@ import { openEgress } from '../support/upstream-egress.js'
 
 const src = resolve(dirname(fileURLToPath(import.meta.url)), '../../../src')
 const DIALS =
-  /from 'undici'|from 'node:(https|http2|tls|dgram)'|(?<!\.|function )\bfetch\(|\b(http|net)\.(request|get|connect)\(/
+  /(from |require\()'undici|from 'node:(https|http2|tls|dgram)'|(?<!\.|function )\bfetch\(|\b(http|net)\.(request|get|connect)\(/
 /**
  * The tools that speak to the operator's own server, `check` at the address where that is to listen among them, and a
  * buyer's mirror of the one server that it is told.

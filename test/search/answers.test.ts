@@ -50,6 +50,22 @@ test('a question finds the row that says it', async (t) => {
   t.equal(names('northwind')[0], 'Dads Who Grill', 'providers are searched')
 })
 
+test('synonyms are compiled once, with the first word that is looked up', (t) => {
+  let compilations = 0
+  const late = compileSynonyms({
+    ...{ filler: '', qualifiers: '', kinds: {}, places: {}, destinations: {} },
+    get same() {
+      compilations += 1
+      return ['ev, electric car']
+    },
+  })
+  t.equal(compilations, 0)
+  t.ok(late.phrases.has('ev'))
+  t.notOk(late.filler.has('ev'))
+  t.equal(compilations, 1)
+  t.end()
+})
+
 test('synonyms meet, whichever side says which word', async (t) => {
   t.equal(names('shopping for an EV')[0], 'Electric Vehicle Intenders')
   t.equal(names('in-market electric cars')[0], 'Electric Vehicle Intenders')
