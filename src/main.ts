@@ -108,10 +108,8 @@ command('feed', 'Walk a running feed page by page and print it.')
   .option('-n, --limit <n>', 'rows the table shows', wholeNumber(0, 1_000_000), 20)
   .option('--json', 'one JSON line a signal, all of them', false)
   .action(async ({ url, token, filters, limit, json, ...options }: Asking & { limit: number }) => {
-    const { addressOf } = await import('./commands/address.js')
-    const address = await addressOf({ ...options, url, token }, 'buyer')
     const { printFeed } = await import('./commands/buyer.js')
-    await printFeed({ ...address, filters, limit, json, out, err, now: Date.now })
+    await printFeed({ ...options, url, token, filters, limit, json, out, err, now: Date.now })
   })
 
 command('explain', 'Say why a signal or an upstream is, or is not, in the feed of a running server.')
@@ -211,10 +209,8 @@ command('ask', 'Ask a running agent for signals in plain words.')
   .option('-n, --limit <n>', 'signals shown', wholeNumber(1, 100), 10)
   .option('--json', 'one JSON line a signal', false)
   .action(async (words: string[], { url, token, limit, json, ...options }: Asking & { limit: number }) => {
-    const { addressOf } = await import('./commands/address.js')
-    const address = await addressOf({ ...options, url, token }, 'buyer')
     const { ask } = await import('./commands/buyer.js')
-    await ask({ ...address, words: words.join(' '), limit, json, out })
+    await ask({ ...options, url, token, words: words.join(' '), limit, json, out })
   })
 
 command('activate', 'Activate a signal of a running agent on a destination.')
@@ -228,11 +224,10 @@ command('activate', 'Activate a signal of a running agent on a destination.')
   .addOption(tokenOption('a bearer key'))
   .option('--json', 'the whole answer as JSON', false)
   .action(async (handle: string, options: Asking & Activating) => {
-    const { url, token, json, option, account, key, deactivate, destination: where } = options
-    const { addressOf } = await import('./commands/address.js')
-    const address = await addressOf({ config: options.config, url, token }, 'buyer')
+    const { config, url, token, json, option, account, key, deactivate, destination: where } = options
+    const asked = { handle, destination: where, option, account, key, deactivate }
     const { activate } = await import('./commands/buyer.js')
-    await activate({ ...address, handle, destination: where, option, account, key, deactivate, json, out })
+    await activate({ config, url, token, ...asked, json, out })
   })
 
 program

@@ -7,7 +7,7 @@ import { howMany } from '../adcp/answer.js'
 import { forTerminal } from '../adcp/redaction.js'
 import type { FeedReading } from '../mirror/feed-client.js'
 import type { FeedMirrorOptions } from '../mirror/mirror.js'
-import { type Address, callTask } from './address.js'
+import { type Address, addressOf, callTask, type Target } from './address.js'
 import { CommandFailure, createProgress, renderTable, tableWidth } from './terminal.js'
 
 const PAGE = 100
@@ -74,7 +74,7 @@ async function* walkFeed(server: Address, filters: Filters): AsyncGenerator<Feed
   throw new CommandFailure('the feed changed during every walk; try again when its upstreams are quieter')
 }
 
-type FeedOptions = Address & {
+type FeedOptions = Target & {
   filters: Filters
   /** Rows the table shows; JSON lines are never cut. */
   limit: number
@@ -112,12 +112,13 @@ function feedCells(row: FeedRow): string[] {
 /** Prints the feed. Throws what the walk throws. */
 export async function printFeed(command: FeedOptions): Promise<void> {
   const { filters, limit, json, out, err, now } = command
+  const server = await addressOf(command, 'buyer')
   const progress = createProgress(err, now)
   let rows: FeedRow[] = []
   let seen = 0
   let last: FeedPage | undefined
   try {
-    for await (const page of walkFeed(command, filters)) {
+    for await (const page of walkFeed(server, filters)) {
       if (page.first) {
         if (json && seen > 0)
           throw new CommandFailure(
@@ -147,10 +148,10 @@ export async function printFeed(command: FeedOptions): Promise<void> {
 type Output = { json: boolean; out: NodeJS.WriteStream }
 
 /** `tributary ask WORDS`: what fits them best, by this agent's own search and those of its upstreams. */
-export async function ask(command: Address & Output & { words: string; limit: number }): Promise<void> {
+export async function ask(command: Target & Output & { words: string; limit: number }): Promise<void> {
   const { words, limit, json, out } = command
   const input = { signal_spec: words, pagination: { max_results: limit } }
-  const answer = await callTask(command, 'get_signals', input)
+  const answer = await callTask(await addressOf(command, 'buyer'), 'get_signals', input)
   const rows = (answer.signals ?? []) as FeedRow[]
   if (json) for (const row of rows) out.write(`${JSON.stringify(row)}\n`)
   else
@@ -159,7 +160,7 @@ export async function ask(command: Address & Output & { words: string; limit: nu
     )
 }
 
-type ActivateCommand = Address &
+type ActivateCommand = Target &
   Output & {
     handle: string
     destination: { type: string }
@@ -172,7 +173,7 @@ type ActivateCommand = Address &
 /** `tributary activate HANDLE`. Prints what the agent answers; a repetition with the same `--key` activates nothing twice. */
 export async function activate(command: ActivateCommand): Promise<void> {
   const { handle, destination, option, account, key = randomUUID(), deactivate, json, out } = command
-  const answer = await callTask(command, 'activate_signal', {
+  const answer = await callTask(await addressOf(command, 'buyer'), 'activate_signal', {
     signal_agent_segment_id: handle,
     destinations: [destination],
     idempotency_key: key,
