@@ -8,7 +8,8 @@ import { readFile } from 'node:fs/promises'
 import type { ErrorObject } from 'ajv'
 import { isNode, LineCounter, parseDocument } from 'yaml'
 import { nearest } from '../adcp/issue-words.js'
-import { createChecks } from '../adcp/schema.js'
+import { isRecord } from '../adcp/json.js'
+import { createChecks, type TObject, type TSchema, Type } from '../adcp/schema.js'
 import {
   baseUrlRule,
   egressRules,
@@ -172,11 +173,27 @@ const VARIABLE = /\$\{([A-Za-z_][A-Za-z0-9_]*)\}/g
 /** Names a content. */
 const revisionOf = (content: string) => hash('sha256', content, 'hex').slice(0, 12)
 
-// A file is checked once, so what makes a check faster costs more than it saves.
-const { conforms, errors } = createChecks({
-  ...{ allErrors: true, verbose: true },
-  code: { optimize: false },
-})<ConfigFile>(ConfigFile)
+/**
+ * What a schema says of the settings that a file has; of others it says only that they may be there. To compile all of it would
+ * take longer than the rest of reading a file.
+ */
+function concerning(value: unknown, schema: TSchema): TSchema {
+  if (isRecord(value) && schema.properties) {
+    const of = ([name, setting]: [string, TSchema]) =>
+      [name, Object.hasOwn(value, name) ? concerning(value[name], setting) : Type.Unknown()] as const
+    return {
+      ...schema,
+      properties: Object.fromEntries(Object.entries((schema as TObject).properties).map(of)),
+    }
+  }
+  return Array.isArray(value) && value.length === 0 ? { ...schema, items: Type.Unknown() } : schema
+}
+
+/** Checks one file. It is checked once, so what makes a check faster costs more than it saves. */
+function createCheck(file: unknown) {
+  const check = createChecks({ ...{ allErrors: true, verbose: true }, code: { optimize: false } })
+  return check<ConfigFile>(concerning(file, ConfigFile))
+}
 
 function interpolate(
   value: unknown,
@@ -257,6 +274,7 @@ export function parseConfig(path: string, text: string, environment: Environment
   const file = interpolate(read.content, environment, (name, at) =>
     problem(at, `the environment variable ${name}`, 'none; set it or remove the reference'),
   )
+  const { conforms, errors } = createCheck(file)
   if (conforms(file)) {
     for (const { at, expected, got } of brokenRules(file, environment.NODE_ENV === 'production')) {
       problem(at, expected, got ?? shownValue(pathText(at), valueAt(file, at)))

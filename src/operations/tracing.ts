@@ -3,24 +3,28 @@
  * headers that the operator's propagator writes (W3C `traceparent` as a rule). OpenTelemetry's API only: an SDK that is
  * loaded before us (`node --import`) makes the spans real, without one nothing here costs anything.
  */
-import {
-  type Attributes,
-  context,
-  propagation,
-  type Span,
-  SpanKind,
-  SpanStatusCode,
-  trace,
-} from '@opentelemetry/api'
+import { createRequire } from 'node:module'
+import type { Attributes, Span, SpanStatusCode } from '@opentelemetry/api'
 import type { FastifyInstance } from 'fastify'
 import type { Send, SendOutcome } from '../net/send.js'
 
 const NAME = 'tributary'
+const ERROR: SpanStatusCode.ERROR = 2
 
-/** Whether an SDK is loaded: it registers a propagator, without which no context comes in and none goes out. */
-export function isTracing(): boolean {
-  return propagation.fields().length > 0
+/** Where each copy of the API finds what an SDK has registered with one of them. */
+const REGISTERED = Symbol.for('opentelemetry.js.api.1')
+
+const require = createRequire(import.meta.url)
+
+/** The API, where an SDK is loaded: it registers a propagator, without which no context comes in and none goes out. */
+function registeredApi() {
+  if (!(REGISTERED in globalThis)) return undefined // and its fifty files are not read
+  const api = require('@opentelemetry/api') as typeof import('@opentelemetry/api')
+  return api.propagation.fields().length > 0 ? api : undefined
 }
+
+/** Whether an SDK is loaded. */
+export const isTracing = (): boolean => registeredApi() !== undefined
 
 function endOf(outcome: SendOutcome): { attributes: Attributes; failed: boolean } {
   if (outcome.kind === 'failed') return { attributes: { 'error.type': outcome.reason }, failed: true }
@@ -30,13 +34,15 @@ function endOf(outcome: SendOutcome): { attributes: Attributes; failed: boolean 
 
 function end(span: Span, attributes: Attributes, failed: boolean): void {
   span.setAttributes(attributes)
-  if (failed) span.setStatus({ code: SpanStatusCode.ERROR })
+  if (failed) span.setStatus({ code: ERROR })
   span.end()
 }
 
 /** A `Send` with a client span for each request. Spans name the host alone: other parts of a url may hold secrets. */
 export function tracedSend(send: Send): Send {
-  if (!isTracing()) return send
+  const api = registeredApi()
+  if (!api) return send
+  const { context, propagation, SpanKind, trace } = api
   const tracer = trace.getTracer(NAME)
   return async (request) => {
     const method = request.method ?? 'GET'
@@ -57,7 +63,9 @@ export function tracedSend(send: Send): Send {
  * raw response, because answers are written on hijacked replies, where Fastify runs no hook at the end.
  */
 export function traceRequests(app: FastifyInstance): void {
-  if (!isTracing()) return
+  const api = registeredApi()
+  if (!api) return
+  const { context, propagation, SpanKind, trace } = api
   const tracer = trace.getTracer(NAME)
   // Around the handler only: however a body is read, and in whatever chain of callbacks, the context holds from here on.
   app.addHook('preHandler', (request, reply, done) => {

@@ -43,7 +43,7 @@ test('a server starts without the packages of what is asked rarely, or of what i
   const loaded = packagesOf('commands/serve.js')
   t.ok(loaded.includes('fastify'), 'the walk sees packages')
   const later = loaded.filter((name) =>
-    /^(?:@modelcontextprotocol|@a2a-js|@sinclair|ajv|zod|jose|pg)\b/.test(name),
+    /^(?:@modelcontextprotocol|@a2a-js|@opentelemetry|@sinclair|ajv|zod|jose|pg)\b/.test(name),
   )
   t.same(later, [])
 })
