@@ -9,8 +9,8 @@ import { setMaxListeners } from 'node:events'
 import { createRequire } from 'node:module'
 import { isIP, type LookupFunction } from 'node:net'
 import { createSecureContext, type SecureContext } from 'node:tls'
+import ipaddr from 'ipaddr.js'
 import type { buildConnector, Dispatcher } from 'undici'
-import { type AddressPolicy, type AddressRules, createAddressPolicy } from './addresses.js'
 import {
   createBodyReceiver,
   createReads,
@@ -20,13 +20,13 @@ import {
   type UnderWay,
 } from './body.js'
 import { createDeadline, type End } from './clock.js'
-import { exchange, OnlyInterim } from './exchange.js'
+import { exchange, failureOf } from './exchange.js'
 import {
+  failed,
   followRedirects,
   type Outbound,
   type Send,
   type SendFailed,
-  type SendFailure,
   type SendOutcome,
 } from './send.js'
 
@@ -35,7 +35,6 @@ const require = createRequire(import.meta.url)
 // The parts of undici that connect: the package as a whole loads fetch, sockets for browsers and doubles for tests as well.
 const Agent = require('undici/lib/dispatcher/agent.js') as typeof import('undici').Agent
 const connectorOf = require('undici/lib/core/connect.js') as typeof buildConnector
-const { HTTPParserError } = require('undici/lib/core/errors.js') as typeof import('undici').errors
 
 const CONNECT_TIMEOUT_MS = 10_000 // a host that does not answer a SYN this long is down
 
@@ -43,21 +42,56 @@ const CONNECTIONS_PER_ORIGIN = 32 // one origin never holds more sockets than th
 const KEEP_ALIVE_MS = 30_000
 const USER_AGENT = 'tributary' // many sites refuse requests without a user agent
 
-const UNRESOLVABLE = new Set(['ENOTFOUND', 'EAI_AGAIN', 'ENODATA', 'EAI_NONAME'])
+const GLOBAL_UNICAST_V6 = ipaddr.parseCIDR('2000::/3') // all public IPv6 addresses are in it
+// A public address in private use: Azure answers metadata questions of its virtual machines on it.
+const METADATA = new Set(['168.63.129.16'])
 
-const UNKNOWN_AUTHORITY = 'its certificate is signed by an authority that is not trusted here'
+type Address = ipaddr.IPv4 | ipaddr.IPv6
+type Network = [Address, number]
 
-/** OpenSSL's verdicts on a certificate, by the codes that Node gives them. */
-const CERTIFICATE: Readonly<Record<string, string>> = {
-  CERT_HAS_EXPIRED: 'its certificate has expired',
-  CERT_NOT_YET_VALID: 'its certificate is not valid yet',
-  CERT_REVOKED: 'its certificate was revoked',
-  ERR_TLS_CERT_ALTNAME_INVALID: 'its certificate is for another name',
-  DEPTH_ZERO_SELF_SIGNED_CERT: 'its certificate is signed by itself',
-  SELF_SIGNED_CERT_IN_CHAIN: UNKNOWN_AUTHORITY,
-  UNABLE_TO_GET_ISSUER_CERT: UNKNOWN_AUTHORITY,
-  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: UNKNOWN_AUTHORITY,
-  UNABLE_TO_VERIFY_LEAF_SIGNATURE: UNKNOWN_AUTHORITY,
+type AddressPolicy = {
+  /** May a connection to this address be made, given the scheme? IPv4-mapped forms count as the IPv4 they carry. */
+  permits(address: string, scheme: 'http:' | 'https:'): boolean
+}
+
+type AddressRules = {
+  /** Plain http to public addresses too. */
+  allowHttp: boolean
+  /** Networks in CIDR notation that may be reached, by http as well. */
+  allowNetworks: readonly string[]
+}
+
+function parseNetwork(text: string): Network {
+  try {
+    return ipaddr.parseCIDR(text)
+  } catch {
+    throw new Error(`egress network: expected CIDR notation such as 10.0.0.0/8, got ${JSON.stringify(text)}`)
+  }
+}
+
+function isPublic(address: Address): boolean {
+  if (METADATA.has(address.toString()) || address.range() !== 'unicast') return false
+  return address.kind() === 'ipv4' || address.match(GLOBAL_UNICAST_V6)
+}
+
+function inside(address: Address, networks: readonly Network[]): boolean {
+  return networks.some((network) => network[0].kind() === address.kind() && address.match(network))
+}
+
+/**
+ * Which addresses an outbound request may reach: public ones, and the networks the operator opened
+ * (docs/protocol.md#egress; docs/configuration.md, `egress`). Throws when a network is not CIDR notation.
+ */
+export function createAddressPolicy({ allowHttp, allowNetworks }: AddressRules): AddressPolicy {
+  const networks = allowNetworks.map(parseNetwork)
+  return {
+    permits(text, scheme) {
+      if (!ipaddr.isValid(text)) return false
+      const address = ipaddr.process(text)
+      if (inside(address, networks)) return true
+      return isPublic(address) && (scheme === 'https:' || allowHttp)
+    },
+  }
 }
 
 export type Resolve = (hostname: string) => Promise<readonly LookupAddress[]>
@@ -187,30 +221,6 @@ type Routes = {
   destroy(): Promise<void>
 }
 
-function failed(reason: SendFailure, message: string): SendFailed {
-  return { kind: 'failed', reason, message }
-}
-
-/**
- * A failure below HTTP in our words: the code of the resolver, the socket or OpenSSL inside undici's error becomes a reason
- * of the contract and a sentence for the operator. Texts of the upstream are never used: strangers write their certificates.
- */
-function failureOf(error: unknown): SendFailed {
-  const { code, message, errors } = error as { code?: string; message: string; errors?: { code?: string }[] }
-  if (error instanceof EgressRefused) return failed('refused', message)
-  if (error instanceof OnlyInterim) return failed('too_large', message)
-  const cause = code ?? errors?.[0]?.code ?? 'unknown cause'
-  if (UNRESOLVABLE.has(cause)) return failed('unresolvable', `the name does not resolve (${cause})`)
-  if (cause === 'UND_ERR_HEADERS_OVERFLOW') return failed('too_large', 'the header section is too long')
-  if (error instanceof HTTPParserError) return failed('broken_body', 'the answer is not HTTP')
-  const certificate = CERTIFICATE[cause]
-  if (certificate) return failed('unreachable', `${certificate} (${cause})`)
-  if (cause === 'EPROTO' || cause.startsWith('ERR_SSL_')) {
-    return failed('unreachable', `it does not speak TLS as we do (${cause})`)
-  }
-  return failed('unreachable', `${message || 'no connection'} (${cause})`)
-}
-
 function originOf(domain: string, target: string): string {
   const url = URL.canParse(target) ? new URL(target) : undefined
   if (url?.protocol !== 'http:' && url?.protocol !== 'https:') {
@@ -299,7 +309,7 @@ async function sendOnce({ routes, reads, underWay }: Underlying, request: Outbou
     if (read.kind === 'crowded_out') return spent() ?? failed('crowded_out', 'too much is being read at once')
     return spent() ?? failed(read.kind === 'too_large' ? 'too_large' : 'broken_body', read.message)
   } catch (error) {
-    return spent() ?? failureOf(error)
+    return spent() ?? (error instanceof EgressRefused ? failed('refused', error.message) : failureOf(error))
   } finally {
     deadline.release()
   }

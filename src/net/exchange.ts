@@ -1,19 +1,37 @@
 /**
  * One request and its answer, as undici gives it while it is read: interim answers (RFC 9110, 15.2), the headers, the chunks of
- * the body. When the deadline ends, so does the request.
+ * the body; or why there is none. When the deadline ends, so does the request.
  */
 import type { Dispatcher } from 'undici'
 import type { BodyBounds, BodyOutcome, BodyReceiver, Reads } from './body.js'
 import type { Deadline } from './clock.js'
+import { failed, type SendFailed } from './send.js'
 
 // Of one answer: a slow server sends one now and then, but no budget of bytes counts them.
 const MOST_INTERIM = 32
+
+const UNRESOLVABLE = new Set(['ENOTFOUND', 'EAI_AGAIN', 'ENODATA', 'EAI_NONAME'])
+
+const UNKNOWN_AUTHORITY = 'its certificate is signed by an authority that is not trusted here'
+
+/** OpenSSL's verdicts on a certificate, by the codes that Node gives them. */
+const CERTIFICATE: Readonly<Record<string, string>> = {
+  CERT_HAS_EXPIRED: 'its certificate has expired',
+  CERT_NOT_YET_VALID: 'its certificate is not valid yet',
+  CERT_REVOKED: 'its certificate was revoked',
+  ERR_TLS_CERT_ALTNAME_INVALID: 'its certificate is for another name',
+  DEPTH_ZERO_SELF_SIGNED_CERT: 'its certificate is signed by itself',
+  SELF_SIGNED_CERT_IN_CHAIN: UNKNOWN_AUTHORITY,
+  UNABLE_TO_GET_ISSUER_CERT: UNKNOWN_AUTHORITY,
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: UNKNOWN_AUTHORITY,
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: UNKNOWN_AUTHORITY,
+}
 
 type Head = { status: number; headers: Record<string, string> }
 type Answer = Head & { read: BodyOutcome }
 
 /** So many interim answers came that the one they announce is not waited for. */
-export class OnlyInterim extends Error {}
+class OnlyInterim extends Error {}
 
 function flatten(headers: Record<string, string | string[] | undefined>): Record<string, string> {
   const flat: Record<string, string> = {}
@@ -68,4 +86,23 @@ export function exchange(
       },
     })
   })
+}
+
+/**
+ * A failure below HTTP in our words: the code of the resolver, the socket or OpenSSL inside undici's error becomes a reason
+ * of the contract and a sentence for the operator. Texts of the upstream are never used: strangers write their certificates.
+ */
+export function failureOf(error: unknown): SendFailed {
+  const { name, code, message, errors } = error as Error & { code?: string; errors?: { code?: string }[] }
+  if (error instanceof OnlyInterim) return failed('too_large', message)
+  const cause = code ?? errors?.[0]?.code ?? 'unknown cause'
+  if (UNRESOLVABLE.has(cause)) return failed('unresolvable', `the name does not resolve (${cause})`)
+  if (cause === 'UND_ERR_HEADERS_OVERFLOW') return failed('too_large', 'the header section is too long')
+  if (name === 'HTTPParserError') return failed('broken_body', 'the answer is not HTTP')
+  const certificate = CERTIFICATE[cause]
+  if (certificate) return failed('unreachable', `${certificate} (${cause})`)
+  if (cause === 'EPROTO' || cause.startsWith('ERR_SSL_')) {
+    return failed('unreachable', `it does not speak TLS as we do (${cause})`)
+  }
+  return failed('unreachable', `${message || 'no connection'} (${cause})`)
 }

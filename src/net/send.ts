@@ -78,6 +78,11 @@ export function askedWaitMs({ 'retry-after': value }: Reply['headers'], now: num
 
 export type SendFailed = { kind: 'failed'; reason: SendFailure; message: string }
 
+/** No answer, and why. */
+export function failed(reason: SendFailure, message: string): SendFailed {
+  return { kind: 'failed', reason, message }
+}
+
 export type SendOutcome = Reply | SendFailed
 
 export type Send = (request: Outbound) => Promise<SendOutcome>
