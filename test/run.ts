@@ -25,6 +25,12 @@ import { LONGEST_MS } from './support/longest.js'
 const PARTS = 5
 const FEWEST = 20
 
+/**
+ * The heap that new objects are made in begins as large as it may become: most of a test's are dead before it is full, and
+ * to collect them more often took a twentieth of the processor's time.
+ */
+const NODE_FLAGS = ['--enable-source-maps', '--min-semi-space-size=16', '--max-semi-space-size=32']
+
 const HERE = dirname(fileURLToPath(import.meta.url))
 const SOURCES = resolve(HERE, '../../test')
 
@@ -76,7 +82,7 @@ const folders = positionals.length > 0 ? positionals : everyFolder.map(({ name }
 const all = folders.flatMap((folder) => testFiles(folder, values.slow))
 const parts = values.slow ? all.map((file) => [file]) : inParts(all)
 for (const [at, files] of parts.entries()) {
-  const command = [process.execPath, '--enable-source-maps', join(HERE, 'together.js'), ...files]
+  const command = [process.execPath, ...NODE_FLAGS, join(HERE, 'together.js'), ...files]
   t.spawn('env', ['-u', 'NODE_OPTIONS', ...command], {
     name: `${at + 1} of ${parts.length}: ${files.length === 1 ? files[0] : `${files.length} files`}`,
     buffered: true,
