@@ -10,6 +10,7 @@ import { keySpans } from '../../src/merge/deployments.js'
 import { buildSnapshot } from '../../src/snapshot/builder.js'
 import type { Snapshot } from '../../src/snapshot/snapshot.js'
 import type { Listing } from '../../src/upstreams/rows/slice.js'
+import { anyText } from '../support/any-text.js'
 import { proven } from '../support/proven.js'
 import { emptyFeed, publish } from './feed-of.js'
 import { anonymous, buyer, judgeThat, listing, sliceOfTexts } from './world.js'
@@ -31,7 +32,7 @@ const HOSTILE = [
   '',
 ]
 
-const word = fc.oneof(fc.constantFrom(...HOSTILE), fc.string({ unit: 'binary', maxLength: 6 }))
+const word = fc.oneof(fc.constantFrom(...HOSTILE), anyText({ maxLength: 6 }))
 const anyKey: fc.Arbitrary<Key> = fc.oneof(
   word.map((id) => ({ type: 'segment_id', segment_id: `${SECRET}${id}` })),
   fc

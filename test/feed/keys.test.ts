@@ -4,6 +4,7 @@ import fc from 'fast-check'
 import { test } from 'tap'
 import { type Identity, identityKey, signalHandle } from '../../src/merge/offer.js'
 import { compareKeys, keyHandle, putIdentity, sortedPositions, WORDS } from '../../src/snapshot/keys.js'
+import { anyText } from '../support/any-text.js'
 import { proven } from '../support/proven.js'
 
 const anyIdentity = fc.oneof(
@@ -11,7 +12,7 @@ const anyIdentity = fc.oneof(
   fc.record({
     kind: fc.constant('native' as const),
     agentUrl: fc.webUrl(),
-    segment: fc.string({ unit: 'binary' }),
+    segment: anyText(),
   }),
 )
 

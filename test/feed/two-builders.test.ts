@@ -85,6 +85,8 @@ async function builtAlone(more: Partial<BuildRequest> = {}) {
   return snapshot
 }
 
+const ALONE = await builtAlone()
+
 /** A host for which every first feed is large, and which of the threads are its own. */
 function opened(t: { teardown(task: () => unknown): void }) {
   const before = threads.started('build-worker')
@@ -97,9 +99,9 @@ const running = () => threads.running('build-worker')
 
 test('two threads build the first feed, and one all later ones', async (t) => {
   const slices = [sliceOf('north', rows(30)), sliceOf('west', rows(60))]
-  const [alone, next] = [await builtAlone(), await builtAlone({ slices })]
+  const next = await builtAlone({ slices })
   const { host, started } = opened(t)
-  assertSame((await host.build(request())).snapshot, alone)
+  assertSame((await host.build(request())).snapshot, ALONE)
   t.equal(started(), 2)
   t.equal(running(), 1, 'the second has ended')
   t.equal((await host.build(request({ slices }))).snapshot.id, next.id)
@@ -109,9 +111,8 @@ test('two threads build the first feed, and one all later ones', async (t) => {
 })
 
 test('one thread builds where something is served: after a restart, or when the builder died', async (t) => {
-  const saved = await builtAlone()
   const { host, started } = opened(t)
-  host.restore(saved)
+  host.restore(ALONE)
   t.equal((await host.build(request())).snapshot.shown.length, 40)
   t.equal(started(), 1)
   await threads.end('build-worker')
@@ -126,22 +127,20 @@ test('a feed of few bytes has one builder', async (t) => {
 })
 
 test('when the second thread dies, the first builds alone', async (t) => {
-  const alone = await builtAlone()
   const { host, before, started } = opened(t)
   const sent = threads.holdNext('build-worker', 1)
   const building = host.build(request())
   await sent
   await threads.end('build-worker', before + 1)
-  assertSame((await building).snapshot, alone)
+  assertSame((await building).snapshot, ALONE)
   t.equal(started(), 2)
 })
 
 test('when no thread is left for the second, the first builds alone', async (t) => {
-  const alone = await builtAlone()
   const { host, before, started } = opened(t)
   t.teardown(() => threads.allow('build-worker', Number.POSITIVE_INFINITY))
   threads.allow('build-worker', before + 1)
-  assertSame((await host.build(request())).snapshot, alone)
+  assertSame((await host.build(request())).snapshot, ALONE)
   t.equal(started(), 1)
 })
 

@@ -15,6 +15,7 @@ import { readRow } from '../../src/upstreams/rows/listing.js'
 import type { Listing } from '../../src/upstreams/rows/slice.js'
 import { locateMembers, membersRoom } from '../../src/upstreams/rows/written.js'
 import { AUTHORIZED, agentUrl, listing } from '../feed/world.js'
+import { anyText } from '../support/any-text.js'
 import { hostileText } from '../support/hostile-text.js'
 import { proven } from '../support/proven.js'
 
@@ -23,7 +24,7 @@ const word = fc.oneof(
   { weight: 40, arbitrary: plain },
   { weight: 1, arbitrary: hostileText },
   { weight: 1, arbitrary: fc.string({ minLength: 1, maxLength: 20 }) },
-  { weight: 1, arbitrary: fc.string({ unit: 'binary', minLength: 1, maxLength: 9 }) },
+  { weight: 1, arbitrary: anyText({ minLength: 1, maxLength: 9 }) },
 )
 const some = (of: fc.Arbitrary<unknown>) => fc.array(of, { minLength: 1, maxLength: 3 })
 const amount = fc.oneof(

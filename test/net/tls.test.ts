@@ -1,11 +1,13 @@
 import tls from 'node:tls'
-import { test } from 'tap'
-import { type Certificate, sendTrusting, startHttps } from '../support/tls.js'
+import tap, { test } from 'tap'
+import { type Certificate, startHttps, startTrusting } from '../support/tls.js'
 import { startHttp } from '../support/upstream-agent.js'
 import { loopback, openEgress } from '../support/upstream-egress.js'
 
 const HERE = ['127.0.0.1']
 const METADATA = '169.254.169.254'
+
+const sendTrusting = startTrusting(tap)
 
 test('the address is pinned, and the certificate, SNI and Host follow the name', async (t) => {
   const hosts: unknown[] = []
@@ -66,13 +68,11 @@ test('a private authority is trusted only by a process that was told of it', asy
 
 test('no environment variable turns certificates off, for mapped domains neither', async (t) => {
   const server = await startHttps(t, 'untrusted', (_, response) => response.end('secret'))
-  const { outcomes } = await sendTrusting(
-    {
-      policy: { ...loopback, hosts: { 'provider.example': server.origin } },
-      requests: [{ url: `https://127.0.0.1:${server.port}/` }, { url: 'https://provider.example/' }],
-    },
-    { NODE_TLS_REJECT_UNAUTHORIZED: '0' },
-  )
+  const sendAnyway = startTrusting(t, { NODE_TLS_REJECT_UNAUTHORIZED: '0' })
+  const { outcomes } = await sendAnyway({
+    policy: { ...loopback, hosts: { 'provider.example': server.origin } },
+    requests: [{ url: `https://127.0.0.1:${server.port}/` }, { url: 'https://provider.example/' }],
+  })
   const failure = { kind: 'failed', reason: 'unreachable', message: /not trusted here/ }
   t.match(outcomes, [failure, failure])
 })

@@ -1,4 +1,4 @@
-/** Run as a process of its own by tls.ts: sends the requests in its argument through an egress, prints what they gave. */
+/** Run as a process of its own by tls.ts: sends the requests of each message through an egress, and answers what they gave. */
 import { isIPv6 } from 'node:net'
 import { createEgress, type EgressPolicy } from '../../src/net/egress.js'
 import type { Outbound } from '../../src/net/send.js'
@@ -10,24 +10,29 @@ export type Errand = {
   requests: ({ url: string } & Partial<Omit<Outbound, 'signal' | 'enough'>>)[]
 }
 
-const { policy, names = {}, requests } = JSON.parse(process.argv[2] ?? '{}') as Errand
-const asked: Record<string, number> = {}
-const egress = createEgress({
-  policy: { allowHttp: false, allowNetworks: [], hosts: {}, ...policy },
-  resolve: async (name) => {
-    const answers = names[name] ?? []
-    const at = asked[name] ?? 0
-    asked[name] = at + 1
-    const address = answers[Math.min(at, answers.length - 1)]
-    return address ? [{ address, family: isIPv6(address) ? 6 : 4 }] : []
-  },
-})
-const outcomes: object[] = []
-for (const request of requests) {
-  const outcome = await egress.send({ timeoutMs: 30_000, maxBytes: 100_000, ...request })
-  outcomes.push(
-    outcome.kind === 'reply' ? { ...outcome, body: [], text: Buffer.from(outcome.body).toString() } : outcome,
-  )
+async function sent({ policy, names = {}, requests }: Errand): Promise<object> {
+  const asked: Record<string, number> = {}
+  const egress = createEgress({
+    policy: { allowHttp: false, allowNetworks: [], hosts: {}, ...policy },
+    resolve: async (name) => {
+      const answers = names[name] ?? []
+      const at = asked[name] ?? 0
+      asked[name] = at + 1
+      const address = answers[Math.min(at, answers.length - 1)]
+      return address ? [{ address, family: isIPv6(address) ? 6 : 4 }] : []
+    },
+  })
+  const outcomes: object[] = []
+  for (const request of requests) {
+    const outcome = await egress.send({ timeoutMs: 30_000, maxBytes: 100_000, ...request })
+    outcomes.push(
+      outcome.kind === 'reply'
+        ? { ...outcome, body: [], text: Buffer.from(outcome.body).toString() }
+        : outcome,
+    )
+  }
+  await egress.close()
+  return { outcomes, asked }
 }
-process.stdout.write(JSON.stringify({ outcomes, asked }))
-await egress.close()
+
+process.on('message', async (errand: Errand) => process.send?.(await sent(errand)))

@@ -2,7 +2,8 @@
  * Servers over TLS, and a process that trusts their authority as an operator's does, by NODE_EXTRA_CA_CERTS: Node reads
  * that at its start only, so the requests are sent by a child (tls-errand.ts). tls/make.sh made the certificates.
  */
-import { spawn } from 'node:child_process'
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import type { RequestListener } from 'node:http'
 import { createServer } from 'node:https'
@@ -57,14 +58,32 @@ export type Done = {
   asked: Record<string, number>
 }
 
-/** Sends the requests one after the other from a process that trusts the tests' authority. */
-export async function sendTrusting(errand: Errand, environment: Record<string, string> = {}): Promise<Done> {
-  const child = spawn(process.execPath, [join(HERE, 'tls-errand.js'), JSON.stringify(errand)], {
+/**
+ * Starts a process that trusts the tests' authority. What it gives sends the requests of one errand, one after the other;
+ * errands wait for each other.
+ */
+export function startTrusting(
+  t: Test,
+  environment: Record<string, string> = {},
+): (errand: Errand) => Promise<Done> {
+  const child = fork(join(HERE, 'tls-errand.js'), {
     env: { ...process.env, ...TRUSTING, ...environment },
-    stdio: ['ignore', 'pipe', 'ignore'],
+    stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
     timeout: LONGEST_MS,
   })
-  let out = ''
-  for await (const text of child.stdout.setEncoding('utf8')) out += text
-  return JSON.parse(out) as Done
+  const exited = once(child, 'exit')
+  t.teardown(() => {
+    child.kill()
+    return exited
+  })
+  const ended = exited.then(([code]) => {
+    throw new Error(`the process ended with ${code}`)
+  })
+  ended.catch(() => {}) // told to whoever waits for an answer
+  return async (errand) => {
+    const replied = once(child, 'message')
+    child.send(errand)
+    const [done] = await Promise.race([replied, ended])
+    return done as Done
+  }
 }

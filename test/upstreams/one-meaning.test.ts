@@ -7,6 +7,7 @@ import { createCollector } from '../../src/upstreams/rows/collect.js'
 import { listingBytes, readRows } from '../../src/upstreams/rows/read-rows.js'
 import { slabRow } from '../../src/upstreams/rows/slab.js'
 import { writtenRef } from '../../src/upstreams/rows/written.js'
+import { anyText } from '../support/any-text.js'
 import { proven } from '../support/proven.js'
 import { row } from '../support/upstream-world.js'
 
@@ -23,7 +24,7 @@ const scalars = fc.oneof(
     '"}"',
     '"{\\"signal_ref\\":{"',
   ),
-  fc.string({ unit: 'binary' }).map((text) => JSON.stringify(text)),
+  anyText().map((text) => JSON.stringify(text)),
 )
 const names = fc.oneof(
   fc.constantFrom(
