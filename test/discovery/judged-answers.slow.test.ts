@@ -1,3 +1,4 @@
+/** Slow, because it asks every agent the judged briefs; `npm test` measures the search by them (test/search/relevance.test.ts). */
 import { test } from 'tap'
 import { createMarket } from '../../sandbox/market.js'
 import { rowAt } from '../../src/snapshot/snapshot.js'
@@ -5,8 +6,6 @@ import { grade, JUDGED_BRIEFS, ndcg, recall } from '../support/judged-briefs.js'
 import { type Row, readAnswer, startWorld, strangersIn } from './support/world.js'
 
 const SIGNALS = 1_200
-/** Whole answers cost a hundred times what the search does; a third of the briefs guards them. */
-const briefs = JUDGED_BRIEFS.filter(({ brief }, at) => at % 3 === 0 || brief.includes('wellness'))
 
 test('whole answers, upstreams included, are good by the judged briefs', async (t) => {
   const { ask, feed } = await startWorld(t, SIGNALS)
@@ -16,7 +15,7 @@ test('whole answers, upstreams included, are good by the judged briefs', async (
   if (!snapshot) throw new Error('nothing is published')
   const mirrored = [...snapshot.shown].map((entry) => signalOf(rowAt(snapshot, entry) as Row))
   const measured = []
-  for (const { brief, wanted } of briefs) {
+  for (const { brief, wanted } of JUDGED_BRIEFS) {
     const answer = readAnswer(
       await ask({ signal_spec: brief, time_budget: { interval: 60, unit: 'seconds' } }),
     )

@@ -1,3 +1,4 @@
+/** Slow, because it kills a process; goes-on.test.ts ends one in order. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'

@@ -1,4 +1,7 @@
-/** Told to stop before it has everything that it served the last time, a process ends in order, and leaves it to the next. */
+/**
+ * Told to stop before it has everything that it served the last time, a process ends in order, and leaves it to the next.
+ * Slow, because each start is a process of its own; draining.test.ts stops those that have started.
+ */
 import { execFileSync } from 'node:child_process'
 import { constants, open, readdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'

@@ -1,0 +1,23 @@
+import { test } from 'tap'
+import { DEAL, startScripted, until } from './support/scripted.js'
+import { type Agent, ownRow } from './support/scripted-agents.js'
+
+const rows = (agent: Agent, cpm: number) => Array.from({ length: 30 }, (_, at) => ownRow(agent.url, at, cpm))
+
+test('a walk stays in the scope in which it began when the account is priced apart meanwhile', async (t) => {
+  const world = await startScripted(t, { agents: 2 })
+  const [north] = world.agents as [Agent]
+  for (const agent of world.agents) agent.offer(rows(agent, 2))
+  await world.start({ statics: world.agents.map((agent) => ({ id: agent.name, agent })), deals: [north] })
+  const page = (cursor?: string) =>
+    world.page({ ...DEAL, pagination: { max_results: 20, ...(cursor && { cursor }) } })
+  const told = ({
+    cache_scope,
+    wholesale_feed_version,
+    pricing_version,
+  }: Awaited<ReturnType<typeof page>>) => [cache_scope, wholesale_feed_version, pricing_version]
+  const first = await until(page, (answer) => answer.cache_scope === 'public')
+  north.offerGold(rows(north, 1))
+  await until(page, (answer) => answer.cache_scope === 'account')
+  t.same(told(await page(first.pagination?.cursor)), told(first))
+})
