@@ -112,7 +112,12 @@ export type Answered = {
   /** The task's own fields, as JSON values. Fields with the value undefined are left out. */
   fields: Readonly<Record<string, unknown>>
   /** A field whose value is an array of prepared JSON rows, written as the bytes they are. */
-  rows?: { field: string; parts: readonly Uint8Array[] }
+  rows?: {
+    field: string
+    parts: readonly Uint8Array[]
+    /** How many of them the answer tells in words, too, at most. Default: ten. */
+    inWords?: number
+  }
   /** Written to `errors[]` with `severity: "warning"`. */
   warnings?: readonly AdcpWarning[]
   /** Set when the same object is given again for a repeated request, so a reader may cache what it derives from it. */

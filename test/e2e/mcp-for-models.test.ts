@@ -73,6 +73,17 @@ test('a model can use every task knowing nothing but the list of tools', async (
     const whole = await call('get_signals', { ...args, pagination: { max_results: 100 } })
     t.ok((whole.content[0]?.text ?? '').length < 4_000, 'bounded, however large the page')
     t.match(whole.content[0]?.text, /More signals of this page/)
+    const next = async (most: number) => {
+      const goingOn = { max_results: most, cursor: pagination.cursor }
+      const page = await call('get_signals', { ...args, pagination: goingOn })
+      const { signals: rows } = page.structuredContent as { signals: { signal_agent_segment_id: string }[] }
+      const said = page.content[0]?.text ?? ''
+      return { said, told: rows.filter((row) => said.includes(row.signal_agent_segment_id)).length }
+    }
+    t.equal((await next(5)).told, 5, 'whoever reads small pages in words reads all of them')
+    const copied = await next(100)
+    t.equal(copied.told, 0, 'and whoever goes on with large ones reads the data')
+    t.match(copied.said, /signals of this page stand in structuredContent\.signals/)
   })
 
   await t.test('every task answers what its outputSchema says', async (t) => {

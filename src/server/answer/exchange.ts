@@ -95,9 +95,9 @@ export function bodyBytes({ body }: Pick<Exchange, 'body'>): Uint8Array {
   return body instanceof Uint8Array ? body : NO_BODY
 }
 
-/** Chunks that are sent again and again: text would be put into bytes each time. */
-export function asBytes(chunks: readonly Chunk[]): Uint8Array[] {
-  return chunks.map((chunk) => (typeof chunk === 'string' ? Buffer.from(chunk) : chunk))
+/** Chunks that are sent again and again: text would be put into bytes each time, and bytes under the name that Node writes. */
+export function asBytes(chunks: readonly Chunk[]): Buffer[] {
+  return chunks.map((chunk) => (typeof chunk === 'string' ? Buffer.from(chunk) : bufferOf(chunk)))
 }
 
 /** A payload between what a transport writes before and after it. */

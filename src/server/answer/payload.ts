@@ -11,8 +11,7 @@ import type { AdcpError, Answer, Answered, Failed, Release } from '../../adcp/an
 import { bufferOf, endOfValue, isRecord } from '../../adcp/json.js'
 import { nameHash, step } from '../../upstreams/rows/written.js'
 
-const ROWS = 10
-const WHOLESALE_ROWS = 5 // a client that walks the feed reads the data; its text must not cost the parsing of a page
+const ROWS_IN_WORDS = 10
 const MOST_KNOWN = 2_000 // pages of one chunk of a snapshot whose text is remembered
 const FEW = 3 // prices and destinations of one row
 const NAME = 80
@@ -21,6 +20,8 @@ const MOST_CONVERSATIONS = 100 // an answer of its own for each caller
 
 const NEXT_STEP =
   'To buy one: activate_signal with its signal_agent_segment_id, a pricing_option_id, destinations and a new idempotency_key.'
+
+const ONLY_DATA = 'The signals of this page stand in structuredContent.signals.'
 
 const PENDING = new Set(['submitted', 'working', 'input-required'])
 
@@ -164,23 +165,22 @@ function rowsText(parts: readonly Uint8Array[], most: number): string {
 /** A snapshot never changes: the text for its bytes stays valid as long as they exist. */
 const known = new WeakMap<ArrayBufferLike, Map<string, string>>()
 
-function walkText(parts: readonly Uint8Array[]): string {
+function knownText(parts: readonly Uint8Array[], most: number): string {
   const [whole] = parts
-  if (!whole || parts.length > 1 || !(whole.buffer instanceof SharedArrayBuffer)) {
-    return rowsText(parts, WHOLESALE_ROWS)
-  }
+  if (!whole || parts.length > 1 || !(whole.buffer instanceof SharedArrayBuffer)) return rowsText(parts, most)
   const texts = known.get(whole.buffer) ?? new Map<string, string>()
   known.set(whole.buffer, texts)
-  const place = `${whole.byteOffset}+${whole.byteLength}`
-  const text = texts.get(place) ?? rowsText(parts, WHOLESALE_ROWS)
+  const place = `${whole.byteOffset}+${whole.byteLength} ${most}`
+  const text = texts.get(place) ?? rowsText(parts, most)
   if (texts.size >= MOST_KNOWN) texts.clear()
   texts.set(place, text)
   return text
 }
 
 function signalsText({ rows, fields, message }: Answered & { rows: NonNullable<Answered['rows']> }): string {
-  const { pagination, wholesale_feed_version: version } = fields
-  const said = version === undefined ? rowsText(rows.parts, ROWS) : walkText(rows.parts)
+  const { pagination } = fields
+  const { parts, inWords = ROWS_IN_WORDS } = rows
+  const said = inWords === 0 ? ONLY_DATA : knownText(parts, inWords)
   const cursor = isRecord(pagination) ? pagination.cursor : undefined
   const more = typeof cursor === 'string' ? `Next page: pagination.cursor ${JSON.stringify(cursor)}.` : ''
   return [message, said, more].filter((line) => line !== '').join('\n')

@@ -56,8 +56,8 @@ type McpOptions = {
 /** `status`: the HTTP status of an answer to messages that were read. */
 type Session = { who: Entered; revision: string; exchange: Exchange; status: number }
 
-function accepts(accept: string | undefined): boolean {
-  return accept === undefined || /application\/json|\*\/\*|application\/\*/i.test(accept)
+function accepts(accept = '*/*'): boolean {
+  return accept.includes('application/json') || /application\/json|\*\/\*|application\/\*/i.test(accept)
 }
 
 function revisionOf({ raw }: Exchange): string | undefined {
