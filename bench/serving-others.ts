@@ -1,12 +1,10 @@
 /**
- * What ours is compared with: a bare Fastify route, the least that Node can do for the same answer, the least for an answer
- * that nobody asked for before, and the official MCP server. All but the last send as many bytes as they were given last, in
+ * What ours is compared with in its process: a bare Fastify route, the least that Node can do for the same answer, and the
+ * least for an answer that nobody asked for before. They send as many bytes as they were given last, in
  * turn: `PUT /bytes` adds to them, `?first` begins anew.
  */
 import { createHmac, createSecretKey } from 'node:crypto'
 import { createServer, type Server } from 'node:http'
-import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js'
-import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js'
 import Fastify, { type FastifyInstance } from 'fastify'
 import { isRecord } from '../src/adcp/json.js'
 import { TOKENS } from './serving-options.js'
@@ -157,27 +155,4 @@ export function gathering(): Server {
       step = Number(asked.get('step') ?? 1)
     },
   )
-}
-
-/** The official server as its examples make it: one for each request, text and structured content. */
-export function official(unchanged: unknown, page: unknown): FastifyInstance {
-  const app = Fastify({ logger: false })
-  app.post('/mcp', async (request, reply) => {
-    const server = new McpServer({ name: 'official', version: '0' })
-    const { arguments: given } = (request.body as { params: { arguments: Record<string, unknown> } }).params
-    const answer = (given.if_wholesale_feed_version ? unchanged : page) as Record<string, unknown>
-    server.registerTool('get_signals', { description: 'x' }, () => ({
-      content: [{ type: 'text', text: JSON.stringify(answer) }],
-      structuredContent: answer,
-    }))
-    const transport = new StreamableHTTPServerTransport({
-      sessionIdGenerator: undefined,
-      enableJsonResponse: true,
-    })
-    await server.connect(transport as never)
-    reply.hijack()
-    reply.raw.on('close', () => void server.close())
-    await transport.handleRequest(request.raw, reply.raw, request.body)
-  })
-  return app
 }

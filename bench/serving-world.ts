@@ -26,7 +26,7 @@ import { getSignals } from '../src/tasks/get-signals.js'
 import { createSlabWriter } from '../src/upstreams/rows/slab.js'
 import type { Slice } from '../src/upstreams/rows/slice.js'
 import { ACCOUNT, servingOptions } from './serving-options.js'
-import { bare, gathering, least, official } from './serving-others.js'
+import { bare, gathering, least } from './serving-others.js'
 
 const SIGNALS = 20_000
 const ROW_BYTES = 1_180 // as in docs/decisions.md#serving-from-bytes
@@ -157,19 +157,12 @@ async function listen(app: FastifyInstance | Server): Promise<string> {
 
 async function main() {
   const { feed, change } = createChangingFeed()
-  const reader = { caller: 'bench', visibility: 'full' as const, grants: [] }
-  const page = feed.wholesale({ maxResults: 50 }, reader, Date.now())
-  if (page.kind !== 'page') throw new Error('the feed has no page')
-  const rows = Buffer.concat(page.rows).toString()
-  const unchanged = { status: 'completed', unchanged: true, wholesale_feed_version: page.feedVersion }
-  const whole = { status: 'completed', signals: JSON.parse(`[${rows}]`) as unknown }
   const apps = {
     bare: bare(),
     least: least(),
     gathering: gathering(),
     lean: lean(servingOptions(feed, undefined)),
     full: createApp(servingOptions(feed, { perSecond: 1e9, burst: 1e9 })),
-    official: official(unchanged, whole),
   }
   const urls: Record<string, string> = {}
   for (const [name, app] of Object.entries(apps)) urls[name] = await listen(app)

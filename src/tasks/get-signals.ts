@@ -43,8 +43,7 @@ const LOOKUPS = ['signal_spec', 'signal_refs', 'signal_ids'] as const
 const NARROW =
   'Leave it out and narrow with filters, destinations and countries, or leave discovery_mode out to search.'
 const NO_TOKENS = 'Leave it out, or send discovery_mode "wholesale".'
-/** Of a page of the feed, these are told in words: a client that walks reads the data, and its text must not cost much. */
-const IN_WORDS = 5
+const IN_WORDS = 5 // rows of a page of the feed: its text must not cost much, for most read the data
 const TOKENS = ['if_wholesale_feed_version', 'if_pricing_version'] as const
 
 /** In 3.0 every signal has a price, and prices need credentials. */
@@ -269,23 +268,16 @@ export function getSignals(options: GetSignalsOptions): Task<typeof GetSignalsRe
   const lacksOf = createLacks(upstreams)
   const told = new WeakMap<Found, { lacks: Lacks; answer: Answer }>()
 
-  function inWords(
-    answer: Found,
-    { cursor }: WholesaleQuery,
-    { incomplete, warnings }: Lacks,
-    reader: Reader,
-  ): Answered {
+  function inWords(answer: Found, { cursor }: WholesaleQuery, lacks: Lacks, reader: Reader): Answered {
+    const { incomplete, warnings } = lacks
     if (answer.kind === 'unchanged') {
       const message = 'Unchanged: your copy is current.'
       return { kind: 'answer', message, fields: { unchanged: true, incomplete, ...versionFields(answer) } }
     }
+    const { cursor: next, total } = answer
+    const pagination = { has_more: next !== undefined, cursor: next, total_count: total }
     // Whoever goes on with a walk of larger pages copies the feed: words of five rows were a sixth of the cost of such a page.
     const isCopied = cursor !== undefined && answer.count > IN_WORDS
-    const pagination = {
-      has_more: answer.cursor !== undefined,
-      cursor: answer.cursor,
-      total_count: answer.total,
-    }
     return {
       kind: 'answer',
       message: pageMessage(answer, reader),
