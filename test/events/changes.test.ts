@@ -68,7 +68,7 @@ function mirrorOf(snapshot: Snapshot): Map<string, string> {
 test('a mirror that applies the changes is the new snapshot', (t) => {
   proven(
     t,
-    200,
+    100,
     fc.property(anyWorld, anyWorld, (one, two) => {
       const before = buildSnapshot(one)
       const after = buildSnapshot({ previous: before, ...two })

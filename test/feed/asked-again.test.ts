@@ -75,7 +75,7 @@ test('who asks again is told what anybody is told who asks for the first time, w
     }
     return true
   })
-  proven(t, 25, property)
+  proven(t, 12, property)
   t.end()
 })
 

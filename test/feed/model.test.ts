@@ -202,7 +202,7 @@ function run(first: Judge, steps: readonly Step[]): void {
 test('whatever happens to upstreams and providers, reads are those of the simplest feed that could be right', (t) => {
   proven(
     t,
-    100,
+    50,
     fc.property(anyJudge, fc.array(step, { minLength: 5, maxLength: 25 }), (judge, steps) =>
       run(judge, steps),
     ),

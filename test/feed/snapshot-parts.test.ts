@@ -15,7 +15,7 @@ function saved(snapshot: Snapshot): Snapshot | undefined {
 test('a build on a snapshot that was saved gives what a build from scratch gives, to the byte', (t) => {
   proven(
     t,
-    30,
+    15,
     fc.property(fc.array(anyWorld, { minLength: 2, maxLength: 3 }), (worlds) => {
       let previous: Snapshot | undefined
       for (const { slices, judge } of worlds) {

@@ -64,7 +64,7 @@ function seen(world: World, query: Selection, reader: Reader, feed = published(w
 test('a visible difference of structure moves the feed version, one of prices the pricing version; nothing else does', (t) => {
   proven(
     t,
-    100,
+    50,
     fc.property(kin, queries, readers, ([one, two], query, reader) => {
       const a = seen(one, query, reader)
       const b = seen(two, query, reader)
@@ -89,7 +89,7 @@ test('a visible difference of structure moves the feed version, one of prices th
 test('of readers of one feed, those have one version who are shown the same', (t) => {
   proven(
     t,
-    50,
+    25,
     fc.property(anyWorld, queries, readers, readers, (world, query, first, second) => {
       const a = seen(world, query, first)
       const b = seen(world, query, second, a.feed)
@@ -114,7 +114,7 @@ test('a version says which signal has which of the keys that its reader sees', (
   }
   proven(
     t,
-    50,
+    25,
     fc.property(someKeys, someKeys, queries, (some, others, query) => {
       const [one, other] = [shown(some, query), shown(others, query)]
       return (one.version === other.version) === (one.rows === other.rows)
@@ -126,7 +126,7 @@ test('a version says which signal has which of the keys that its reader sees', (
 test('unchanged is answered only to who would receive the same again', (t) => {
   proven(
     t,
-    100,
+    50,
     fc.property(kin, queries, readers, readers, ([one, two], query, first, second) => {
       const had = seen(one, query, first)
       const now = seen(two, query, second)

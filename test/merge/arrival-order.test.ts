@@ -24,7 +24,7 @@ test('the same offers give the same bytes in any order of arrival', (t) => {
   )
   proven(
     t,
-    500,
+    250,
     fc.property(shuffled, anyPolicy, ([offers, again], policy) => {
       const bytes = (from: typeof offers) => {
         const signal = mergeSignal(IDENTITY, from, policy)
@@ -39,7 +39,7 @@ test('the same offers give the same bytes in any order of arrival', (t) => {
 test('an offer that is not authorized changes no byte of a signal that has an authorized one, under any policy', (t) => {
   proven(
     t,
-    500,
+    250,
     fc.property(anyOffers, anyPolicy, (offers, policy) => {
       const entitled = offers.filter(({ verdict }) => verdict.outcome === 'authorized')
       fc.pre(entitled.length > 0)
