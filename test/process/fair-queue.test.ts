@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import { test } from 'tap'
 import { createFairQueue } from '../../src/process/portions.js'
@@ -75,17 +76,18 @@ test('whatever is asked in whatever order: bounds hold, nothing is lost, the lea
       for (const each of steps) {
         if (typeof each === 'number') await end([...running.keys()][each % Math.max(1, running.size)] ?? '')
         else add(`t${count++}`, each.owners, each.group)
-        t.ok(running.size <= 4)
+        assert.ok(running.size <= 4)
         const idle = ['o1', 'o2', 'o3'].filter(
           (name) => ![...running.keys()].some((task) => turns.get(task)?.owners.includes(name)),
         )
         const starved = [...turns].some(
           ([task, { owners }]) => !started.includes(task) && owners.some((name) => idle.includes(name)),
         )
-        t.notOk(starved && running.size < 4, 'an owner with nothing under way waits only for a place')
+        assert.ok(!starved || running.size === 4, 'an owner with nothing under way waits only for a place')
       }
       while (running.size > 0) await end([...running.keys()][0] as string)
-      t.equal(started.length, count)
+      assert.equal(started.length, count)
     }),
   )
+  t.pass('in no order was anybody forgotten')
 })

@@ -135,7 +135,19 @@ export async function startPostgres(binaries: string): Promise<Postgres> {
   const data = join(folder, 'data')
   execFileSync(
     join(binaries, 'initdb'),
-    ['-D', data, '-U', 'tributary', '-A', 'trust', '-E', 'UTF8', '--locale=C', '--no-sync'],
+    [
+      '-D',
+      data,
+      '-U',
+      'tributary',
+      '-A',
+      'trust',
+      '-E',
+      'UTF8',
+      '--locale=C',
+      '--no-sync',
+      '--wal-segsize=1',
+    ],
     { ...user, cwd: folder, stdio: 'pipe' },
   )
   const port = await reservedPort()
