@@ -19,7 +19,7 @@ import type { Judge } from '../authz/rules/verdict.js'
 import type { Feed } from '../feed/feed.js'
 import type { Moment } from '../feed/layers.js'
 import { criteriaOf, type Reader } from '../feed/query.js'
-import type { Clock } from '../net/clock.js'
+import { type Clock, within } from '../net/clock.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import type { FoundRow } from '../store/records/found.js'
 import type { Auth, UpstreamFailure } from '../upstreams/agent/agent.js'
@@ -122,7 +122,7 @@ export type BriefOptions = {
   /** What providers say at this moment. */
   judge(): Judge
   access(reader: Reader, agentUrl: string): Access
-  clock: Pick<Clock, 'now'>
+  clock: Clock
 }
 
 export type Ranked = Order & {
@@ -135,16 +135,19 @@ export type Ranked = Order & {
   missing: readonly Missing[]
 }
 
+/** `isSearched`: our own search took part in it. */
+type Best = { ranked: Ranked | undefined; isSearched: boolean }
+
 export type Inquiry = {
   /** The upstreams that were asked, with their answers so far. */
   answers(): ReadonlyMap<string, UpstreamAnswer>
   /** Resolves when all have answered, at `until` (ms since the epoch) at the latest. */
   settled(until: number): Promise<void>
   /**
-   * The same, but the answers that have arrived are ranked shortly before `until`, so that little work is left at the end.
-   * Answers that come too late to be ranked in time are not waited for.
+   * The best answer that can leave by `until`. What has arrived is ranked before that, as early as ranking lately took, and again
+   * when more has arrived and the time is still enough. `searchable` resolves when our own search can take part, or no longer will.
    */
-  prepared(until: number): Promise<void>
+  rankedBy(until: number, searchable: Promise<boolean>): Promise<Best>
   /**
    * The answer as it stands; `late` are rows of upstreams that answered `submitted` first. Undefined before the first
    * feed.
@@ -185,8 +188,13 @@ function orderingMs(answers: ReadonlyMap<string, UpstreamAnswer>): number {
   )
 }
 
-/** Asks brief questions. Nothing is remembered between them. */
+/** How many times longer than usual ranking may take, by how the last one went: longer at once, shorter by and by. */
+const slowerBy = (before: number, now: number) => Math.max(1, now, (before + Math.max(1, now)) / 2)
+
+/** Asks brief questions. Of a question nothing is remembered but how long it took to rank what was found. */
 export function createBrief({ feed, ranking, fanout, upstreams, judge, access, clock }: BriefOptions) {
+  let slowness = 1
+
   function askedOf(input: GetSignalsRequest, reader: Reader): Asked[] {
     const refs = refsOf(input)
     const { signal_spec: spec } = input
@@ -233,7 +241,6 @@ export function createBrief({ feed, ranking, fanout, upstreams, judge, access, c
     })
     const question = fanout.ask({ key: questionKey(input, reader), asked: fresh, deadline }, signal)
     const settled = (until: number) => question.settled(() => until)
-    const isPending = () => [...question.answers().values()].some(({ kind }) => kind === 'pending')
     let known: Snapshot | undefined // the findings outside the feed, as of the last ranking
     const answers = () => new Map([...question.answers(), ...begun])
 
@@ -265,19 +272,35 @@ export function createBrief({ feed, ranking, fanout, upstreams, judge, access, c
       }
     }
 
-    async function prepared(until: number): Promise<void> {
-      const startedAt = clock.now()
-      await question.settled(() => {
-        return until - Math.min(orderingMs(question.answers()), MOST_BEFORE * (until - startedAt))
+    async function rankedBy(until: number, searchable: Promise<boolean>): Promise<Best> {
+      const most = MOST_BEFORE * (until - clock.now())
+      let isSearched = false
+      const searching = searchable.then((is) => {
+        isSearched = is
       })
-      if (!isPending() || signal?.aborted) return
-      const begunAt = clock.now()
-      await rank()
-      const tookMs = clock.now() - begunAt
-      await settled(until - tookMs)
+      const arrived = () => `${isSearched} ${[...question.answers().values()].map(({ kind }) => kind)}`
+
+      async function gathered(end: () => number): Promise<void> {
+        await question.settled(end)
+        await within(searching, { timeoutMs: Math.max(0, end() - clock.now()), signal, clock }, () => {})
+      }
+
+      async function rankedNow() {
+        const [begunAt, of, isSearchedNow] = [clock.now(), arrived(), isSearched]
+        const ranked = await rank()
+        return { ranked, isSearched: isSearchedNow, of, tookMs: clock.now() - begunAt }
+      }
+
+      await gathered(() => until - Math.min(slowness * orderingMs(question.answers()), most))
+      const usualMs = orderingMs(question.answers())
+      const first = await rankedNow()
+      slowness = slowerBy(slowness, first.tookMs / usualMs)
+      await gathered(() => until - first.tookMs)
+      const isTimeLeft = clock.now() + first.tookMs <= until
+      return isTimeLeft && arrived() !== first.of ? await rankedNow() : first
     }
 
-    return { answers, settled, prepared, rank, asked }
+    return { answers, settled, rankedBy, rank, asked }
   }
 
   return { ask }

@@ -306,11 +306,9 @@ export function createDiscover({ brief, pages, learn, searchable, lacks, later }
     if (refusal) return { kind: 'refused', error: refusal }
     const deadline = Math.min(context.deadline, context.now + budgetMs(input)) - ANSWER_MS
     const inquiry = brief.ask(input, reader, deadline, context.signal)
-    const [isSearched] = await Promise.all([
-      input.signal_spec === undefined || searchable(deadline, context.signal),
-      inquiry.prepared(deadline),
-    ])
-    const ranked = await inquiry.rank()
+    const isSpoken = input.signal_spec !== undefined
+    const search = isSpoken ? searchable(deadline, context.signal) : Promise.resolve(true)
+    const { ranked, isSearched } = await inquiry.rankedBy(deadline, search)
     if (!ranked) return NOT_READY
     const outstanding = [...inquiry.answers().values()].filter(
       ({ kind }) => kind === 'pending' || kind === 'submitted',
