@@ -2,9 +2,11 @@
  * What reading upstreams costs: a cold mirror of one and of twenty upstreams, and a poll that answers `unchanged`
  * (docs/performance.md). Agents run in a child process. `node dist/bench/upstreams.js [rows each of the twenty]`.
  */
-import { request } from 'undici'
+import { Agent } from 'undici'
 import { systemClock } from '../src/net/clock.js'
 import { createEgress } from '../src/net/egress.js'
+import { giveBackMoved, lend } from '../src/process/memory.js'
+import { readReply } from '../src/upstreams/agent/reader.js'
 import { createUpstreams, type Upstreams } from '../src/upstreams/upstreams.js'
 import { startAgents } from './agents.js'
 import { report } from './report.js'
@@ -62,21 +64,50 @@ async function until(holds: () => boolean): Promise<void> {
   while (!holds() && Date.now() < end) await new Promise((resolve) => setTimeout(resolve, 5))
 }
 
-/** Seconds to walk all pages of all agents and parse each answer once: the transfer, and nothing of ours. */
+/** The body of one answer, by the HTTP client alone: no budget, no check of the address, no deadline. */
+function bareBody(client: Agent, url: URL, body: string): Promise<Buffer> {
+  const headers = { 'content-type': 'application/json', accept: 'application/json' }
+  return new Promise((resolve, reject) => {
+    let whole: Buffer = Buffer.alloc(0)
+    let at = 0
+    client.dispatch(
+      { origin: url.origin, path: url.pathname, method: 'POST', headers, body },
+      {
+        onRequestStart() {},
+        onResponseStart(_controller, _status, { 'content-length': length }) {
+          whole = lend(Number(length)).subarray(0, Number(length))
+        },
+        onResponseData(_controller, chunk) {
+          whole.set(chunk, at)
+          at += chunk.byteLength
+        },
+        onResponseEnd: () => resolve(whole),
+        onResponseError: (_controller, error) => reject(error),
+      },
+    )
+  })
+}
+
+/** Seconds to ask for all pages of all agents and to read each in the thread that reads answers: nothing is walked or kept. */
 async function bareWalk(urls: readonly string[], rows: number): Promise<number> {
+  const client = new Agent()
   const startedAt = performance.now()
-  async function walk(url: string): Promise<void> {
+  async function walk(url: URL): Promise<void> {
     for (let at = 0; at < rows; at += PAGE) {
       const pagination = { max_results: PAGE, cursor: String(at) }
       const params = { name: 'get_signals', arguments: { discovery_mode: 'wholesale', pagination } }
-      const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params })
-      const headers = { 'content-type': 'application/json', accept: 'application/json' }
-      const answer = await request(url, { method: 'POST', headers, body })
-      JSON.parse(await answer.body.text())
+      const asked = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params })
+      const messages = [await bareBody(client, url, asked)]
+      const read = await readReply(url.href, { messages, id: 1, as: 'mcp', bounds: {} })
+      const outcome = read.kind === 'answer' ? read.outcome : read
+      if (outcome.kind !== 'answer') throw new Error(`no page at ${url.href}: ${JSON.stringify(outcome)}`)
+      giveBackMoved(outcome.rows.bytes)
     }
   }
-  await Promise.all(urls.map(walk))
-  return (performance.now() - startedAt) / 1_000
+  await Promise.all(urls.map((url) => walk(new URL(url))))
+  const seconds = (performance.now() - startedAt) / 1_000
+  await client.close()
+  return seconds
 }
 
 async function coldMirror(agents: number, rows: number): Promise<void> {
@@ -109,7 +140,7 @@ async function coldMirror(agents: number, rows: number): Promise<void> {
       ...{ measured: seconds, unit: 's', bar: { atMost: (COLD_SECONDS * agents * rows) / 1_000_000 } },
       limit: {
         is: await bareWalk(urls, rows),
-        of: 'the same pages over HTTP, each parsed once, nothing kept',
+        of: 'the same pages by the HTTP client alone, each read in the thread, nothing kept',
       },
     })
   }
