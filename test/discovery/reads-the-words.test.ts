@@ -100,7 +100,7 @@ test('with a table of rates, prices in other currencies count for what they are 
     ['USD', 1],
     ['JPY', 0.0067],
   ])
-  const converting = await startWorld(t, 600, { rates: () => ({ asOf: '2026-11-01', worth }) })
+  const converting = await startWorld(t, 1_200, { rates: () => ({ asOf: '2026-11-01', worth }) })
   const signal_spec = 'coffee, CPM under 1 USD'
   const answer = readAnswer(
     await converting.ask({ time_budget, signal_spec, pagination: { max_results: 100 } }),
