@@ -1,5 +1,4 @@
 /** A synthetic world of about 1.2 KB a listing, for the benches of the feed. */
-
 import type { SignalDefinition } from '../src/authz/rules/provider-definition.js'
 import type { Judge } from '../src/authz/rules/verdict.js'
 import { readRows } from '../src/upstreams/rows/read-rows.js'

@@ -2,7 +2,6 @@
  * A demo agent over A2A, on the official SDK: protocol 1.0 and 0.3 on one route, told apart by the A2A-Version header,
  * and a card that clients of both read (docs/protocol.md#a2a).
  */
-
 import { randomUUID } from 'node:crypto'
 import { type AgentCard, type Task, TaskState } from '@a2a-js/sdk'
 import { LegacyJsonRpcTransportHandler } from '@a2a-js/sdk/compat/v0_3/server'

@@ -2,7 +2,6 @@
  * activate_signal and report_usage as the agents of the demo market carry them out: once for an idempotency key,
  * live after the activation delay, visible in the next feed read (specification, "Operation activate_signal").
  */
-
 import { LRUCache } from 'lru-cache'
 import { canonical } from '../src/adcp/json.js'
 import { createChecks } from '../src/adcp/schema.js'

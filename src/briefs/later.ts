@@ -3,7 +3,6 @@
  * answered, with a notice that is repeated until it is accepted (specification, "Events"). After a crash they continue:
  * upstreams that began a task are asked about it, the others are asked again, and a task that has ended never changes.
  */
-
 import { naturalKey } from '../activation/accounts.js'
 import { shownSignals } from '../activation/holders.js'
 import { type AdcpError, adcpError } from '../adcp/answer.js'

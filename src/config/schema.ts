@@ -2,7 +2,6 @@
  * The configuration file as operators write it (docs/configuration.md): one schema for the type, the check and the
  * messages, and the form of the rules that a schema cannot say.
  */
-
 import { PREVIEWS } from '../adcp/answer.js'
 import { AccountReference } from '../adcp/caller.js'
 import { type Static, type TSchema, Type } from '../adcp/schema.js'

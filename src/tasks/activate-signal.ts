@@ -2,7 +2,6 @@
  * activate_signal: a signal found here is made live, or switched off, at the upstream that offers it (specification,
  * "Operation `activate_signal`"; schemas signals/activate-signal). Intent and outcome stand in the ledger.
  */
-
 import { findOwnAccount, type OwnAccount } from '../activation/accounts.js'
 import type { Activation, Conclusion, Plan } from '../activation/activation.js'
 import type { Delivered } from '../activation/delivery.js'

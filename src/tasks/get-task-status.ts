@@ -2,7 +2,6 @@
  * get_task_status: how a request that was answered `submitted` goes on (schema protocol/get-task-status-request). A task is
  * shown here as list_tasks shows it, too: to its caller only, with what this caller may see now.
  */
-
 import { findOwnAccount } from '../activation/accounts.js'
 import { type Activation, unlessStorageDown } from '../activation/activation.js'
 import { shownSignals, visibleDeployments } from '../activation/holders.js'

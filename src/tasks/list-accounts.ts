@@ -2,7 +2,6 @@
  * list_accounts: the caller's accounts, those the operator configured and those the caller declared (schema
  * account/list-accounts). An account is named and shown here as sync_accounts answers with it, too (schema core/account).
  */
-
 import { naturalKey } from '../activation/accounts.js'
 import { unlessStorageDown } from '../activation/activation.js'
 import { type Answer, howMany } from '../adcp/answer.js'

@@ -1,5 +1,4 @@
 /** list_tasks: a caller's own tasks, for reconciliation (schema protocol/list-tasks-request). */
-
 import { findOwnAccount } from '../activation/accounts.js'
 import { unlessStorageDown } from '../activation/activation.js'
 import { type Answer, howMany, type Refused, refuse } from '../adcp/answer.js'

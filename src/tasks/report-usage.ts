@@ -3,7 +3,6 @@
  * (schemas account/report-usage). The rows of a part without an answer are reported as open; the same request again
  * sends only the missing parts, under the same derived keys, so nothing is counted twice.
  */
-
 import { findOwnAccount } from '../activation/accounts.js'
 import type { Activation, Conclusion, Plan } from '../activation/activation.js'
 import { type PartOutcome, partOutcome, rowField } from '../activation/call-kinds.js'

@@ -1,5 +1,4 @@
 /** A document, given as a value, in the form that verdicts are asked of. */
-
 import { inspect } from '../../src/authz/rules/tables.js'
 import { type CompiledProvider, compileProvider, type ProviderState } from '../../src/authz/rules/verdict.js'
 

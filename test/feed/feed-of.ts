@@ -1,5 +1,4 @@
 /** A feed that serves one world, for tests that read. */
-
 import type { Judge } from '../../src/authz/rules/verdict.js'
 import { createFeed, type Feed } from '../../src/feed/feed.js'
 import type { Reader, Selection } from '../../src/feed/query.js'

@@ -1,5 +1,4 @@
 /** Run as a child process: builds the world of the test in another order and prints its versions. */
-
 import { createFeed } from '../../src/feed/feed.js'
 import { buildSnapshot } from '../../src/snapshot/builder.js'
 import { buyer, judgeThat, listing, sliceOf } from './world.js'

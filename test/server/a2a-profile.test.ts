@@ -1,5 +1,4 @@
 /** Requests that activate the protocol's profile of A2A are held to it, and their answers confirm it. */
-
 import { Role } from '@a2a-js/sdk'
 import {
   ClientFactory,

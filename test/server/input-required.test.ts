@@ -1,5 +1,4 @@
 /** An upstream that asks back: the state is told in the answer, with the task to go on with, to clients of either transport. */
-
 import { test } from 'tap'
 import { Type } from '../../src/adcp/schema.js'
 import type { Task } from '../../src/tasks/task.js'

@@ -1,5 +1,4 @@
 /** A registry with agents of several types, badges and metrics, and a Tributary that reads it. */
-
 import { mkdtemp, rm } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'

@@ -1,5 +1,4 @@
 /** Signals agents for tests: on the official MCP and A2A server SDKs, and raw ones that may misbehave. */
-
 import { randomUUID } from 'node:crypto'
 import { createServer, type Server as HttpServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'

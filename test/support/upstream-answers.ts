@@ -1,5 +1,4 @@
 /** What a call of an upstream gives, for parts that are tested without one. */
-
 import type { AgentOutcome } from '../../src/upstreams/agent/agent.js'
 import { readRows } from '../../src/upstreams/rows/read-rows.js'
 

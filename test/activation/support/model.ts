@@ -3,7 +3,6 @@
  * and come back from a backup, time that passes. In the end each agent did what was wished once or not at all, the ledger
  * says what the agents' own books say, or that it does not know, and nothing that was acknowledged is lost.
  */
-
 import { setImmediate as nextTurn, setTimeout as wait } from 'node:timers/promises'
 import fc from 'fast-check'
 import type { Answer } from '../../../src/adcp/answer.js'

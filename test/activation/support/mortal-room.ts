@@ -2,7 +2,6 @@
  * The activation room of one process that can end at any step: from then on nothing it did is told to anybody, and nothing
  * more is done. Its storage can fail for a while, before or after it did what it was asked for.
  */
-
 import { randomUUID } from 'node:crypto'
 import { createActivation } from '../../../src/activation/activation.js'
 import { CHECKPOINTS } from '../../../src/activation/delivery.js'

@@ -1,5 +1,4 @@
 /** The product's parts that activation stands on, over agents that are there already. Free of tap: processes that are killed run it too. */
-
 import { randomUUID } from 'node:crypto'
 import type { Sandbox } from '../../../sandbox/world.js'
 import { type ActivationOptions, createActivation } from '../../../src/activation/activation.js'

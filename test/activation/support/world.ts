@@ -1,5 +1,4 @@
 /** The sandbox's agents, mirrored and merged into a feed, with the activation room on a storage beside it. */
-
 import { randomUUID } from 'node:crypto'
 import type { Test } from 'tap'
 import { type Sandbox, startSandbox } from '../../../sandbox/world.js'
