@@ -84,6 +84,16 @@ const exemplars = {
   },
 }
 
+/**
+ * ASCII alone, as start.js reads a file: other characters take the engine twice as long. The bundler leaves them in comments, and in
+ * regular expressions and raw texts of such, where an escape says the same.
+ */
+const inAscii = (text) =>
+  text.replace(/(\\*)([^\0-\x7f])/g, (_, slashes, unit) => {
+    const before = slashes.slice(slashes.length % 2) // an escaped character is one that is not
+    return `${before}\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`
+  })
+
 /** Browsers resolve no package names, so the name `preact` in the hooks module becomes the path of its file. */
 const withPaths = (text) => text.replace(/from\s*(["'])preact\1/g, 'from"./preact.js"')
 
@@ -129,7 +139,8 @@ async function keepStarted() {
 }
 
 await rm(PROGRAM, { recursive: true, force: true })
-const { metafile } = await build({
+await mkdir(PROGRAM, { recursive: true })
+const { metafile, outputFiles } = await build({
   absWorkingDir: ROOT,
   entryPoints: [join(ROOT, 'program.js'), ...THREADS.map((thread) => join(COMPILED, `${thread}.js`))],
   ...{ outdir: PROGRAM, entryNames: '[name]', outExtension: { '.js': '.cjs' } },
@@ -140,9 +151,13 @@ const { metafile } = await build({
     sourcesContent: false,
     legalComments: 'none',
     metafile: true,
+    write: false,
     logLevel: 'warning',
   },
 })
+for (const { path, text } of outputFiles) {
+  await writeFile(path, path.endsWith('.cjs') ? inAscii(text) : text)
+}
 const inputs = Object.keys(metafile.inputs)
 await copyFile(join(ROOT, 'start.js'), join(PROGRAM, 'start.js'))
 for (const thread of THREADS) compiled(join(PROGRAM, `${basename(thread)}.cjs`)).keep()

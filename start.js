@@ -30,6 +30,7 @@ function keptAt(place) {
 export function compiled(file) {
   const text = readFileSync(file)
   const place = placeOf(file, text)
+  // What is built is ASCII alone.
   const wrapped = `(function (exports, require, module, __filename, __dirname) {${text.latin1Slice()}\n})`
   const script = new Script(wrapped, {
     ...{ filename: file, cachedData: keptAt(place) },

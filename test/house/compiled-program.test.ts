@@ -1,3 +1,4 @@
+import { isAscii } from 'node:buffer'
 import { execFile } from 'node:child_process'
 import { readdir, readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -74,4 +75,12 @@ test('the program finds what it loads only when it is needed, with source maps a
     )
     t.equal(ended.stderr, 'tributary: nothing would be federated\n', flags.join())
   }
+})
+
+test('the program is read as it was written, also where it looks for characters beyond ASCII', async (t) => {
+  const program = join(ROOT, 'dist/program')
+  const files = (await readdir(program)).filter((name) => name.endsWith('.cjs'))
+  t.ok(files.includes('program.cjs'))
+  for (const name of files) t.ok(isAscii(await readFile(join(program, name))), name)
+  t.ok((await readFile(join(program, 'program.cjs'))).includes(String.raw`/["\u201c\u201d]`), 'quoted words')
 })
