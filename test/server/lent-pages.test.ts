@@ -6,7 +6,7 @@ import type { Listing } from '../../src/upstreams/rows/slice.js'
 import { feedOf, listing } from '../support/server-feed.js'
 import { BUYER_TOKEN, startServer } from '../support/server-fixture.js'
 
-const SIGNALS = 5_000
+const SIGNALS = 2_500
 const SIZE = 100
 const HEADERS = {
   authorization: `Bearer ${BUYER_TOKEN}`,
@@ -79,7 +79,7 @@ async function answersOn(socket: Socket, count: number): Promise<unknown[]> {
 
 test('pages stay what they are as long as their reader does not take them, whatever is answered meanwhile', async (t) => {
   const server = await startServer(t, { feed })
-  const questions = await walk(server, ['name', 'description'], 48)
+  const questions = await walk(server, ['name', 'description'], 24)
   const { hostname, port, host } = new URL(server.url)
   const slow = connect(Number(port), hostname)
   await once(slow, 'connect')
@@ -91,7 +91,7 @@ test('pages stay what they are as long as their reader does not take them, whate
       .join('')
     slow.write(`POST /mcp HTTP/1.1\r\n${heads}content-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`)
   }
-  for (const question of await walk(server, ['description'], 48)) await askOver(server, question)
+  for (const question of await walk(server, ['description'], 24)) await askOver(server, question)
   const taken = await answersOn(slow, questions.length)
   slow.destroy()
   t.equal(taken.length, questions.length)
@@ -116,7 +116,7 @@ test('a task of A2A keeps its page while others are answered', async (t) => {
 
 test('what was compressed of one page is never sent as another', async (t) => {
   const server = await startServer(t, { feed })
-  const questions = await walk(server, ['description'], 40, 98)
+  const questions = await walk(server, ['description'], 20, 98)
   const plain: unknown[] = []
   const packed: unknown[] = []
   for (const question of questions) {
