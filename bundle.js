@@ -5,8 +5,7 @@
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { copyFile, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { copyFile, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { basename, dirname, join, relative, sep } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
@@ -16,6 +15,7 @@ import { compiled } from './start.js'
 const ROOT = fileURLToPath(new URL('.', import.meta.url))
 const COMPILED = join(ROOT, 'dist/src')
 const PROGRAM = join(ROOT, 'dist/program')
+const STARTED = join(ROOT, 'dist/started')
 
 /** The code of each thread: who starts one names its file. */
 const THREADS = [
@@ -128,14 +128,15 @@ async function named(entry, use) {
  * calls.
  */
 async function keepStarted() {
-  const folder = await mkdtemp(join(tmpdir(), 'tributary-build-'))
+  await rm(STARTED, { recursive: true, force: true }) // of a build that was killed
+  await mkdir(STARTED)
   const serve = [join(ROOT, 'keep.js'), 'serve', '--port', '0', '--sandbox-signals', '24']
-  const server = spawn(process.execPath, serve, { cwd: folder, env: {} })
+  const server = spawn(process.execPath, serve, { cwd: STARTED, env: {} })
   const log = text(server.stderr)
-  server.stdout.once('data', () => server.kill('SIGTERM'))
+  server.stdout.once('data', () => server.stdin.end())
   const [code] = await once(server, 'exit')
   if (code !== 0) throw new Error(`The program that was built does not serve:\n${await log}`)
-  await rm(folder, { recursive: true })
+  await rm(STARTED, { recursive: true })
 }
 
 await rm(PROGRAM, { recursive: true, force: true })
