@@ -233,6 +233,7 @@ export function createApp(options: ServerOptions): FastifyInstance {
     genReqId,
     schemaController: { compilersFactory: { buildValidator: noCompiler, buildSerializer: noCompiler } },
   })
+  app.server.maxHeadersCount = 0 // Node would drop what stands behind the thousandth line; their bytes are bounded by `maxHeaderSize`
   lane.before(app)
   app.addHook('preClose', async () => lane.close())
   app.removeAllContentTypeParsers()

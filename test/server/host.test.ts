@@ -93,6 +93,17 @@ test('what may come once and comes twice is not read from its first line', async
   t.equal(await status('POST /mcp', 'Host: localhost', 'Content-Type: application/json'), 415)
 })
 
+test('what comes twice is seen behind however many other lines', async (t) => {
+  const { status } = await asking(t)
+  const many = Array.from({ length: 2_500 }, () => 'a:')
+  const key = `Authorization: Bearer ${BUYER_TOKEN}`
+  for (const route of ['GET /healthz', 'POST /mcp']) {
+    t.equal(await status(route, 'Host: localhost', ...many, key), 200, `${route} with all lines`)
+    t.equal(await status(route, 'Host: localhost', ...many, 'Host: evil.example'), 400, `${route} with two`)
+  }
+  t.equal(await status('POST /mcp', 'Host: localhost', key, ...many, 'Authorization: Bearer another'), 401)
+})
+
 test('a request with more than one reading of where it ends is refused', async (t) => {
   const { raw } = await asking(t)
   const post = 'POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n'
