@@ -243,9 +243,10 @@ export function canonical(value: unknown): string {
   if (typeof value === 'string') return JSON.stringify(value.toWellFormed())
   if (Array.isArray(value)) return `[${value.map(canonical).join()}]`
   if (!isRecord(value)) return JSON.stringify(value ?? null)
-  const names = Object.keys(value).filter((name) => value[name] !== undefined)
-  return `{${names
-    .sort()
-    .map((name) => `${canonical(name)}:${canonical(value[name])}`)
+  const kept = Object.entries(value).map(([name, member]) => [name.toWellFormed(), member] as const)
+  const members = Object.entries(Object.fromEntries(kept)).filter(([, member]) => member !== undefined)
+  return `{${members
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([name, member]) => `${canonical(name)}:${canonical(member)}`)
     .join()}}`
 }

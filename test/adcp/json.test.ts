@@ -71,6 +71,13 @@ test('what has no canonical form becomes what a storage keeps of it', (t) => {
     canonical({ a: '\ud800', b: [Number.POSITIVE_INFINITY], c: undefined }),
     '{"a":"\ufffd","b":[null]}',
   )
+  for (const [members, kept] of [
+    ['{"\\ud800":1,"\\ue000":2}', '{"\ue000":2,"\ufffd":1}'],
+    ['{"\\ud800":1,"\\udc00":2}', '{"\ufffd":2}'],
+  ] as const) {
+    t.equal(canonical(JSON.parse(members)), kept, 'names are those that are kept, in their order, each once')
+    t.equal(canonical(JSON.parse(kept)), kept)
+  }
   t.end()
 })
 
