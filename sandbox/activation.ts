@@ -2,8 +2,8 @@
  * activate_signal and report_usage as the agents of the demo market carry them out: once for an idempotency key,
  * live after the activation delay, visible in the next feed read (specification, "Operation activate_signal").
  */
+import canonicalize from 'canonicalize'
 import { LRUCache } from 'lru-cache'
-import { canonical } from '../src/adcp/json.js'
 import { createChecks } from '../src/adcp/schema.js'
 import { Destination } from '../src/adcp/signal.js'
 import { deploymentAt, type Stop, stopFor } from './deployments.js'
@@ -51,7 +51,7 @@ export function createActivation({ profile, stock, tasks, now, delayMs }: Activa
       return invalid('idempotency_key must have 16 to 255 of A-Z a-z 0-9 _ . : -', 'idempotency_key')
     }
     const { context: _, context_id: __, ...counted } = args
-    const request = `${task} ${canonical(counted)}`
+    const request = `${task} ${canonicalize(counted)}`
     const before = remembered.get(key)
     if (before && before.request !== request) {
       const error = errorOf('IDEMPOTENCY_CONFLICT', 'The key was used for another request.', {

@@ -6,9 +6,9 @@
 import { hash } from 'node:crypto'
 import { type Refused, refuse } from '../adcp/answer.js'
 import type { AccountReference, Caller } from '../adcp/caller.js'
-import { canonical } from '../adcp/json.js'
 import { overlayName, type Reader } from '../feed/query.js'
 import type { AccountStatus, Accounts } from '../store/records/accounts.js'
+import { canonical } from '../store/records/idempotency.js'
 
 /** An account that belongs to the caller. */
 export type OwnAccount = {

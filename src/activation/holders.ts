@@ -4,7 +4,6 @@
  * off for all. A caller's wish ends with its deactivation; the upstream's delivery ends when no caller wishes for it any more
  * (docs/activation.md, "Whose activation it is").
  */
-import { canonical } from '../adcp/json.js'
 import type { Deployment, Destination } from '../adcp/signal.js'
 import { destinationKey, matchesDestination } from '../merge/deployments.js'
 import {
@@ -15,7 +14,7 @@ import {
   type NewCall,
   type PromisedRecords,
 } from '../store/promised-work.js'
-import { upstreamKey } from '../store/records/idempotency.js'
+import { canonical, upstreamKey } from '../store/records/idempotency.js'
 import type { Entry } from '../store/records/ledger.js'
 
 /**

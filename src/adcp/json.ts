@@ -1,6 +1,6 @@
 /**
  * JSON that others wrote: its bytes are measured before anything is allocated for it, one value is found in them without the
- * others, it is parsed within bounds, and the parsed value is read without trusting its shape, or told from others by its one spelling.
+ * others, it is parsed within bounds, and the parsed value is read without trusting its shape.
  */
 
 // What walks over the bytes of a JSON text before, or instead of, parsing it allocates nothing.
@@ -233,20 +233,4 @@ export function tryParseJson(bytes: Uint8Array, maxValues?: number): unknown {
   } catch {
     return undefined
   }
-}
-
-/**
- * One text for all values that are equal: canonical JSON (RFC 8785). What has no such form becomes what a storage keeps of it: half a
- * surrogate pair U+FFFD, and a number beyond the range of doubles null.
- */
-export function canonical(value: unknown): string {
-  if (typeof value === 'string') return JSON.stringify(value.toWellFormed())
-  if (Array.isArray(value)) return `[${value.map(canonical).join()}]`
-  if (!isRecord(value)) return JSON.stringify(value ?? null)
-  const kept = Object.entries(value).map(([name, member]) => [name.toWellFormed(), member] as const)
-  const members = Object.entries(Object.fromEntries(kept)).filter(([, member]) => member !== undefined)
-  return `{${members
-    .sort(([a], [b]) => (a < b ? -1 : 1))
-    .map(([name, member]) => `${canonical(name)}:${canonical(member)}`)
-    .join()}}`
 }

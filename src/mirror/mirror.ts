@@ -2,7 +2,7 @@
  * A copy of a wholesale feed that keeps itself current, for whoever wants the rows at hand: files, SQLite or PostgreSQL. The
  * feed may be any agent's of the protocol. This is the published entry point `@tributary-adcp/tributary/mirror`.
  */
-import { canonical } from '../adcp/json.js'
+import canonicalize from 'canonicalize'
 import { backoffMs, type Clock, jittered, pause, systemClock } from '../net/clock.js'
 import { createEgress } from '../net/egress.js'
 import { catchUp, createInbox, stepOf } from './catching-up.js'
@@ -71,7 +71,7 @@ export async function openFeedMirror(options: FeedMirrorOptions) {
   const { token, filters, account, everyMs = EVERY_MS, onReading = () => {}, clock = systemClock } = options
   const url = endpointOf(options.url)
   const question = { ...(filters && { filters }), ...(account && { account: { account_id: account } }) }
-  const source = canonical({ url, ...question })
+  const source = canonicalize({ url, ...question }) as string
   const { allowNetworks = [], hosts = {} } = options.egress ?? {}
   const egress = createEgress({ policy: { allowHttp: false, allowNetworks, hosts } }) // throws before anything is open
   const copy = await openCopy(options)

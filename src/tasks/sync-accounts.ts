@@ -7,7 +7,6 @@ import { keyConflict, stillRunning, unlessStorageDown } from '../activation/acti
 import { type AdcpError, type Answer, adcpError, howMany } from '../adcp/answer.js'
 import type { Caller } from '../adcp/caller.js'
 import { nearest } from '../adcp/issue-words.js'
-import { canonical } from '../adcp/json.js'
 import { SyncAccountsRequest, SyncAccountsResponse } from '../adcp/task-schemas.js'
 import {
   type ConfigRules,
@@ -24,7 +23,7 @@ import {
   type WantedSubscriptions,
 } from '../events/subscriptions.js'
 import type { StoredAccount } from '../store/records/accounts.js'
-import { keyedRequest } from '../store/records/idempotency.js'
+import { canonical, keyedRequest } from '../store/records/idempotency.js'
 import type { Repositories, Store } from '../store/store.js'
 import { accountName, accountSettings, type HeldAccount, heldAccounts, NO_DOMAIN } from './list-accounts.js'
 import type { Task } from './task.js'

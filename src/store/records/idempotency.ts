@@ -4,9 +4,10 @@
  * so one that is repeated through another replica, or after a restart, is the same.
  */
 import { hash } from 'node:crypto'
+import canonicalize from 'canonicalize'
 import { sql } from 'kysely'
 import type { Caller } from '../../adcp/caller.js'
-import { canonical } from '../../adcp/json.js'
+import { isRecord } from '../../adcp/json.js'
 import { type Db, type SqlDialect, storableJson } from '../database/database.js'
 import type { Seal } from '../database/seal.js'
 
@@ -29,6 +30,27 @@ export type KeyedRequest = {
   task: string
   /** Hash of the canonical request, account included. */
   fingerprint: string
+}
+
+/**
+ * JSON may hold what has no canonical form: half a surrogate pair, and a number beyond the range of doubles. They become what
+ * storage keeps of them, U+FFFD and null.
+ */
+function canonicalParts(value: unknown): unknown {
+  if (typeof value === 'string') return value.toWellFormed()
+  if (typeof value === 'number') return Number.isFinite(value) ? value : null
+  if (Array.isArray(value)) return value.map(canonicalParts)
+  if (!isRecord(value)) return value
+  return Object.fromEntries(
+    Object.entries(value).map(([name, member]) => [name.toWellFormed(), canonicalParts(member)]),
+  )
+}
+
+/** Canonical JSON (RFC 8785) of a value that came as JSON: one text for all that are equal. */
+export function canonical(value: unknown): string {
+  const text = canonicalize(canonicalParts(value))
+  if (text === undefined) throw new Error('A value that is not JSON has no canonical form')
+  return text
 }
 
 /** Equal for equal requests; the account is part of the request. */
