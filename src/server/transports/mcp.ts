@@ -57,7 +57,8 @@ type McpOptions = {
 type Session = { who: Entered; revision: string; exchange: Exchange; status: number }
 
 function accepts(accept = '*/*'): boolean {
-  return accept.includes('application/json') || /application\/json|\*\/\*|application\/\*/i.test(accept)
+  // Nearly every client names it so; the pattern is for the others.
+  return accept.includes('application/json') || /application\/(?:json|\*)|\*\/\*/i.test(accept)
 }
 
 function revisionOf({ raw }: Exchange): string | undefined {
