@@ -15,6 +15,7 @@ import { isRecord, tryParseJson } from '../adcp/json.js'
 import type { Rates } from '../feed/query.js'
 import type { Clock } from '../net/clock.js'
 import type { Searchable } from '../search/search.js'
+import { takesGzip } from '../server/answer/gzip.js'
 import type { Admission } from '../server/door/admission.js'
 import { busy, type Door, refusePlainly } from '../server/door/door.js'
 import type { AuditEntry } from '../store/records/history.js'
@@ -88,8 +89,9 @@ function sendAsset(request: FastifyRequest, reply: FastifyReply, { type, etag, b
     vary: 'accept-encoding',
   })
   if (request.headers['if-none-match'] === etag) return reply.code(304).send()
-  const takesGzip = /\bgzip\b/.test(request.headers['accept-encoding'] ?? '')
-  return takesGzip ? reply.header('content-encoding', 'gzip').send(packed()) : reply.send(body)
+  return takesGzip(request.headers['accept-encoding'])
+    ? reply.header('content-encoding', 'gzip').send(packed())
+    : reply.send(body)
 }
 
 /** Serves the files of the page below `/console/`, and the page itself at `/`. */

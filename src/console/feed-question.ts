@@ -15,7 +15,7 @@ import type { Reader, Selection } from '../feed/query.js'
 import { createMeter, createShared, type InPortions, inTurns } from '../process/portions.js'
 import type { Searchable } from '../search/search.js'
 import { createColumn, u32 } from '../snapshot/columns.js'
-import { digestText } from '../snapshot/keys.js'
+import { digestText } from '../snapshot/digests.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 
 const MOST_TEXT = 500

@@ -10,7 +10,7 @@ import { BULK_EVENT, type FeedEventType } from '../adcp/signal.js'
 import type { Seen } from '../feed/feed.js'
 import { createPages } from '../feed/page.js'
 import { createMeter, type InPortions } from '../process/portions.js'
-import { bucketEntries, differingBuckets } from '../snapshot/hash-tree.js'
+import { bucketEntries, differingBuckets } from '../snapshot/digests.js'
 import { compareKeys, WORDS } from '../snapshot/keys.js'
 import { handleAt, rowAt, type Snapshot } from '../snapshot/snapshot.js'
 

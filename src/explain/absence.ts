@@ -7,7 +7,7 @@
  */
 import { agentUrlOf, canonicalUrl } from '../adcp/url.js'
 import { type CompiledProvider, decide } from '../authz/rules/verdict.js'
-import type { Identity } from '../merge/offer.js'
+import type { Identity } from '../merge/identity.js'
 import { createRecent } from '../process/memory.js'
 import { nextPortion, PORTION } from '../process/portions.js'
 import { compareKeys } from '../snapshot/keys.js'

@@ -17,7 +17,7 @@ import {
   identityOf,
   signalHandle,
   signalPart,
-} from '../merge/offer.js'
+} from '../merge/identity.js'
 import { nextPortion } from '../process/portions.js'
 import { putKey, WORDS } from '../snapshot/keys.js'
 import type { Roster } from '../upstreams/roster/roster.js'

@@ -5,7 +5,7 @@
  * page begins, to a caller who may read the whole list anyway.
  */
 import { createHmac, createSecretKey, timingSafeEqual } from 'node:crypto'
-import { KEY_BYTES } from '../merge/offer.js'
+import { KEY_BYTES } from '../merge/identity.js'
 import { createRecent } from '../process/memory.js'
 import { keyAt } from '../snapshot/keys.js'
 import type { Snapshot } from '../snapshot/snapshot.js'

@@ -7,7 +7,7 @@ import { countriesMeant, didYouMean, isCountry, nearest } from '../adcp/issue-wo
 import type { Destination } from '../adcp/signal.js'
 import { destinationKey, matchesDestination } from '../merge/deployments.js'
 import { createRecent, type Recent } from '../process/memory.js'
-import { digestText } from '../snapshot/keys.js'
+import { digestText } from '../snapshot/digests.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import {
   type Criteria,

@@ -10,11 +10,11 @@ import {
   HANDLE_LENGTH,
   type Identity,
   identityKey,
-  listsNone,
   offerHandle,
   signalHandle,
   signalPart,
-} from '../merge/offer.js'
+} from '../merge/identity.js'
+import { listsNone } from '../merge/offer.js'
 import { mergePricing } from '../merge/row.js'
 import { createRecent, type Recent } from '../process/memory.js'
 import { entryOf, handleAt, rowAt, type Snapshot, standingListings } from '../snapshot/snapshot.js'

@@ -12,7 +12,7 @@ import {
 import type { Row } from '../merge/row.js'
 import type { Piece } from '../merge/row-writer.js'
 import { createMeter, type InPortions } from '../process/portions.js'
-import { digestText } from '../snapshot/keys.js'
+import { digestText } from '../snapshot/digests.js'
 import { keyPiece, type Snapshot, standingListings } from '../snapshot/snapshot.js'
 import { createNarrowing } from './narrowing.js'
 import type { Criteria, Reader } from './query.js'

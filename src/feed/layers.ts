@@ -5,7 +5,7 @@
  */
 import { createRecent } from '../process/memory.js'
 import { drained, type InPortions } from '../process/portions.js'
-import { digestText } from '../snapshot/keys.js'
+import { digestText } from '../snapshot/digests.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import { slabBuffers } from '../upstreams/rows/slab.js'
 import { createGrants, type Grants, grantsName } from './grants.js'

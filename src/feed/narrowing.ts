@@ -7,8 +7,8 @@ import { LRUCache } from 'lru-cache'
 import { narrowRow, type PublishedRow } from '../merge/merged-signal.js'
 import type { Row } from '../merge/row.js'
 import { type Meter, PORTION } from '../process/portions.js'
-import { digestText, WORDS } from '../snapshot/keys.js'
-import { keyWords, rowWords, type Words } from '../snapshot/rows.js'
+import { digestText, keyWords, rowWords, type Words } from '../snapshot/digests.js'
+import { WORDS } from '../snapshot/keys.js'
 import { type IndexedSlice, rowAt, type Snapshot, standingListings } from '../snapshot/snapshot.js'
 
 /**

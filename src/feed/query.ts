@@ -13,7 +13,7 @@ import type { Undecided } from '../authz/rules/verdict.js'
 import { destinationKey } from '../merge/deployments.js'
 import { currencyNumber } from '../merge/row.js'
 import { createRecent } from '../process/memory.js'
-import { digestText } from '../snapshot/keys.js'
+import { digestText } from '../snapshot/digests.js'
 import type { Part } from '../upstreams/rows/slice.js'
 
 export type CacheScope = 'public' | 'account'

@@ -8,8 +8,8 @@ import { SIGNAL_TYPES } from '../adcp/signal.js'
 import { destinationMatcher } from '../merge/deployments.js'
 import { createMeter, type InPortions, type Meter, PORTION } from '../process/portions.js'
 import { createColumn, u32 } from '../snapshot/columns.js'
-import { compareKeys, countBelow, createDigest, WORDS } from '../snapshot/keys.js'
-import { NO_PRICES } from '../snapshot/rows.js'
+import { createDigest, NO_PRICES } from '../snapshot/digests.js'
+import { compareKeys, countBelow, WORDS } from '../snapshot/keys.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import {
   countryTest,

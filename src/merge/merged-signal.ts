@@ -6,18 +6,8 @@
 import type { SignalRef, SignalType, ValueType } from '../adcp/signal.js'
 import { type Policy, publishable } from '../authz/rules/verdict.js'
 import { type Conflict, conflictsAmong, countriesOf, type Definition, mergeDefinition } from './definition.js'
-import {
-  byText,
-  byUpstream,
-  type Identity,
-  identityKey,
-  type Offer,
-  offerHandle,
-  type Provenance,
-  type SoldBy,
-  sellerOf,
-  signalHandle,
-} from './offer.js'
+import { type Identity, identityKey, offerHandle, signalHandle } from './identity.js'
+import { byText, byUpstream, type Offer, type Provenance, type SoldBy, sellerOf } from './offer.js'
 import { type Row, type Standing, writeRow } from './row.js'
 
 export type MergedSignal = Row & {

@@ -16,7 +16,8 @@ import {
 import type { Listing } from '../upstreams/rows/slice.js'
 import type { Conflict } from './definition.js'
 import { type MergedDeployment, mergeDeployments } from './deployments.js'
-import { byText, listsNone, type Offer, optionId, type Seller } from './offer.js'
+import { optionId } from './identity.js'
+import { byText, listsNone, type Offer, type Seller } from './offer.js'
 
 /** Stands for an only offer's handle: no listing holds this character, and JSON escapes it. */
 export const HANDLE = '\u0000'

@@ -25,8 +25,9 @@ import {
   stated,
 } from './definition.js'
 import { type MergedDeployment, mergeDeployments } from './deployments.js'
+import { type Identity, offerHandle } from './identity.js'
 import { type MergedSignal, publishedRef } from './merged-signal.js'
-import { type Identity, listsNone, type Offer, offerHandle, type Seller, sellerOf } from './offer.js'
+import { listsNone, type Offer, type Seller, sellerOf } from './offer.js'
 import {
   afterOffers,
   BEFORE_OFFERS,

@@ -6,7 +6,7 @@
 import { workerData } from 'node:worker_threads'
 import { createMeter, drained, type InPortions, rowUnits } from '../process/portions.js'
 import { answerJobs, giveWay } from '../process/threads.js'
-import type { Rows } from '../snapshot/rows.js'
+import type { Rows } from '../snapshot/columns.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import { createTermTableBuilder, type TermTable } from './term-table.js'
 import { isStop, termOf, tokens } from './words.js'

@@ -4,20 +4,20 @@
  * previous snapshot with the new rows.
  */
 import type { Judge, ProviderView, Verdict } from '../authz/rules/verdict.js'
+import { type Identity, identityKey, identityOf, signalHandle } from '../merge/identity.js'
 import { mergeSignal } from '../merge/merged-signal.js'
 import type { Offer } from '../merge/offer.js'
-import { type Identity, identityKey, identityOf, signalHandle } from '../merge/offer.js'
 import { spliceSignal } from '../merge/splice.js'
 import { createMeter, drained, type InPortions, rowUnits } from '../process/portions.js'
 import { createRowFinder, type RowFinder } from '../upstreams/rows/slab.js'
 import { type Slice, sliceListing } from '../upstreams/rows/slice.js'
 import { locateMembers, membersRoom, releaseMembers, writtenRef } from '../upstreams/rows/written.js'
+import type { Rows } from './columns.js'
 import { createColumn, mapped, u8, u32 } from './columns.js'
+import { bucketOf, hashTree } from './digests.js'
 import { createDraft } from './draft.js'
-import { bucketOf, hashTree } from './hash-tree.js'
 import { joined, type Run, weaveOf } from './join.js'
 import { compareKeys, countBelow, keyAt, keyHandle } from './keys.js'
-import type { Rows } from './rows.js'
 import { carryOffers, indexSlices, type KeyHalf, type Move } from './slice-index.js'
 import { type IndexedSlice, memoryOf, NO_MEMORY, type OfferPlace, type Snapshot } from './snapshot.js'
 

@@ -187,7 +187,7 @@ export const WRITTEN = {
   deployments: {
     at: starts('deployments'),
     destination: numbering('deployments.destinations', 'deployments'),
-    /** The digest of its state and the offers that give it (snapshot/rows.ts). */
+    /** The digest of its state and the offers that give it (snapshot/digests.ts). */
     words: child('deployments', u32, WORDS),
     /** The digest of its activation key; 0 0 when it has none. */
     key: child('deployments', u32, 2),
@@ -208,7 +208,7 @@ export const WRITTEN = {
     /** The countries in which it may be used. */
     countries: numbering('facts.countrySets', 'offers'),
   },
-  /** Hashes of a signal's head, its head without deployments, and its prices (snapshot/rows.ts). */
+  /** Hashes of a signal's head, its head without deployments, and its prices (snapshot/digests.ts). */
   digests: {
     structure: entry(u32, WORDS),
     core: entry(u32, WORDS),
@@ -229,6 +229,9 @@ type ValueOf<S> = S extends { make: Maker<infer T> } ? T : S extends WordList ? 
 
 /** The columns and lists of a table. */
 export type Filled<T> = { readonly [Name in keyof T]: ValueOf<T[Name]> }
+
+/** The bytes of rows, and where each row is in them. */
+export type Rows = Filled<typeof TABLE.rows> & { readonly chunks: readonly Uint8Array[] }
 
 const isSpec = (at: Table[string]): at is Spec => typeof at.kind === 'string'
 

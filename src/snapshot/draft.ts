@@ -16,9 +16,12 @@ import {
   type WordList,
   WRITTEN,
 } from './columns.js'
-import { digestWords } from './keys.js'
-import { FIRST_CHUNK_BYTES, keyWords, pushWords, type RowWords, rowWords, type Words } from './rows.js'
+import { digestWords, keyWords, type RowWords, rowWords, type Words } from './digests.js'
+import { WORDS } from './keys.js'
 import { type IndexedSlice, keptListing, type OfferPlace, type Snapshot } from './snapshot.js'
+
+/** Of the first chunk that a build writes rows to: a small build uses little memory. */
+export const FIRST_CHUNK_BYTES = 64 * 1024
 
 const NO_DIGEST = [0, 0, 0, 0]
 const NO_SPAN: KeySpan = { listing: 0, start: 0, bytes: 0 }
@@ -47,6 +50,11 @@ function writerOf(spec: Spec, expected: number): WordWriter | Column<Uint32Array
 
 /** Filters compare providers without regard to case and to the space around them. */
 const providerWord = remembered((provider) => provider.trim().toLowerCase())
+
+/** Appends one hash to a column: the one at place `at` of `from`. */
+function pushWords(column: Column<Uint32Array>, from: ArrayLike<number>, at = 0): void {
+  column.pushAll(from, at * WORDS, WORDS)
+}
 
 const BRACE = 0x7d
 const COMMA = 0x2c

@@ -1,14 +1,17 @@
 /**
  * Joins the columns of the previous snapshot with those of the signals that were merged again. When nothing was inserted or
  * removed and no value differs, the new snapshot reuses the previous column: snapshots share what did not change
- * (docs/decisions.md#snapshots-share-what-did-not-change).
+ * (docs/decisions.md#snapshots-share-what-did-not-change). An unchanged row stays in a chunk that snapshots share. Chunks that are
+ * mostly dead rows are dropped after their live rows are copied, a few per build, so that no build pays for all of them.
  */
+import { createChunks } from '../upstreams/rows/slab.js'
 import {
   filled,
   listsOf,
   type Maker,
   mapped,
   type Numbers,
+  type Rows,
   type Spec,
   specsOf,
   u16,
@@ -16,12 +19,19 @@ import {
   valueAt,
   WRITTEN,
 } from './columns.js'
-import type { Columns } from './draft.js'
-import { type Rows, unworn } from './rows.js'
+import { type Columns, FIRST_CHUNK_BYTES } from './draft.js'
 import type { Snapshot } from './snapshot.js'
 
 const SHORT = 32 // up to this many values, a loop is faster than a copy through a view
 const FEW = 64 // words that no column uses and that stay all the same
+
+const LIVE_SHARE = 0.75 // of a chunk's bytes: one with less is worn
+/** Small builds leave small chunks. Beyond this many, the small ones are copied into one. */
+const MOST_SMALL_CHUNKS = 32
+const SMALL_CHUNK = 1024 * 1024
+/** Bytes to copy per byte that changed: at this rate chunks are dropped as fast as they fill with dead rows. */
+const REWRITTEN_PER_NEW = 4
+const LEAST_REWRITTEN = 16 * 1024 * 1024
 
 /** Entries `start` to `end` of the previous snapshot, or of the patch. Runs in order make up the new snapshot. */
 export type Run = { readonly patch: boolean; readonly start: number; readonly end: number }
@@ -201,6 +211,67 @@ function tidy(values: Map<string, unknown>, name: string, list: List, fixed: num
   users.forEach(([path], at) => {
     values.set(path, renumbered[at])
   })
+}
+
+/** Bytes of each chunk that rows still use. */
+function liveBytes({ chunks, chunkOf, length }: Rows): Float64Array {
+  const live = new Float64Array(chunks.length)
+  for (let entry = 0; entry < length.length; entry += 1) {
+    const bytes = length[entry] as number
+    const chunk = chunkOf[entry] as number
+    if (bytes > 0) live[chunk] = (live[chunk] as number) + bytes + 1
+  }
+  return live
+}
+
+/** The chunks to drop, those with most dead bytes first, up to `budget` live bytes that must be copied. */
+function wornChunks({ chunks }: Rows, live: Float64Array, budget: number): Uint8Array {
+  const many = chunks.filter(({ byteLength }) => byteLength < SMALL_CHUNK).length > MOST_SMALL_CHUNKS
+  const share = (at: number) => (live[at] as number) / (chunks[at] as Uint8Array).byteLength
+  const worn = chunks
+    .map((_, at) => at)
+    .filter((at) => share(at) < LIVE_SHARE || (many && (chunks[at] as Uint8Array).byteLength < SMALL_CHUNK))
+    .sort((a, b) => share(a) - share(b))
+  const left = new Uint8Array(chunks.length)
+  let written = 0
+  for (const at of worn) {
+    written += live[at] as number
+    if (written > budget) break
+    left[at] = 1
+  }
+  return left
+}
+
+/** The same rows without worn chunks; the same object when none is worn. `fresh`: bytes that this build added. */
+export function unworn(rows: Rows, fresh: number): Rows {
+  const live = liveBytes(rows)
+  const budget = Math.max(LEAST_REWRITTEN, fresh * REWRITTEN_PER_NEW)
+  const left = wornChunks(rows, live, budget)
+  if (!left.includes(1)) return rows
+  const written = createChunks(FIRST_CHUNK_BYTES)
+  const kept = rows.chunks.filter((_, at) => !left[at])
+  const numbers = new Uint16Array(rows.chunks.length)
+  let next = 0
+  for (let at = 0; at < left.length; at += 1) if (!left[at]) numbers[at] = next++
+  const chunkOf = u16(rows.chunkOf.length)
+  const start = u32(rows.start.length)
+  start.set(rows.start)
+  for (let entry = 0; entry < chunkOf.length; entry += 1) {
+    const chunk = rows.chunkOf[entry] as number
+    const bytes = rows.length[entry] as number
+    if (bytes === 0) continue
+    if (!left[chunk]) {
+      chunkOf[entry] = numbers[chunk] as number
+      continue
+    }
+    const from = rows.start[entry] as number
+    const place = written.room(bytes + 1)
+    place.buffer.set((rows.chunks[chunk] as Uint8Array).subarray(from, from + bytes + 1), place.start)
+    written.take(bytes + 1)
+    start[entry] = place.start
+    chunkOf[entry] = kept.length + place.chunk
+  }
+  return { ...rows, chunks: [...kept, ...written.finish()], chunkOf, start }
 }
 
 /** `offers`: those of the previous snapshot, in the numbering of the new slices. */

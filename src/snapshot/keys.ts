@@ -1,10 +1,9 @@
 /**
- * The order of the feed: by 128 bits of each identity's digest (merge/offer.ts `handleKey`), four words per key. A
- * digest reveals nothing about who came first, and the order is the same on every replica. Contents have digests of as many
- * bits.
+ * The order of the feed: by 128 bits of each identity's digest (merge/identity.ts `handleKey`), four words per key. A
+ * digest reveals nothing about who came first, and the order is the same on every replica.
  */
-import { type BinaryLike, createHash, hash } from 'node:crypto'
-import { digestHandle, type Identity, identityKey, KEY_BYTES } from '../merge/offer.js'
+import { hash } from 'node:crypto'
+import { digestHandle, type Identity, identityKey, KEY_BYTES } from '../merge/identity.js'
 import { digestWord } from '../upstreams/rows/slice.js'
 
 export const WORDS = KEY_BYTES / 4
@@ -28,7 +27,7 @@ export function keyHandle(keys: Uint32Array, at: number, rest: number): string {
 }
 
 /**
- * The key of an identity's handle (merge/offer.ts `handleKey`), computed directly from the digest that both begin
+ * The key of an identity's handle (merge/identity.ts `handleKey`), computed directly from the digest that both begin
  * with. Gives the next byte of the digest: with it the handle is known, without hashing the identity again.
  */
 export function putIdentity(keys: Uint32Array, at: number, identity: Identity): number {
@@ -122,30 +121,4 @@ export function sortedPositions(keys: Uint32Array): Uint32Array {
     start = end
   }
   return order
-}
-
-/** The first 128 bits of SHA-256, as numbers for a column: low byte first, so that it holds the digest's bytes in their order. */
-export function digestWords(content: NodeJS.ArrayBufferView | string): readonly number[] {
-  const text = hash('sha256', content as BinaryLike, 'binary')
-  const word = (at: number) =>
-    (text.charCodeAt(at) |
-      (text.charCodeAt(at + 1) << 8) |
-      (text.charCodeAt(at + 2) << 16) |
-      (text.charCodeAt(at + 3) << 24)) >>>
-    0
-  return [word(0), word(4), word(8), word(12)]
-}
-
-/** 128 bits for a token: enough that nobody finds two contents with the same one. */
-export function digestText(content: NodeJS.ArrayBufferView | string): string {
-  return hash('sha256', content as BinaryLike, 'base64url').slice(0, 22)
-}
-
-/** The same digest over content that arrives in portions. */
-export function createDigest() {
-  const sum = createHash('sha256')
-  return {
-    update: (content: NodeJS.ArrayBufferView) => void sum.update(content),
-    text: () => sum.digest('base64url').slice(0, 22),
-  }
 }

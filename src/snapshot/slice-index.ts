@@ -3,7 +3,7 @@
  * offers of the previous snapshot are now. A row whose bytes are known is not parsed again
  * (docs/decisions.md#memory-and-threads).
  */
-import { type Identity, identityOf } from '../merge/offer.js'
+import { type Identity, identityOf } from '../merge/identity.js'
 import { type InPortions, type Meter, rowUnits } from '../process/portions.js'
 import { bytesOf, createRowFinder, type RowFinder } from '../upstreams/rows/slab.js'
 import {

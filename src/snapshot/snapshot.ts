@@ -6,13 +6,14 @@
  * restart the saved feed is used instead of a new merge (docs/performance.md, "restart to ready").
  */
 import { bufferOf, endOfString } from '../adcp/json.js'
-import { byUpstream, HANDLE_LENGTH, handleKey, signalPart } from '../merge/offer.js'
+import { HANDLE_LENGTH, handleKey, signalPart } from '../merge/identity.js'
+import { byUpstream } from '../merge/offer.js'
 import type { Piece, RowBytes } from '../merge/row-writer.js'
 import { bytesOf, sharedBytes, slabRow } from '../upstreams/rows/slab.js'
 import { type Listing, type Slice, type SliceMode, sliceListing } from '../upstreams/rows/slice.js'
+import type { Rows } from './columns.js'
 import { columnsOf, type Filled, filled, listsOf, TABLE, valueAt } from './columns.js'
 import { findKey, putKey, WORDS } from './keys.js'
-import type { Rows } from './rows.js'
 
 export type IndexedSlice = {
   readonly slice: Slice

@@ -12,7 +12,7 @@ import { type AdcpError, type Answer, adcpError, howMany, refuse } from '../adcp
 import type { AccountReference, Caller } from '../adcp/caller.js'
 import { ReportUsageRequest, ReportUsageResponse } from '../adcp/task-schemas.js'
 import type { Resolved } from '../feed/find-signal.js'
-import { signalPart } from '../merge/offer.js'
+import { signalPart } from '../merge/identity.js'
 import type { NewCall } from '../store/promised-work.js'
 import { type KeyedRequest, keyedRequest, upstreamKey } from '../store/records/idempotency.js'
 import type { Entry } from '../store/records/ledger.js'

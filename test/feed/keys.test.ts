@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import { test } from 'tap'
-import { type Identity, identityKey, signalHandle } from '../../src/merge/offer.js'
+import { type Identity, identityKey, signalHandle } from '../../src/merge/identity.js'
 import { compareKeys, keyHandle, putIdentity, sortedPositions, WORDS } from '../../src/snapshot/keys.js'
 import { anyText } from '../support/any-text.js'
 import { proven } from '../support/proven.js'

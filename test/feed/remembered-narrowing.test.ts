@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import { test } from 'tap'
 import { createNarrowing } from '../../src/feed/narrowing.js'
 import { buildSnapshot } from '../../src/snapshot/builder.js'
-import { keyWords, rowWords } from '../../src/snapshot/rows.js'
+import { keyWords, rowWords } from '../../src/snapshot/digests.js'
 import { proven } from '../support/proven.js'
 import { agentUrl, judgeThat, listing, sliceOf } from './world.js'
 

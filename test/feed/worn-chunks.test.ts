@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import { test } from 'tap'
-import { type Rows, unworn } from '../../src/snapshot/rows.js'
+import type { Rows } from '../../src/snapshot/columns.js'
+import { unworn } from '../../src/snapshot/join.js'
 import { createChunks } from '../../src/upstreams/rows/slab.js'
 import { proven } from '../support/proven.js'
 

@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { handleKey, type Identity, identityKey, identityOf, signalHandle } from '../../src/merge/offer.js'
+import { handleKey, type Identity, identityKey, identityOf, signalHandle } from '../../src/merge/identity.js'
 import { agentUrl, listing } from '../feed/world.js'
 import { offer, rowOf } from './offers.js'
 

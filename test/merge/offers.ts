@@ -1,8 +1,9 @@
 /** Offers for the tests of merging. */
 import type { Verdict } from '../../src/authz/rules/verdict.js'
 import type { Definition } from '../../src/merge/definition.js'
+import type { Identity } from '../../src/merge/identity.js'
 import { type MergedSignal, mergeSignal } from '../../src/merge/merged-signal.js'
-import type { Identity, Offer } from '../../src/merge/offer.js'
+import type { Offer } from '../../src/merge/offer.js'
 import type { Listing } from '../../src/upstreams/rows/slice.js'
 import type { Row } from '../feed/reader.js'
 import { AUTHORIZED, agentUrl, listing } from '../feed/world.js'

@@ -1,7 +1,7 @@
 import { type IncomingHttpHeaders, request } from 'node:http'
 import { gunzipSync } from 'node:zlib'
 import { test } from 'tap'
-import { takesGzip } from '../../src/server/answer/exchange.js'
+import { takesGzip } from '../../src/server/answer/gzip.js'
 import { feedOf, listing } from '../support/server-feed.js'
 import { BUYER_TOKEN, startServer } from '../support/server-fixture.js'
 

@@ -10,12 +10,11 @@ import {
   type Chunk,
   type Exchange,
   type FastLane,
-  type GzipPages,
   quoted,
   sendChunks,
-  takesGzip,
   wrapped,
 } from '../answer/exchange.js'
+import { type GzipPages, takesGzip } from '../answer/gzip.js'
 import {
   type BodyReader,
   INVALID_MESSAGE,

@@ -4,7 +4,7 @@
  * (docs/decisions.md#handles).
  */
 import { type Selectable, sql } from 'kysely'
-import { signalPart } from '../../merge/offer.js'
+import { signalPart } from '../../merge/identity.js'
 import type { ActivationTable, Db, SqlDialect } from '../database/database.js'
 
 export type Action = 'activate' | 'deactivate'

@@ -1,18 +1,93 @@
 /**
- * The digest of the whole feed, updated in time proportional to the changes. Signals fall into buckets by the first
- * bits of their key, each bucket has a digest, and the root is the digest of those
- * (docs/decisions.md#snapshots-and-versions, "content-addressed"). Withheld signals change no version, because nobody
- * sees them. They are entries all the same: two snapshots with one id must also agree on which entry is which signal.
+ * Digests of what a snapshot holds, from which versions are made (docs/decisions.md#snapshots-and-versions): of the parts of a row,
+ * so that a reader's version covers exactly the parts it sees, and of the whole feed, updated in time proportional to the
+ * changes ("content-addressed"). Signals fall into buckets by the first bits of their key, each bucket has a digest, and the root is
+ * the digest of those. Withheld signals change no version, because nobody sees them. They are entries all the same: two snapshots
+ * with one id must also agree on which entry is which signal.
  */
-import { hash } from 'node:crypto'
+import { type BinaryLike, createHash, hash } from 'node:crypto'
+import type { ActivationKey } from '../adcp/signal.js'
+import { coreOf, type Row } from '../merge/row.js'
+import { remembered } from '../process/remembered.js'
 import { u8 } from './columns.js'
-import { countBelow, digestText, WORDS } from './keys.js'
+import { countBelow, WORDS } from './keys.js'
 import type { Snapshot } from './snapshot.js'
 
 const BUCKET_BITS = 10
 const BUCKETS = 2 ** BUCKET_BITS
 const DIGEST_BYTES = 32
 const NOTHING = new Uint8Array(DIGEST_BYTES)
+
+/** The first 128 bits of SHA-256, as numbers for a column: low byte first, so that it holds the digest's bytes in their order. */
+export function digestWords(content: NodeJS.ArrayBufferView | string): readonly number[] {
+  const text = hash('sha256', content as BinaryLike, 'binary')
+  const word = (at: number) =>
+    (text.charCodeAt(at) |
+      (text.charCodeAt(at + 1) << 8) |
+      (text.charCodeAt(at + 2) << 16) |
+      (text.charCodeAt(at + 3) << 24)) >>>
+    0
+  return [word(0), word(4), word(8), word(12)]
+}
+
+/** 128 bits for a token: enough that nobody finds two contents with the same one. */
+export function digestText(content: NodeJS.ArrayBufferView | string): string {
+  return hash('sha256', content as BinaryLike, 'base64url').slice(0, 22)
+}
+
+/** The same digest over content that arrives in portions. */
+export function createDigest() {
+  const sum = createHash('sha256')
+  return {
+    update: (content: NodeJS.ArrayBufferView) => void sum.update(content),
+    text: () => sum.digest('base64url').slice(0, 22),
+  }
+}
+
+export type Words = readonly number[]
+
+/** Few distinct deployments and prices occur in millions of rows, so each is hashed once. */
+const stateWords = remembered<Words>(digestWords)
+const priceWords = remembered<Words>(digestWords)
+
+const NO_KEY = [0, 0] as const
+
+/** Half a digest is enough, because keys are only compared with other keys of the same deployment. */
+export function keyWords(key: ActivationKey | undefined): readonly [number, number] {
+  if (!key) return NO_KEY
+  const [first = 0, second = 0] = digestWords(JSON.stringify(key))
+  return [first, second]
+}
+
+/** The hash of the prices of a row without prices. */
+export const NO_PRICES = digestWords('')
+
+export type RowWords = {
+  /** Everything except the prices: the digest of the next two. */
+  structure: Words
+  core: Words
+  /** In the row's order. */
+  deployments: readonly Words[]
+  pricing: Words
+}
+
+/** Memory for the digests behind `structure`: to hash fresh memory of a few bytes costs more than the hash. */
+const USUAL = Array.from({ length: 16 }, (_, deployments) => new Uint32Array(WORDS * (deployments + 1)))
+
+/** By a loop: for four numbers the engine's own copy costs more. */
+function putWords(to: Uint32Array, at: number, words: Words): void {
+  for (let word = 0; word < WORDS; word += 1) to[at * WORDS + word] = words[word] as number
+}
+
+/** The hashes of one row as it is written. `core`: that of its core, where it is known. */
+export function rowWords(row: Row, core = digestWords(coreOf(row))): RowWords {
+  const deployments = row.states.map(stateWords)
+  const parts = USUAL[deployments.length] ?? new Uint32Array(WORDS * (deployments.length + 1))
+  putWords(parts, 0, core)
+  for (let at = 0; at < deployments.length; at += 1) putWords(parts, at + 1, deployments[at] as Words)
+  const pricing = row.prices === row.tail ? digestWords(row.tail) : priceWords(row.prices)
+  return { structure: digestWords(parts), core, deployments, pricing }
+}
 
 /** The bucket of an entry. */
 export const bucketOf = (keys: Uint32Array, entry: number) =>
