@@ -3,19 +3,19 @@
  *
  *     node dist/test/run.js              every test that npm test runs
  *     node dist/test/run.js adcp store   those of these folders
- *     node dist/test/run.js --slow       what takes minutes, each file in a process of its own
+ *     node dist/test/run.js --slow       what takes minutes, each file in a process of its own, and more cases of every property
  *
  * tap's own command would load its coverage and process hooks into every test and into every process that a test starts:
  * nothing here reads them, and they cost more than most of the tests.
  */
-import { readdirSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { dirname, join, relative, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { t } from 'tap'
 import { postgresBinaries, startPostgres } from './store/support/postgres.js'
-import { LONGEST_MS } from './support/longest.js'
+import { LONGEST_MS, SOAK } from './support/longest.js'
 
 /**
  * A process costs two seconds of a processor, for what its files import and until that is fast, so many files share one:
@@ -24,6 +24,11 @@ import { LONGEST_MS } from './support/longest.js'
  */
 const PARTS = 5
 const FEWEST = 20
+const FEWEST_PROPERTIES = 6 // tried in so many cases, they take far longer than a process does to start
+
+/** How many times as many cases of its properties `--slow` tries: most where a case is pure and takes the least. */
+const CASES = 4
+const CASES_OF: Readonly<Record<string, number>> = { feed: 20, merge: 20 }
 
 /**
  * The heap that new objects are made in begins as large as it may become: most of a test's are dead before it is full, and
@@ -35,16 +40,20 @@ const HERE = dirname(fileURLToPath(import.meta.url))
 const SOURCES = resolve(HERE, '../../test')
 
 /** The test files of a folder, as their compiled paths; the sources are read, since what was compiled may be of yesterday. */
-function testFiles(folder: string, slow: boolean): string[] {
+function testFiles(folder: string, isWanted: (source: string) => boolean): string[] {
   return readdirSync(join(SOURCES, folder))
-    .filter((file) => file.endsWith('.test.ts') && file.endsWith('.slow.test.ts') === slow)
+    .filter((file) => file.endsWith('.test.ts') && isWanted(join(SOURCES, folder, file)))
     .sort()
     .map((file) => relative('.', join(HERE, folder, file.replace(/ts$/, 'js'))))
 }
 
+const isSlow = (source: string) => source.endsWith('.slow.test.ts')
+const triesProperties = (source: string) =>
+  !isSlow(source) && readFileSync(source, 'utf8').includes('/support/proven.js')
+
 /** Files dealt out like cards, so that each part has its share of every folder, and of those that take long. */
-function inParts(files: readonly string[]): string[][] {
-  const count = Math.min(PARTS, Math.ceil(files.length / FEWEST))
+function inParts(files: readonly string[], fewest: number): string[][] {
+  const count = Math.min(PARTS, Math.ceil(files.length / fewest))
   return Array.from({ length: count }, (_, part) => files.filter((_, at) => at % count === part))
 }
 
@@ -73,21 +82,41 @@ const postgres = binaries ? await startPostgres(binaries) : undefined
 if (postgres) t.teardown(postgres.remove)
 const environment = {
   ...process.env,
-  TAP_TIMEOUT: String(LONGEST_MS / 1_000),
   ...(postgres && { TRIBUTARY_TEST_POSTGRES: String(postgres.port) }),
 }
 
 const everyFolder = readdirSync(SOURCES, { withFileTypes: true }).filter((entry) => entry.isDirectory())
 const folders = positionals.length > 0 ? positionals : everyFolder.map(({ name }) => name).sort()
-const all = folders.flatMap((folder) => testFiles(folder, values.slow))
-const parts = values.slow ? all.map((file) => [file]) : inParts(all)
-for (const [at, files] of parts.entries()) {
+
+const filesOf = (rooms: readonly string[], isWanted: (source: string) => boolean) =>
+  rooms.flatMap((folder) => testFiles(folder, isWanted))
+
+/** Files that run one after another in a process, where so many times as many cases of each property are tried. */
+type Part = { files: string[]; cases: number }
+
+function slowParts(): Part[] {
+  const casesOf = (folder: string) => CASES_OF[folder] ?? CASES
+  const properties = [...new Set(folders.map(casesOf))].flatMap((cases) => {
+    const rooms = folders.filter((folder) => casesOf(folder) === cases)
+    return inParts(filesOf(rooms, triesProperties), FEWEST_PROPERTIES).map((files) => ({ files, cases }))
+  })
+  return [...properties, ...filesOf(folders, isSlow).map((file) => ({ files: [file], cases: 1 }))]
+}
+
+function usualParts(): Part[] {
+  const usual = filesOf(folders, (source) => !isSlow(source))
+  return inParts(usual, FEWEST).map((files) => ({ files, cases: 1 }))
+}
+
+const parts = values.slow ? slowParts() : usualParts()
+for (const [at, { files, cases }] of parts.entries()) {
   const command = [process.execPath, ...NODE_FLAGS, join(HERE, 'together.js'), ...files]
+  const what = files.length === 1 ? files[0] : `${files.length} files`
   t.spawn('env', ['-u', 'NODE_OPTIONS', ...command], {
-    name: `${at + 1} of ${parts.length}: ${files.length === 1 ? files[0] : `${files.length} files`}`,
+    name: `${at + 1} of ${parts.length}: ${what}${cases > 1 ? `, ${cases} times as many cases` : ''}`,
     buffered: true,
-    timeout: files.length * LONGEST_MS,
-    env: environment,
+    timeout: files.length * LONGEST_MS * cases,
+    env: { ...environment, SOAK: String(SOAK * cases), TAP_TIMEOUT: String((LONGEST_MS * cases) / 1_000) },
   })
 }
 

@@ -7,9 +7,8 @@ const { SEED = '20261120' } = process.env
 type Teller = { comment(text: string): void }
 
 /**
- * `runs`: how many cases `npm test` tries. SOAK=n takes n times as many, as `npm run test:slow` does; SEED=n takes other
- * cases than the usual ones. `npm run soak` does both, in every room whose properties are tried here
- * (test/house/test-runner.test.ts).
+ * `runs`: how many cases `npm test` tries. SOAK=n takes n times as many, as `npm run test:slow` does with every file that
+ * imports this one (test/run.ts); SEED=n takes other cases than the usual ones. `npm run soak` does both.
  */
 export function proven<T>(t: Teller, runs: number, property: fc.IAsyncProperty<T>): Promise<void>
 export function proven<T>(t: Teller, runs: number, property: fc.IProperty<T>): void
