@@ -23,7 +23,7 @@ import { accountAccess, accountsOf } from './settings.js'
 import type { Sources } from './sources.js'
 import type { World, Worlds } from './world.js'
 
-const RETRY_WITHIN_MS = 1_000 // a build that failed is tried again after so long at first, and within a minute always
+const RETRY_WITHIN_MS = 1_000 // a build that failed is tried again after so long at first, and within some ten seconds always
 const INDEX_AGAIN_MS = 5_000
 const REST_MS = 15_000 // longer than the first feed waits for whoever does not answer, and than it takes to merge
 const SYNONYMS = fileURLToPath(new URL('../../../config/synonyms.yaml', import.meta.url))
