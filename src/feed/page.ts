@@ -9,7 +9,7 @@ import { type AdcpWarning, howMany } from '../adcp/answer.js'
 import { destinationMatcher } from '../merge/deployments.js'
 import { placesIn, type Row } from '../merge/row.js'
 import { createRowWriter, type RowBytes, type RowWriter, unasked } from '../merge/row-writer.js'
-import { isLent, lend } from '../process/memory.js'
+import { createNumbers, isLent, lend } from '../process/memory.js'
 import { createSeen } from '../process/remembered.js'
 import { handleAt, rowMembers, type Snapshot } from '../snapshot/snapshot.js'
 import type { Grants } from './grants.js'
@@ -52,19 +52,6 @@ type Shape = {
 
 const encoder = new TextEncoder()
 const takeNew: Take = Buffer.allocUnsafeSlow
-
-/** A number per object, as long as the object lives. */
-function createNumbers() {
-  const numbers = new WeakMap<object, number>()
-  let last = 0
-  return (one: object): number => {
-    const known = numbers.get(one)
-    if (known !== undefined) return known
-    last += 1
-    numbers.set(one, last)
-    return last
-  }
-}
 
 const isShared = ({ buffer }: Uint8Array) => buffer instanceof SharedArrayBuffer
 

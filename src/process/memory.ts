@@ -1,4 +1,7 @@
-/** The memory of a process, within bounds: the entries that were used last, by name, and memory lent for bytes that leave at once. */
+/**
+ * The memory of a process, within bounds: the entries that were used last, by name; numbers of objects, as long as they exist; and
+ * memory lent for bytes that leave at once.
+ */
 import { LRUCache } from 'lru-cache'
 
 const LENT_STEP = 32 * 1024 // sizes of lent memory are multiples of it
@@ -13,6 +16,19 @@ export type Recent<V extends NonNullable<unknown>> = LRUCache<string, V>
  */
 export function createRecent<V extends NonNullable<unknown>>(most: number): Recent<V> {
   return new LRUCache<string, V>({ maxSize: most, sizeCalculation: () => 1 })
+}
+
+/** Gives each object a number of its own, the same as long as the object exists. */
+export function createNumbers(): (of: object) => number {
+  const numbers = new WeakMap<object, number>()
+  let last = 0
+  return (of) => {
+    const known = numbers.get(of)
+    if (known !== undefined) return known
+    last += 1
+    numbers.set(of, last)
+    return last
+  }
 }
 
 /** Lent before and to be lent again, by size. */

@@ -10,23 +10,11 @@ import { fileURLToPath, pathToFileURL } from 'node:url'
 import { parentPort, type Transferable, Worker, type WorkerOptions } from 'node:worker_threads'
 
 /**
- * In the worker: the number of a view, the same as long as it exists. Shared memory that is posted becomes a new object on
- * the other side, whoever sent it before, and what is known of it by its object, such as the names under which it is
- * stored, would be forgotten each time. So the worker numbers its views, and the host goes on with those that it has.
+ * Shared memory that is posted becomes a new object on the other side, whoever sent it before, and what is known of it by its object,
+ * such as the names under which it is stored, would be forgotten each time. So the worker numbers its views (process/memory.ts,
+ * `createNumbers`), and the host goes on with those that it has: this gives for each view in turn the one that came first under
+ * its number.
  */
-export function createViewNumbers(): (view: object) => number {
-  const numbers = new WeakMap<object, number>()
-  let last = 0
-  return (view) => {
-    const known = numbers.get(view)
-    if (known !== undefined) return known
-    last += 1
-    numbers.set(view, last)
-    return last
-  }
-}
-
-/** In the host: gives for each view in turn the one that came first under its number. */
 export function createHeldMemory() {
   const held = new Map<number, WeakRef<object>>()
 

@@ -12,8 +12,9 @@ import {
   type PolicySettings,
   type ProviderState,
 } from '../authz/rules/verdict.js'
+import { createNumbers } from '../process/memory.js'
 import { drained, type InPortions } from '../process/portions.js'
-import { createViewNumbers, giveWay, type Meeting, meet } from '../process/threads.js'
+import { giveWay, type Meeting, meet } from '../process/threads.js'
 import type { Slice } from '../upstreams/rows/slice.js'
 import { buildingSnapshot, joinedHalves } from './builder.js'
 import type { Half } from './keys.js'
@@ -78,7 +79,7 @@ export function createBuilds() {
   const slices = new Map<number, Slice>()
   const states = new Map<string, ProviderState>()
   const layers = new Map<string, Snapshot>()
-  const numberOfView = createViewNumbers()
+  const numberOfView = createNumbers()
   let compiled: ReadonlyMap<string, CompiledProvider> = new Map()
 
   /** Drops slices that no layer's snapshot uses. The host drops the same ones, so it will not order them again. */

@@ -4,6 +4,7 @@
  * bytes are in shared memory, so large ones cost no more to post. A snapshot comes back as plain data over the same memory.
  */
 import type { PolicySettings, ProviderState } from '../authz/rules/verdict.js'
+import { createNumbers } from '../process/memory.js'
 import { inOwnTurns, SMALL_FEED_BYTES, smallBytes } from '../process/portions.js'
 import { createHeldMemory, createMeeting, endMeeting, startThread } from '../process/threads.js'
 import { slabBytes } from '../upstreams/rows/slab.js'
@@ -33,19 +34,10 @@ export type BuilderHost = ReturnType<typeof createBuilderHost>
 
 /** What the place where builds are made already holds. It ends with that place. */
 function createBook() {
-  const numbers = new WeakMap<Slice, number>()
   const posted = new Set<number>()
   const layers = new Map<string, readonly number[]>()
   const states = new Map<string, ProviderState>()
-  let last = 0
-
-  function numberOf(slice: Slice): number {
-    const known = numbers.get(slice)
-    if (known !== undefined) return known
-    last += 1
-    numbers.set(slice, last)
-    return last
-  }
+  const numberOf: (slice: Slice) => number = createNumbers()
 
   function release(): void {
     const used = new Set([...layers.values()].flat())

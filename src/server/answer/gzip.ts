@@ -5,7 +5,7 @@
  */
 import { constants, crc32, deflateRaw } from 'node:zlib'
 import { LRUCache } from 'lru-cache'
-import { createRecent, isLent } from '../../process/memory.js'
+import { createNumbers, createRecent, isLent } from '../../process/memory.js'
 import type { Chunk } from './exchange.js'
 
 const CACHE_BYTES = 64 * 1024 * 1024
@@ -55,17 +55,10 @@ export function createGzipPages() {
   const seen = createRecent<true>(SEEN_PIECES)
   const underWay = new Set<string>()
   // Rows outside of lent memory are never rewritten in place: their address identifies their content while the memory exists.
-  const memories = new WeakMap<ArrayBufferLike, number>()
-  let memoryCount = 0
+  const memoryOf = createNumbers()
 
-  function nameOf({ buffer, byteOffset, byteLength }: Uint8Array): string {
-    let memory = memories.get(buffer)
-    if (memory === undefined) {
-      memory = ++memoryCount
-      memories.set(buffer, memory)
-    }
-    return `${memory} ${byteOffset} ${byteLength}`
-  }
+  const nameOf = ({ buffer, byteOffset, byteLength }: Uint8Array) =>
+    `${memoryOf(buffer)} ${byteOffset} ${byteLength}`
 
   /** In another thread, and only for pages that are asked for twice: a walk asks for each page once. */
   function prepare(name: string, piece: Uint8Array): void {
