@@ -135,6 +135,17 @@ test('operators are shown upstreams, activity and the server, and nobody else is
     t.same(told.subscriptions, [])
   })
 
+  await t.test('the files of the page: in gzip for who takes it, and not for who refuses it', async (t) => {
+    const encodingFor = async (accepted: string) => {
+      const file = await fetch(`${url}/console/app.js`, { headers: { 'accept-encoding': accepted } })
+      t.equal(file.status, 200)
+      await file.text()
+      return file.headers.get('content-encoding')
+    }
+    t.equal(await encodingFor('gzip'), 'gzip')
+    t.equal(await encodingFor('gzip;q=0'), null)
+  })
+
   await t.test('the server: limits, who hit them, and the configuration in force', async (t) => {
     const told = await asked('overview')
     t.match(told.configuration, { revision: /^[0-9a-f]{12}$/, file: 'test', content: /northwind/ })
