@@ -1,7 +1,8 @@
 /**
- * Whose account a request is about: which accounts are a caller's own (docs/decisions.md#callers), and whose prices a read of the feed
- * shows. An account that does not exist and one of somebody else get the same answer, byte for byte (docs/protocol.md#envelope). What
- * names an account is canonical JSON or a hash of it, so another replica, or this one after a restart, gives it the same name.
+ * Whose account a request is about: which accounts are a caller's own (docs/decisions.md#callers), and whose prices a read of the
+ * feed shows. An account that does not exist and one of somebody else get the same answer, byte for byte
+ * (docs/protocol.md#envelope). What names an account is canonical JSON or a hash of it, so another replica, or this one after a
+ * restart, gives it the same name.
  */
 import { hash } from 'node:crypto'
 import { type Refused, refuse } from '../adcp/answer.js'

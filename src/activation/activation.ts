@@ -1,7 +1,7 @@
 /**
- * What the tasks that change something need: one request, one effect. A caller's idempotency key is bound to its request before anything
- * is done, the calls that follow are stored with it, and a repetition gets the original's answer (specification, "Authentication" 6).
- * Work in the background finishes whatever a crash or a silent upstream left open.
+ * What the tasks that change something need: one request, one effect. A caller's idempotency key is bound to its request before
+ * anything is done, the calls that follow are stored with it, and a repetition gets the original's answer (specification,
+ * "Authentication" 6). Work in the background finishes whatever a crash or a silent upstream left open.
  */
 import { type Answer, type Refused, refuse } from '../adcp/answer.js'
 import { type Clock, pause } from '../net/clock.js'

@@ -1,7 +1,7 @@
 /**
- * What a call to an upstream means here, by its task: what is kept of its answer, and what follows from its outcome. A report of usage
- * is its own record: how many of its rows were accepted, and which were not. An activation changes the ledger and the tasks, and
- * repeating it may undo a later request.
+ * What a call to an upstream means here, by its task: what is kept of its answer, and what follows from its outcome. A report of
+ * usage is its own record: how many of its rows were accepted, and which were not. An activation changes the ledger and the tasks,
+ * and repeating it may undo a later request.
  */
 import { type AdcpError, adcpError } from '../adcp/answer.js'
 import type { Deployment, Destination } from '../adcp/signal.js'

@@ -5,8 +5,13 @@
 import { hash } from 'node:crypto'
 import { createRecent } from '../process/memory.js'
 import { inTurns } from '../process/portions.js'
-import type { Searchable } from '../search/search.js'
-import { createSearcher, SAME_SUBJECT, type Searcher, type SearchHits } from '../search/search.js'
+import {
+  createSearcher,
+  SAME_SUBJECT,
+  type Searchable,
+  type Searcher,
+  type SearchHits,
+} from '../search/search.js'
 import { indexInPortions, type Synonyms } from '../search/search-index.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import { type Corpus, createTranslations, flagsOf, hitOf, keyOf } from './corpus.js'

@@ -15,14 +15,12 @@ import { createStandings, type Eyes } from '../events/standings.js'
 import { createChallenge, createSubscriptions, type Subscribing } from '../events/subscriptions.js'
 import { createWebhook, webhookPolicy } from '../events/webhook.js'
 import type { Feed } from '../feed/feed.js'
-import type { Reader } from '../feed/query.js'
-import { overlayName } from '../feed/query.js'
+import { overlayName, type Reader } from '../feed/query.js'
 import { createSigner, WEBHOOKS } from '../signing/signature.js'
 import { createReplayGuard } from '../signing/verify.js'
-import { inventoryOf } from '../tasks/get-adcp-capabilities.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
 import type { Foundation, Stack } from './foundation.js'
-import { nonceCheck, signingFacts, upstreamsSettings } from './settings.js'
+import { nonceCheck, tellsFeedEvents, upstreamsSettings } from './settings.js'
 
 type FeedEventsOptions = {
   foundation: Foundation
@@ -43,12 +41,6 @@ function eyesOf({ callers }: Config, caller: string, account: string): Eyes | un
   const open: Reader = { caller, visibility: 'full', grants: key.destinations }
   const isConfigured = Object.hasOwn(key.accounts, account)
   return { open, account, ...(isConfigured && { own: { ...open, account: overlayName(caller, account) } }) }
-}
-
-/** Whether our webhooks can be verified: unverifiable ones are not sent, because anybody could forge them. */
-function tellsFeedEvents(config: Config, events: Config['events']): boolean {
-  const { brandJsonUrl, algorithm } = signingFacts(config, events)
-  return brandJsonUrl !== undefined && algorithm !== undefined
 }
 
 type Telling = {
@@ -138,15 +130,3 @@ export function createFeedEvents(options: FeedEventsOptions, stack: Stack) {
 }
 
 export type FeedEvents = ReturnType<typeof createFeedEvents>
-
-/** What get_adcp_capabilities says of this agent. `events`: as they were at the start, which is when they are taken up. */
-export function factsOf(config: Config, events: Config['events'], feed: Feed) {
-  const { callers } = config
-  const snapshot = feed.current()
-  return {
-    ...(snapshot ? inventoryOf(snapshot) : { providerDomains: [], servesOwned: false }),
-    accountOverlays: callers.keys.some(({ accounts }) => Object.keys(accounts).length > 0),
-    signing: signingFacts(config, events),
-    feedWebhooks: tellsFeedEvents(config, events),
-  }
-}

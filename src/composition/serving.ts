@@ -27,9 +27,10 @@ import { listTasks } from '../tasks/list-tasks.js'
 import { reportUsage } from '../tasks/report-usage.js'
 import { syncAccounts } from '../tasks/sync-accounts.js'
 import { ACTIONS, createActions } from './actions.js'
-import { type FeedEvents, factsOf } from './feed-events.js'
+import type { FeedEvents } from './feed-events.js'
 import type { Foundation, Stack } from './foundation.js'
 import type { Publishing } from './publishing.js'
+import { factsOf } from './settings.js'
 import type { Sources } from './sources.js'
 
 const TASKS = [activateSignal, reportUsage, getTaskStatus, listTasks, listAccounts, syncAccounts]

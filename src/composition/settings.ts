@@ -1,6 +1,7 @@
 /**
  * One configuration, translated into the options of each room: the accounts of callers, where each differs from the public
- * and what is sent upstream in its name; what upstreams, providers and the door are set to; what only a start takes up.
+ * and what is sent upstream in its name; what upstreams, providers and the door are set to; what this agent says of itself; what
+ * only a start takes up.
  */
 import { isDeepStrictEqual } from 'node:util'
 import { parse } from 'tldts'
@@ -9,8 +10,8 @@ import type { AccountReference } from '../adcp/caller.js'
 import { canonicalUrl } from '../adcp/url.js'
 import type { CallerKey } from '../config/callers.js'
 import type { Config } from '../config/values.js'
-import type { Reader } from '../feed/query.js'
-import { overlayName } from '../feed/query.js'
+import type { Feed } from '../feed/feed.js'
+import { overlayName, type Reader } from '../feed/query.js'
 import type { Clock } from '../net/clock.js'
 import type { Send } from '../net/send.js'
 import type { AdmissionOptions } from '../server/door/admission.js'
@@ -19,7 +20,7 @@ import type { SharedNonces } from '../signing/verify.js'
 import { createLots, StorageUnavailable } from '../store/database/storage-work.js'
 import type { Nonces } from '../store/replicas/handover.js'
 import type { Store } from '../store/store.js'
-import type { SigningFacts } from '../tasks/get-adcp-capabilities.js'
+import { inventoryOf, type SigningFacts } from '../tasks/get-adcp-capabilities.js'
 import type { Auth } from '../upstreams/agent/agent.js'
 import type { Scope } from '../upstreams/mirror/scope-setting.js'
 import type { UpstreamsConfig } from '../upstreams/upstreams.js'
@@ -180,16 +181,31 @@ export function nonceCheck({ take }: Nonces): SharedNonces {
  * The declarations about signatures that are true: keys are found only at an https url, and an empty key set does not
  * count.
  */
-export function signingFacts(
-  { callers }: Config,
-  { brandJsonUrl, signingKey }: Config['events'],
-): SigningFacts {
+function signingFacts({ callers }: Config, { brandJsonUrl, signingKey }: Config['events']): SigningFacts {
   const signers = callers.keys.filter(({ signing }) => signing)
   const everybody = callers.anonymous === 'deny' && callers.keys.every(({ signing }) => signing?.required)
   return {
     ...(brandJsonUrl?.startsWith('https://') && { brandJsonUrl }),
     ...(signingKey && { algorithm: algorithmOf(signingKey) }),
     ...(signers.length > 0 && { requests: { required: everybody } }),
+  }
+}
+
+/** Whether our webhooks can be verified: unverifiable ones are not sent, because anybody could forge them. */
+export function tellsFeedEvents(config: Config, events: Config['events']): boolean {
+  const { brandJsonUrl, algorithm } = signingFacts(config, events)
+  return brandJsonUrl !== undefined && algorithm !== undefined
+}
+
+/** What get_adcp_capabilities says of this agent. `events`: as they were at the start, which is when they are taken up. */
+export function factsOf(config: Config, events: Config['events'], feed: Pick<Feed, 'current'>) {
+  const { callers } = config
+  const snapshot = feed.current()
+  return {
+    ...(snapshot ? inventoryOf(snapshot) : { providerDomains: [], servesOwned: false }),
+    accountOverlays: callers.keys.some(({ accounts }) => Object.keys(accounts).length > 0),
+    signing: signingFacts(config, events),
+    feedWebhooks: tellsFeedEvents(config, events),
   }
 }
 

@@ -90,6 +90,13 @@ function layerOf(
   return { slices: given.map(({ slice }) => slice), gaps }
 }
 
+/** What the layers of all accounts begin from: who is read from, and what each gives to everybody and what its rows lack. */
+type Public = {
+  roster: readonly RosterEntry[]
+  open: ReadonlyMap<string, Holding>
+  gapsOf(holding: Holding): readonly Gap[]
+}
+
 export function createWorlds({ upstreams, providers, policy, accounts, clock }: WorldsOptions) {
   const listeners = new Set<() => void>()
   let revision = 0
@@ -132,12 +139,11 @@ export function createWorlds({ upstreams, providers, policy, accounts, clock }: 
     }
   }
 
+  /** Nothing for an account that is simply answered from the public layer. `open`: what everybody gets. */
   function accountLayer(
     { name, upstreams: wanted }: Account,
-    roster: readonly RosterEntry[],
-    open: ReadonlyMap<string, Holding>,
+    { roster, open, gapsOf }: Public,
     own: ReadonlyMap<string, Holding>,
-    gapsOf: (holding: Holding) => readonly Gap[],
   ): [string, Layer & { hasOwn: boolean }][] {
     const read = roster.filter(({ agentUrl }) => wanted.has(agentUrl))
     const unconfirmed = read.filter(({ agentUrl }) => {
@@ -171,7 +177,7 @@ export function createWorlds({ upstreams, providers, policy, accounts, clock }: 
       open: layerOf(roster, open, gapsOf),
       accounts: new Map(
         [...then.values()].flatMap((account) =>
-          accountLayer(account, roster, open, byScope.get(account.name) ?? new Map(), gapsOf),
+          accountLayer(account, { roster, open, gapsOf }, byScope.get(account.name) ?? new Map()),
         ),
       ),
       isCurrent: (name) => then === accounts() || isDeepStrictEqual(then.get(name), accounts().get(name)),

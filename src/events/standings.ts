@@ -130,10 +130,10 @@ export function createStandings({ feed, clock }: StandingsOptions) {
     )
   }
 
+  /** The events that lead a reader from these tokens to how the feed stands. */
   async function eventsOf(
     reader: Reader,
-    previous: FeedTokens,
-    standing: ScopedStanding,
+    { from: previous, to: standing }: { from: FeedTokens; to: ScopedStanding },
     appliesTo: AppliesTo,
     isBulk: boolean,
   ): Promise<FeedEvent[]> {
@@ -175,7 +175,9 @@ export function createStandings({ feed, clock }: StandingsOptions) {
     if (!everybody || (own && !standing)) return undefined
     const events: FeedEvent[] = []
     if (isBulk || !same(before.public, everybody.tokens)) {
-      events.push(...(await eventsOf(open, before.public, everybody, { scope: 'public' }, isBulk)))
+      events.push(
+        ...(await eventsOf(open, { from: before.public, to: everybody }, { scope: 'public' }, isBulk)),
+      )
     }
     const isOwn = standing?.scope === 'account'
     const appliesTo = { scope: 'account', account_ids: [account] } as const
@@ -184,10 +186,10 @@ export function createStandings({ feed, clock }: StandingsOptions) {
       const previous = before.account ?? before.public
       const isTurned = isOwn !== (before.account !== undefined)
       if (isBulk || isTurned || !same(previous, standing.tokens)) {
-        events.push(...(await eventsOf(own, previous, standing, appliesTo, isBulk || isTurned)))
+        events.push(...(await eventsOf(own, { from: previous, to: standing }, appliesTo, isBulk || isTurned)))
       }
     } else if (before.account) {
-      events.push(...(await eventsOf(open, before.account, everybody, appliesTo, true)))
+      events.push(...(await eventsOf(open, { from: before.account, to: everybody }, appliesTo, true)))
     }
     if (events.length === 0) return undefined
     return {

@@ -76,6 +76,9 @@ type Question = Selection & Pick<WholesaleQuery, 'cursor'>
 /** A question as it is answered. `walk`: undefined without a cursor, and for one that this query and caller were not given. */
 type Asked = { criteria: Criteria; walk: Begun | undefined }
 
+/** Who asks for what, with how that is spelled. */
+type Asking = { query: Selection; criteria: Criteria; reader: Reader }
+
 const NOT_READY: Refused = {
   kind: 'refused',
   error: adcpError('SERVICE_UNAVAILABLE', 'The first snapshot of the feed is still being built.', {
@@ -151,29 +154,19 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
     return { layers: isOpen ? [EVERYBODY] : [reader.account as string, EVERYBODY], id: walk.place.snapshot }
   }
 
-  function pagesFor(
-    { snapshot, grants }: Answering['shown'],
-    { fields }: Selection,
-    criteria: Criteria,
-    reader: Reader,
-  ) {
+  function pagesFor({ snapshot, grants }: Answering['shown'], { query, criteria, reader }: Asking) {
+    const { fields } = query
     const seesPrices = reader.visibility === 'full'
     return createPages(snapshot, { criteria, seesPrices, grants, ...(fields && { fields }) })
   }
 
   /** Entries as the body of a page, with its warnings; `sequence`: what a page of entries that follow each other is for. */
-  function body(
-    { shown: tuple }: Answering,
-    entries: Uint32Array,
-    query: Selection,
-    criteria: Criteria,
-    reader: Reader,
-    sequence?: PageUse,
-  ) {
+  function body({ shown: tuple }: Answering, entries: Uint32Array, asking: Asking, sequence?: PageUse) {
+    const { query, criteria, reader } = asking
     const { snapshot, grants } = tuple
     const { fields } = query
     const make = (take?: (bytes: number) => Buffer) => {
-      const pages = pagesFor(tuple, query, criteria, reader)
+      const pages = pagesFor(tuple, asking)
       return { rows: pages.rows(entries, take), warnings: pages.partialCoverage(entries) }
     }
     // Consecutive entries of one view: the first, the last and the view identify them all.
@@ -193,8 +186,7 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
   function cursorAfter(
     { shown: { snapshot }, scope }: Answering,
     last: number,
-    criteria: Criteria,
-    reader: Reader,
+    { criteria, reader }: Asking,
   ) {
     for (const listener of walkListeners) listener(snapshot.id)
     layers.walk(snapshot)
@@ -206,11 +198,11 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
     query: WholesaleQuery,
     reader: Reader,
     now: number,
-    at = layers.moment(reader),
-    use: PageUse = 'given',
+    { at = layers.moment(reader), use = 'given' }: { at?: Moment | undefined; use?: PageUse } = {},
   ): WholesaleAnswer {
     if (!at) return NOT_READY
     const { criteria, walk } = askedBy(query, reader)
+    const asking = { query, criteria, reader }
     const newest = answeringAt(at, criteria, reader)
     if (query.cursor !== undefined && !walk) return { kind: 'refused', error: BAD_CURSOR }
 
@@ -227,18 +219,16 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
     const { snapshot, view } = from.shown
     const first = walk ? firstBeyond(snapshot, view.entries, walk.place.after) : 0
     const asked = view.entries.subarray(first, first + query.maxResults)
-    const count = isSmallPage(snapshot, asked)
-      ? asked.length
-      : pagesFor(from.shown, query, criteria, reader).pageful(asked)
+    const count = isSmallPage(snapshot, asked) ? asked.length : pagesFor(from.shown, asking).pageful(asked)
     const entries = asked.subarray(0, count)
     const last = entries.at(-1)
     const more = last !== undefined && first + entries.length < view.entries.length
     // Spreads are last: properties after them would give each answer its own hidden class.
     return {
       total: view.entries.length,
-      ...(more && { cursor: cursorAfter(from, last, criteria, reader) }),
+      ...(more && { cursor: cursorAfter(from, last, asking) }),
       ...(kept ? versions('wholesale', from, criteria, reader) : newestVersions),
-      ...body(from, entries, query, criteria, reader, use),
+      ...body(from, entries, asking, use),
     }
   }
 
@@ -255,7 +245,7 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
 
   /** The same for repeated requests: the same objects get the same answer, as long as it is valid. */
   function wholesaleAgain(query: WholesaleQuery, reader: Reader, now: number, at?: Moment): WholesaleAnswer {
-    const answer = wholesale(query, reader, now, at, 'kept')
+    const answer = wholesale(query, reader, now, { at, use: 'kept' })
     const isPast = at && at.open !== layers.current()
     if (answer.kind !== 'refused' && !isPast) answers.keep(query, reader, answer, holding(query, reader, now))
     return answer
@@ -273,7 +263,7 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
     const named = new Set(query.refs.map((ref) => entryOfRef(snapshot, ref)))
     const entries = Uint32Array.from([...named].filter((entry) => entry >= 0 && stands(view.entries, entry)))
     return {
-      ...body(from, entries, query, criteria, reader),
+      ...body(from, entries, { query, criteria, reader }),
       ...versions('lookup', from, criteria, reader),
       total: entries.length,
     }

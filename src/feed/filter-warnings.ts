@@ -1,6 +1,7 @@
 /**
- * The warnings of an answer about its filters: unknown filters, filters that are not applied, and the rates by which
- * prices were compared.
+ * The warnings of an answer about what was asked: unknown filters, filters that are not applied, the rates by which prices were
+ * compared; and providers or platforms that no signal of the feed has, and country codes that do not exist, each with similar
+ * known names. Names come from strangers, so only plain ones are repeated.
  */
 import type { AdcpWarning } from '../adcp/answer.js'
 import { countriesMeant, didYouMean, isCountry, nearest } from '../adcp/issue-words.js'
@@ -18,10 +19,6 @@ import {
   type Selection,
 } from './query.js'
 
-/**
- * What a request may have meant whose providers or platforms no signal of the feed has, or whose country codes do not
- * exist: each is named with similar known names. Names come from strangers, so only plain ones are repeated.
- */
 const NONE: readonly AdcpWarning[] = []
 const MOST_ASKED = 3
 const MOST_COMPARED = 600 // names compared for one request: each comparison takes five microseconds
@@ -119,7 +116,7 @@ const LONGEST_KEY = 512 // a request may have a megabyte: longer keys are digest
 /** Requests repeat, and a search for similar names takes milliseconds. */
 const known = new WeakMap<Snapshot, Recent<readonly AdcpWarning[]>>()
 
-/** For any answer to a selection. Without providers, platforms and countries in it nothing is searched. */
+/** What a selection names and nothing has. Without providers, platforms and countries in it nothing is searched. */
 export function nearMisses(snapshot: Snapshot, selection: Selection): readonly AdcpWarning[] {
   const { filters, destinations, countries } = selection
   if (!filters?.data_providers && !destinations && !countries) return NONE

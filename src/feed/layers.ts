@@ -65,11 +65,9 @@ function createReplaced({ ms, bytes: most }: SnapshotRetention) {
    * memory that it alone holds: in a layer built on its own past, what `after` dropped; in another, what it added.
    */
   function put(
-    layer: string,
-    held: Layer,
+    { layer, held, at: now }: Omit<Entry, 'bytes'>,
     after: Snapshot | undefined,
     isBuiltOn: boolean,
-    now: number,
   ): void {
     const { snapshot } = held
     // An account without rows of its own uses the public snapshot, which is kept once.
@@ -210,7 +208,7 @@ function createLayer({ name, replaced, filtered, isBuiltOn }: LayerOptions) {
   let current: Layer | undefined
 
   function replace(next: Layer | undefined, now: number): void {
-    if (current) replaced.put(name, current, next?.snapshot, isBuiltOn, now)
+    if (current) replaced.put({ layer: name, held: current, at: now }, next?.snapshot, isBuiltOn)
     current = next
   }
 

@@ -11,16 +11,16 @@ import { digestText, keyWords, rowWords, type Words } from '../snapshot/digests.
 import { WORDS } from '../snapshot/keys.js'
 import { type IndexedSlice, rowAt, type Snapshot, standingListings } from '../snapshot/snapshot.js'
 
-/**
- * Which words of a snapshot's list pass a filter, computed for each word when it is first met. An upstream may invent a
- * word per signal, so computing all of them at once would make this caller, and all others, wait.
- */
 const MOST_KNOWN = 256 // questions whose results are remembered, per list
 const KNOWN_BYTES = 8 * 1024 * 1024
 const WORD_UNITS = 4 // the cost of a word that is met first, in signals looked at
 const CHARACTERS_A_UNIT = 4
 
-/** Whether the word with this number passes. Work in portions passes a `meter`, which counts the cost. */
+/**
+ * Whether the word with this number, of a snapshot's list, passes a filter; computed when the word is first met. An upstream may
+ * invent a word per signal, so computing all of them at once would make this caller, and all others, wait. Work in portions
+ * passes a `meter`, which counts the cost.
+ */
 export type WordTest = (number: number, meter?: Meter) => boolean
 
 const [PASSES, FAILS] = [1, 2]

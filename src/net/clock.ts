@@ -43,9 +43,9 @@ type SharedTimeOptions = {
 }
 
 /**
- * One time for all processes on a storage: the database's. Their own clocks may be wrong, and what one writes down as an instant another
- * compares with its own. A clock that is kept in step, as by NTP, stays as it is: differences below a second and the duration of the
- * question are ignored. Until the first answer its clock is this process's own.
+ * One time for all processes on a storage: the database's. Their own clocks may be wrong, and what one writes down as an instant
+ * another compares with its own. A clock that is kept in step, as by NTP, stays as it is: differences below a second and the
+ * duration of the question are ignored. Until the first answer its clock is this process's own.
  */
 export function createSharedTime({ own, onProblem }: SharedTimeOptions) {
   let aheadMs = 0

@@ -290,16 +290,18 @@ async function sendOnce({ routes, reads, underWay }: Underlying, request: Outbou
         body: request.body ?? null,
         bodyTimeout: 0, // undici limits idle time; the budget limits total time
       },
-      deadline,
-      reads,
-      (head, controls) =>
-        createBodyReceiver(head.headers['content-encoding'] ?? '', {
-          maxBytes: request.maxBytes,
-          length: Number(head.headers['content-length'] ?? 0),
-          enough: request.enough?.(head),
-          begin: (giveUp) => underWay.begin(url, giveUp),
-          ...controls,
-        }),
+      {
+        deadline,
+        reads,
+        bodyOf: (head, controls) =>
+          createBodyReceiver(head.headers['content-encoding'] ?? '', {
+            maxBytes: request.maxBytes,
+            length: Number(head.headers['content-length'] ?? 0),
+            enough: request.enough?.(head),
+            begin: (giveUp) => underWay.begin(url, giveUp),
+            ...controls,
+          }),
+      },
     )
     // undici notices an abort only after it is connected, so a handshake that hangs would exceed every budget.
     const answer = await Promise.race([asked, deadline.ended])

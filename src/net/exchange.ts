@@ -41,13 +41,18 @@ function flatten(headers: Record<string, string | string[] | undefined>): Record
   return flat
 }
 
-/** `bodyOf` makes who reads the body. Rejects with undici's error, or an `OnlyInterim`, when there is no answer. */
+type ExchangeOptions = {
+  deadline: Deadline
+  reads: Reads
+  /** Makes who reads the body. */
+  bodyOf(head: Head, controls: Pick<BodyBounds, 'stop' | 'goOn'>): BodyReceiver
+}
+
+/** Rejects with undici's error, or an `OnlyInterim`, when there is no answer. */
 export function exchange(
   dispatcher: Dispatcher,
   request: Dispatcher.DispatchOptions,
-  deadline: Deadline,
-  reads: Reads,
-  bodyOf: (head: Head, controls: Pick<BodyBounds, 'stop' | 'goOn'>) => BodyReceiver,
+  { deadline, reads, bodyOf }: ExchangeOptions,
 ): Promise<Answer> {
   return new Promise((resolve, reject) => {
     let interim = 0

@@ -17,11 +17,19 @@ import { createGzipPages } from './answer/gzip.js'
 import { createBodyReader, INVALID_MESSAGE, rpcError } from './answer/json-rpc.js'
 import type { Admission } from './door/admission.js'
 import { createDispatcher, type Observed } from './door/dispatcher.js'
-import { createAddressOf, createDoor, createOverload, createRareTurns, type Door } from './door/door.js'
+import {
+  createAddressOf,
+  createDoor,
+  createOverload,
+  createRareTurns,
+  type Door,
+  type Overload,
+} from './door/door.js'
 import {
   addOperations,
   createCallLog,
   createServingMetrics,
+  type RefusedRequest,
   type RunningState,
   reasonOfStatus,
 } from './monitoring.js'
@@ -157,6 +165,48 @@ function dropSilentConnections(app: FastifyInstance): void {
   })
 }
 
+/** What is written down of each call, and of each request that came to none: in the log and in the metrics. */
+function createObserving(log: Logger, now: () => number, overload: Overload) {
+  const metrics = createServingMetrics(overload)
+  const callLog = createCallLog(log, now)
+  const told = new WeakSet<IncomingMessage>()
+  return {
+    registry: metrics.registry,
+    call(call: Observed): void {
+      metrics.observe(call)
+      callLog.call(call)
+    },
+    refused(raw: IncomingMessage, refusal: Omit<RefusedRequest, 'method'>): void {
+      told.add(raw)
+      metrics.refused(refusal.reason)
+      callLog.request({ method: raw.method ?? '', ...refusal })
+    },
+    hasTold: (raw: IncomingMessage) => told.has(raw),
+  }
+}
+
+/** Bodies are taken as they are, in JSON and UTF-8 alone: what is in them is read where they are answered. */
+function takeJsonBodies(app: FastifyInstance): void {
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body, done) => {
+    const { 'content-encoding': encoding = 'identity', 'content-type': type = '' } = request.headers
+    const refuse = (message: string) => done(Object.assign(new Error(message), { statusCode: 415 }))
+    if (encoding !== 'identity') refuse('A request body must not be encoded')
+    else if (!isUtf8(type)) refuse('A request body must be in UTF-8')
+    else done(null, body)
+  })
+}
+
+function tasksOf(options: ServerOptions): Task[] {
+  const { facts, previews, replayTtlSeconds, testScenarios, tasks } = options
+  const capabilities = getAdcpCapabilities({
+    ...{ facts, previews, replayTtlSeconds },
+    ...(testScenarios && { testScenarios }),
+    changing: tasks.flatMap(({ name, mutating }) => (mutating ? [name] : [])),
+  })
+  return [capabilities, { ...getSignals(options), modeOf: discoveryMode, isPlain: isPlainPage }, ...tasks]
+}
+
 /** No route has a schema (the dispatcher validates), so the compilers that Fastify would load are never asked. */
 const noCompiler = () => {
   throw new Error('no route has a schema')
@@ -164,51 +214,24 @@ const noCompiler = () => {
 
 /** Throws when tasks contradict each other. */
 export function createApp(options: ServerOptions): FastifyInstance {
-  const { feed, facts, log, previews, replayTtlSeconds, admission, publicUrl, version, now } = options
+  const { feed, log, previews, admission, publicUrl, version, now } = options
   const overload = createOverload()
-  const metrics = createServingMetrics(overload)
-  const callLog = createCallLog(log, now)
-  const told = new WeakSet<IncomingMessage>()
+  const observing = createObserving(log, now, overload)
   const addressOf = createAddressOf(options.trustedProxies)
-
-  function observe(call: Observed): void {
-    metrics.observe(call)
-    callLog.call(call)
-  }
-
-  function refused(
-    raw: IncomingMessage,
-    path: string,
-    status: number,
-    reason: string,
-    requestId: string,
-  ): void {
-    told.add(raw)
-    metrics.refused(reason)
-    callLog.request({ method: raw.method ?? '', path, status, reason, address: addressOf(raw), requestId })
-  }
-
-  const tasks: Task[] = [
-    getAdcpCapabilities({
-      ...{ facts, previews, replayTtlSeconds },
-      ...(options.testScenarios && { testScenarios: options.testScenarios }),
-      changing: options.tasks.flatMap(({ name, mutating }) => (mutating ? [name] : [])),
-    }),
-    { ...getSignals(options), modeOf: discoveryMode, isPlain: isPlainPage },
-    ...options.tasks,
-  ]
+  const tasks = tasksOf(options)
   const changing = new Set(
     tasks.flatMap(({ name, aliases = [], mutating }) => (mutating ? [name, ...aliases] : [])),
   )
   const door = createDoor({
     ...{ callers: admission, overload, publicUrl, addressOf },
     isMutating: (task) => changing.has(task),
-    onRefused({ raw, id }, { status, reason = reasonOfStatus(status) }) {
-      refused(raw, raw.url?.split('?')[0] ?? '', status, reason, id)
+    onRefused({ raw, id: requestId }, { status, reason = reasonOfStatus(status) }) {
+      const path = raw.url?.split('?')[0] ?? ''
+      observing.refused(raw, { path, status, reason, address: addressOf(raw), requestId })
     },
   })
   const dispatcher = createDispatcher({
-    ...{ tasks, previews, limiter: admission, now, observe },
+    ...{ tasks, previews, limiter: admission, now, observe: observing.call },
     ...(options.rest && { rest: options.rest }),
     onBug: (err, { task, requestId }) => log.error({ err, task, requestId }, 'a task failed'),
   })
@@ -237,21 +260,17 @@ export function createApp(options: ServerOptions): FastifyInstance {
   app.server.maxHeadersCount = 0 // Node would drop what stands behind the thousandth line; their bytes are bounded by `maxHeaderSize`
   lane.before(app)
   app.addHook('preClose', async () => lane.close())
-  app.removeAllContentTypeParsers()
-  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body, done) => {
-    const { 'content-encoding': encoding = 'identity', 'content-type': type = '' } = request.headers
-    const refuse = (message: string) => done(Object.assign(new Error(message), { statusCode: 415 }))
-    if (encoding !== 'identity') refuse('A request body must not be encoded')
-    else if (!isUtf8(type)) refuse('A request body must be in UTF-8')
-    else done(null, body)
-  })
+  takeJsonBodies(app)
   answerFaults(app, log)
   refuseHosts(app)
   dropSilentConnections(app)
   app.addHook('onResponse', (request, { statusCode }, done) => {
-    const { raw, id, routeOptions } = request
-    const reason = () => door.reasonOf(raw) ?? reasonOfStatus(statusCode)
-    if (statusCode >= 400 && !told.has(raw)) refused(raw, routeOptions.url ?? '*', statusCode, reason(), id)
+    const { raw, id: requestId, routeOptions } = request
+    if (statusCode >= 400 && !observing.hasTold(raw)) {
+      const reason = door.reasonOf(raw) ?? reasonOfStatus(statusCode)
+      const path = routeOptions.url ?? '*'
+      observing.refused(raw, { path, status: statusCode, reason, address: addressOf(raw), requestId })
+    }
     done()
   })
   const shared = {
@@ -276,7 +295,7 @@ export function createApp(options: ServerOptions): FastifyInstance {
   addA2a(app, { cold: a2aCold, tasks: a2aTasks, card, ...shared })
   addOperations(app, {
     ...options,
-    ...{ isReady: feed.isServing, door, registry: metrics.registry },
+    ...{ isReady: feed.isServing, door, registry: observing.registry },
   })
   if (options.signingKey) addIdentity(app, { publicUrl, key: options.signingKey })
   const { registryListing: list, explain, refresh, routes } = options

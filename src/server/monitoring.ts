@@ -35,7 +35,7 @@ const BY_STATUS: Readonly<Record<number, string>> = {
 }
 
 /** A request, or one message of a batch, that came to no task. */
-type RefusedRequest = {
+export type RefusedRequest = {
   method: string
   /** The pattern of the route: paths and queries can hold secrets. */
   path: string

@@ -127,12 +127,10 @@ export function addFeedEvents(app: FastifyInstance, { receive, addressOf }: Feed
   app.post<{ Params: { token: string } }>('/events/:token', async (request, reply) => {
     const { params, raw } = request
     const answer = await receive({
-      ...{
-        token: params.token,
-        headers: raw.headersDistinct,
-        body: bodyBytes(request),
-        from: addressOf(raw),
-      },
+      token: params.token,
+      headers: raw.headersDistinct,
+      body: bodyBytes(request),
+      from: addressOf(raw),
     })
     return reply
       .code(answer.status)

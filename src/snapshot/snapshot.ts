@@ -11,8 +11,7 @@ import { byUpstream } from '../merge/offer.js'
 import type { Piece, RowBytes } from '../merge/row-writer.js'
 import { bytesOf, sharedBytes, slabRow } from '../upstreams/rows/slab.js'
 import { type Listing, type Slice, type SliceMode, sliceListing } from '../upstreams/rows/slice.js'
-import type { Rows } from './columns.js'
-import { columnsOf, type Filled, filled, listsOf, TABLE, valueAt } from './columns.js'
+import { columnsOf, type Filled, filled, listsOf, type Rows, TABLE, valueAt } from './columns.js'
 import { findKey, putKey, WORDS } from './keys.js'
 
 export type IndexedSlice = {

@@ -58,7 +58,7 @@ async function sumHere(part: Uint8Array): Promise<number> {
   return sum
 }
 
-/** A part's checksum. A thread sums up large parts in shared memory; this one sums up all others, and every part when no thread can. */
+/** A part's checksum. A thread sums up large parts in shared memory; this one all others, and every part when no thread can. */
 export function checksumOf(part: Uint8Array): Promise<number> {
   const isForThreads = part.byteLength > HERE_BYTES && part.buffer instanceof SharedArrayBuffer
   return isForThreads ? threads.run('', part, [], part.byteLength).catch(() => sumHere(part)) : sumHere(part)

@@ -226,8 +226,7 @@ export function createJobs(db: Db, now: () => number, dialect: SqlDialect, seal:
 
   async function claimIn(
     on: Db,
-    id: string,
-    { target, side }: { target: string | null; side: string | null },
+    { id, target, side }: Pick<Selectable<JobTable>, 'id' | 'target' | 'side'>,
     hold: Hold,
     { early = false, ownToo = false }: { early?: boolean; ownToo?: boolean },
   ): Promise<Held | undefined> {
@@ -260,12 +259,12 @@ export function createJobs(db: Db, now: () => number, dialect: SqlDialect, seal:
   async function claim(id: string, hold: Hold, which = {}): Promise<Held | undefined> {
     const known = await db
       .selectFrom('jobs')
-      .select(['target', 'side', 'due'])
+      .select(['id', 'target', 'side', 'due'])
       .where('id', '=', id)
       .executeTakeFirst()
     if (!known || known.due === null) return undefined
-    if (db.isTransaction) return await claimIn(db, id, known, hold, which)
-    return await db.transaction().execute((tx) => claimIn(tx, id, known, hold, which))
+    if (db.isTransaction) return await claimIn(db, known, hold, which)
+    return await db.transaction().execute((tx) => claimIn(tx, known, hold, which))
   }
 
   async function claimAll(ids: readonly string[], hold: Hold): Promise<(Held | undefined)[]> {

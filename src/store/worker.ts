@@ -32,8 +32,8 @@ type TurnOptions = {
 
 /**
  * Work that one process at a time does for all that share a storage, such as writing to subscribers. The process that has the turn
- * renews it; when it ends, another takes over within a lease. Looks for the turn from `start` on, and calls `take` each time that this
- * process gets it.
+ * renews it; when it ends, another takes over within a lease. Looks for the turn from `start` on, and calls `take` each time that
+ * this process gets it.
  */
 export function createTurn({ name, jobs, clock, owner, take, onProblem }: TurnOptions) {
   const hold = { owner, ms: LEASE_MS }

@@ -23,18 +23,10 @@ import { GetSignalsResponse } from '../adcp/task-schemas.js'
 import type { AnswerPage } from '../briefs/answer-pages.js'
 import { staleWarnings } from '../briefs/brief.js'
 import type { Lookup } from '../briefs/lookup.js'
+import type { Feed } from '../feed/feed.js'
 import { type Health, type IncompleteEntry, incompleteOf } from '../feed/incomplete.js'
 import type { Moment } from '../feed/layers.js'
-import type { PageUse } from '../feed/page.js'
-import type {
-  Gap,
-  Page,
-  Reader,
-  Selection,
-  Versions,
-  WholesaleAnswer,
-  WholesaleQuery,
-} from '../feed/query.js'
+import type { Gap, Page, Reader, Versions, WholesaleAnswer, WholesaleQuery } from '../feed/query.js'
 import { inTurns } from '../process/portions.js'
 import type { UpstreamStatus } from '../upstreams/mirror/scope-status.js'
 import type { CallContext, Task } from './task.js'
@@ -60,23 +52,6 @@ const CUT_OFF = refuse(
   { retry_after: 1, suggestion: 'Repeat this page with the same cursor, or start again without one.' },
 )
 
-export type SignalsFeed = {
-  /** Whether there is a snapshot; until then the others refuse. */
-  isServing(): boolean
-  /** `use`: what becomes of the answer. */
-  wholesale(query: WholesaleQuery, reader: Reader, now: number, at?: Moment, use?: PageUse): WholesaleAnswer
-  /** The same for a query and a reader that are the same objects when the same is asked again. */
-  wholesaleAgain(query: WholesaleQuery, reader: Reader, now: number, at?: Moment): WholesaleAnswer
-  /** What `wholesaleAgain` answered to the same objects, if it still holds. */
-  known(query: WholesaleQuery, reader: Reader, now: number): WholesaleAnswer | undefined
-  /** The work before an answer, in portions between which others are served; and the moment that it is for. */
-  preparing(
-    query: Selection & { cursor?: string },
-    reader: Reader,
-    now: number,
-  ): { at: Moment; work: Iterator<unknown, void> } | undefined
-}
-
 /**
  * Brief mode; `reader` is the caller, its account checked. Rules and account are settled before it is asked. `at`: the moment
  * that an answer was prepared for.
@@ -92,7 +67,7 @@ export type SignalsDiscovery = {
 }
 
 export type GetSignalsOptions = {
-  feed: SignalsFeed
+  feed: Pick<Feed, 'isServing' | 'wholesale' | 'wholesaleAgain' | 'known' | 'preparing'>
   /** Fetches what the feed lacks of a walk; never rejects. Undefined: nothing is lacking; false: it cannot be had now. */
   recall?(query: WholesaleQuery, reader: Reader, now: number): Promise<boolean> | undefined
   upstreams: Health
@@ -288,7 +263,7 @@ export function getSignals(options: GetSignalsOptions): Task<typeof GetSignalsRe
   }
 
   function wholesale(query: WholesaleQuery, reader: Reader, now: number, at?: Moment): Answer {
-    const answer = feed.wholesale(query, reader, now, at, 'sent')
+    const answer = feed.wholesale(query, reader, now, { at, use: 'sent' })
     if (answer.kind === 'refused') return answer
     return inWords(answer, query, lacksOf(answer.gaps, reader.account, now), reader)
   }

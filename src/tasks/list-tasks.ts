@@ -78,7 +78,7 @@ export function listTasks({ store }: { store: Store }): Task<typeof ListTasksReq
     const order = orderOf(request)
     const limit = rowsOfPage(request.pagination)
     const page = filter
-      ? await store.tasks.list(principal.id, filter, order, limit, offset)
+      ? await store.tasks.list(principal.id, filter, order, { limit, offset })
       : { tasks: [], total: 0, statuses: {} }
     const next = offset + page.tasks.length
     const more = page.tasks.length > 0 && next < page.total

@@ -67,7 +67,10 @@ test('a task of an account is found under it, by whichever name the caller asks'
     ),
   )
   const newest = { field: 'created_at', direction: 'desc' } as const
-  const found = await store.tasks.list('buyer', { account: naturalKey(natural) }, newest, 10, 0)
+  const found = await store.tasks.list('buyer', { account: naturalKey(natural) }, newest, {
+    limit: 10,
+    offset: 0,
+  })
   t.same(found.tasks.map(({ id }) => id).sort(), tasks.sort())
   await until('nothing is left to do', async () => (await store.work.backlog()).length === 0)
 })

@@ -42,7 +42,17 @@ test('what is acknowledged after a statement stalled is there', { skip: NO_POSTG
     (found) => found === undefined,
   )
   t.equal(left, undefined, 'nothing is left of what stalled')
-  t.equal((await watching.tasks.list('acme', {}, { field: 'created_at', direction: 'asc' }, 1, 0)).total, 12)
+  t.equal(
+    (
+      await watching.tasks.list(
+        'acme',
+        {},
+        { field: 'created_at', direction: 'asc' },
+        { limit: 1, offset: 0 },
+      )
+    ).total,
+    12,
+  )
 })
 
 test('a statement that takes too long is told as such, and its transaction is gone', {

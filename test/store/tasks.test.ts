@@ -19,7 +19,7 @@ onEveryStorage('a task is seen by its caller only', async (t, storage) => {
   await tasks.create(task('a'))
   t.match(await tasks.get('acme', 'a'), { id: 'a', status: 'submitted', upstreamTaskId: 'nw-a' })
   t.equal(await tasks.get('other', 'a'), undefined)
-  t.equal((await tasks.list('other', { ids: ['a'] }, newest, 10, 0)).total, 0)
+  t.equal((await tasks.list('other', { ids: ['a'] }, newest, { limit: 10, offset: 0 })).total, 0)
 })
 
 onEveryStorage('a task that ended keeps its end', async (t, storage) => {
@@ -45,7 +45,7 @@ onEveryStorage('tasks are listed by filter, order and page', async (t, storage) 
   }
   await tasks.progress('t1', { status: 'failed', error: {} })
   const ids = async (filter: object, limit = 10, offset = 0) => {
-    const page = await tasks.list('acme', filter, newest, limit, offset)
+    const page = await tasks.list('acme', filter, newest, { limit, offset })
     return page.tasks.map(({ id }) => id)
   }
   t.same(await ids({}, 2, 1), ['t4', 't3'])
@@ -55,6 +55,9 @@ onEveryStorage('tasks are listed by filter, order and page', async (t, storage) 
   t.same(await ids({ contains: '1%0' }), [], 'the caller has no wildcards')
   t.same(await ids({ contains: 'SIG_100%' }), [], 'to the letter, on both databases')
   t.same(await ids({ createdAfter: storage.clock.now - 2 }), ['t5'])
-  t.same((await tasks.list('acme', {}, newest, 1, 0)).statuses, { submitted: 5, failed: 1 })
-  t.equal((await tasks.list('acme', {}, newest, 1, 0)).total, 6)
+  t.same((await tasks.list('acme', {}, newest, { limit: 1, offset: 0 })).statuses, {
+    submitted: 5,
+    failed: 1,
+  })
+  t.equal((await tasks.list('acme', {}, newest, { limit: 1, offset: 0 })).total, 6)
 })

@@ -6,7 +6,7 @@ import type { Test } from 'tap'
 import type { Feed } from '../../src/feed/feed.js'
 import { createApp, type ServerOptions } from '../../src/server/app.js'
 import { type AdmissionOptions, createAdmission } from '../../src/server/door/admission.js'
-import type { SignalsFeed } from '../../src/tasks/get-signals.js'
+import type { GetSignalsOptions } from '../../src/tasks/get-signals.js'
 import { fetchServed } from './fetch-served.js'
 import { healthOf } from './health.js'
 import { noWayOut } from './no-way-out.js'
@@ -31,7 +31,7 @@ const CALLERS: AdmissionOptions['callers'] = {
 type Parsed = ReturnType<typeof JSON.parse>
 export type Reply = { status: number; headers: Headers; text: string; json: Parsed }
 
-export type FixtureFeed = SignalsFeed & Pick<Feed, 'moment' | 'see'>
+export type FixtureFeed = GetSignalsOptions['feed'] & Pick<Feed, 'moment' | 'see'>
 export type FixtureOptions = Partial<Omit<ServerOptions, 'feed'> & AdmissionOptions & { feed: FixtureFeed }>
 
 export async function startServer(t: Test, options: FixtureOptions = {}) {

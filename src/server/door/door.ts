@@ -1,6 +1,6 @@
 /**
- * The checks before both transports: overload, the origin of a browser, and the caller; and the turns of rare messages. A refused request is answered
- * with an HTTP error that holds the protocol's error (docs/protocol.md#envelope, #mcp, #a2a).
+ * The checks before both transports: overload, the origin of a browser, and the caller; and the turns of rare messages. A refused
+ * request is answered with an HTTP error that holds the protocol's error (docs/protocol.md#envelope, #mcp, #a2a).
  */
 import type { IncomingMessage } from 'node:http'
 import { monitorEventLoopDelay } from 'node:perf_hooks'

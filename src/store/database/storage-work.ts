@@ -21,9 +21,9 @@ export class StorageUnavailable extends Error {
 const SQLITE_CODES = /^SQLITE_(FULL|READONLY|IOERR|BUSY|LOCKED|CANTOPEN|NOLFS)/
 
 /**
- * PostgreSQL's classes 08 (connection), 53 (resources, disk full among them), 57P and 57014 (operator intervention, statement timeout), 58 (system
- * error), 25006 (read-only: a standby, or a primary out of space), 25P03 (a transaction in which this process was silent for
- * too long), 55P03 (lock not available).
+ * PostgreSQL's classes 08 (connection), 53 (resources, disk full among them), 57P and 57014 (operator intervention, statement
+ * timeout), 58 (system error), 25006 (read-only: a standby, or a primary out of space), 25P03 (a transaction in which this process
+ * was silent for too long), 55P03 (lock not available).
  */
 const POSTGRES_CODES = /^(08|53|57P|57014|58|25006|25P03|55P03)/
 
@@ -113,8 +113,9 @@ type LotsOptions<W> = {
 type Waiting<W, R> = { what: W; resolve(result: R): void; reject(error: unknown): void }
 
 /**
- * Work that is done together: what arrives while one lot is written is the next lot. `write` gives one result for each member of a lot, in their order. A member that cannot be written does not fail the
- * others of its lot, and one that waits for another process delays only its own lot.
+ * Work that is done together: what arrives while one lot is written is the next lot. `write` gives one result for each member of a
+ * lot, in their order. A member that cannot be written does not fail the others of its lot, and one that waits for another process
+ * delays only its own lot.
  */
 export function createLots<W, R>(
   write: (lot: readonly W[]) => Promise<readonly R[]>,

@@ -1,7 +1,7 @@
 /**
- * What a caller's idempotency key is bound to: one request and, once there is one, its answer (specification,
- * "Authentication" 6; schema signals/activate-signal-request, `idempotency_key`). Requests are told apart by hashes of canonical JSON,
- * so one that is repeated through another replica, or after a restart, is the same.
+ * What a caller's idempotency key is bound to: one request and, once there is one, its answer (specification, "Authentication" 6;
+ * schema signals/activate-signal-request, `idempotency_key`). Requests are told apart by hashes of canonical JSON, so one that is
+ * repeated through another replica, or after a restart, is the same.
  */
 import { hash } from 'node:crypto'
 import canonicalize from 'canonicalize'

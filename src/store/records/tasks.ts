@@ -58,13 +58,15 @@ export type TaskFilter = {
 }
 
 export type TaskOrder = { field: 'created_at' | 'updated_at' | 'status' | 'type'; direction: 'asc' | 'desc' }
+/** Which of the tasks in that order. */
+type TaskPlace = { limit: number; offset: number }
 type TaskPage = { tasks: StoredTask[]; total: number; statuses: Record<string, number> }
 export type TaskProgress = { status: TaskStatus; result?: unknown; error?: unknown }
 
 export type Tasks = {
   create(task: NewTask): Promise<void>
   get(caller: string, id: string): Promise<StoredTask | undefined>
-  list(caller: string, filter: TaskFilter, order: TaskOrder, limit: number, offset: number): Promise<TaskPage>
+  list(caller: string, filter: TaskFilter, order: TaskOrder, place: TaskPlace): Promise<TaskPage>
   /** False when the task had already ended: the first ending stays. */
   progress(id: string, progress: TaskProgress): Promise<boolean>
   /** Deletes a task of the caller's that has ended; returns whether the id is free now. */
@@ -157,8 +159,7 @@ export function createTasks(db: Db, now: () => number, seal: Seal): Tasks {
     caller: string,
     filter: TaskFilter,
     { field, direction }: TaskOrder,
-    limit: number,
-    offset: number,
+    { limit, offset }: TaskPlace,
   ): Promise<TaskPage> {
     const matches = matching(caller, filter)
     const groups = await db

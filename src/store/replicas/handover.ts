@@ -151,8 +151,8 @@ export type Handover = {
 }
 
 /**
- * Encrypted, because answers hold activation keys: without `storage.key` nothing is kept. Bounded for each owner and in all. The table
- * is called `shelf`. `now`, ms, decides only how often what is too old is deleted; ages are by the database's clock.
+ * Encrypted, because answers hold activation keys: without `storage.key` nothing is kept. Bounded for each owner and in all. The
+ * table is called `shelf`. `now`, ms, decides only how often what is too old is deleted; ages are by the database's clock.
  */
 export function createHandover(db: Db, seal: Seal, now: () => number): Handover {
   const owners = new Set<string>()

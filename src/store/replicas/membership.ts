@@ -1,8 +1,8 @@
 /**
- * Which process on a shared storage does which work. Each shows that it is alive, sees which others are, and decides for itself, from
- * the same list of members, without a coordinator; while two lists differ, leases decide. A write under a lease happens only while its
- * epoch is the current one: a process that was paused or cut off changes nothing when it continues. What a member could not do it
- * leaves to the others. PostgreSQL only: a process alone on its storage has every right.
+ * Which process on a shared storage does which work. Each shows that it is alive, sees which others are, and decides for itself,
+ * from the same list of members, without a coordinator; while two lists differ, leases decide. A write under a lease happens only
+ * while its epoch is the current one: a process that was paused or cut off changes nothing when it continues. What a member could
+ * not do it leaves to the others. PostgreSQL only: a process alone on its storage has every right.
  */
 import { sql } from 'kysely'
 import type { Clock } from '../../net/clock.js'
@@ -133,8 +133,8 @@ type PassedOptions = {
 }
 
 /**
- * Work that a member could not do and left to the others: a process that cannot reach an agent may still reach the database, and would
- * keep the lease. The others get a note, so that all decide alike who is next. Hears at once what others leave.
+ * Work that a member could not do and left to the others: a process that cannot reach an agent may still reach the database, and
+ * would keep the lease. The others get a note, so that all decide alike who is next. Hears at once what others leave.
  */
 export function createPassed({ sharing, clock, self, members, onPassed }: PassedOptions) {
   const passed = new Map<string, Map<string, number>>() // by work, when each member may have it again, in the order of leaving

@@ -76,8 +76,8 @@ type BoardOptions = {
 }
 
 /**
- * Reads the other processes' notes: at once when the database notifies, and within a second when it could not. It hears nothing before
- * `start`, and repeats nothing for listeners that come later.
+ * Reads the other processes' notes: at once when the database notifies, and within a second when it could not. It hears nothing
+ * before `start`, and repeats nothing for listeners that come later.
  */
 export function createBoard({ notes, listen, clock, onProblem }: BoardOptions) {
   const listeners: { prefix: string; listener: Hear }[] = []

@@ -52,10 +52,10 @@ function compare(one: Runs, other: Runs): number {
 }
 
 /**
- * Which configuration each live process runs: one that a change did not reach serves another feed than the others, and every process has
- * to be able to say so. The newest configuration is the one that was first run last, or that a process took up while it ran; those who
- * run it build the feed. Snapshots have a form, which releases change: each form has builders of its own, so that processes of two
- * releases work at the same time. Hears at once what others run, and tells what this process runs from `start` on.
+ * Which configuration each live process runs: one that a change did not reach serves another feed than the others, and every
+ * process has to be able to say so. The newest configuration is the one that was first run last, or that a process took up while it
+ * ran; those who run it build the feed. Snapshots have a form, which releases change: each form has builders of its own, so that
+ * processes of two releases work at the same time. Hears at once what others run, and tells what this process runs from `start` on.
  */
 export function createRevisions(options: RevisionsOptions) {
   const { sharing, clock, self, members, revision, form, onChange } = options

@@ -180,8 +180,8 @@ function lastObject(texts: readonly string[]): Pick<UnwrappedAnswer, 'payload' |
 }
 
 /**
- * The last data part counts (docs/protocol.md#a2a): artifacts first, then the status message, then a bare message; without any data part, a
- * text that is an object.
+ * The last data part counts (docs/protocol.md#a2a): artifacts first, then the status message, then a bare message; without any data
+ * part, a text that is an object.
  */
 function locateA2a(message: unknown): UnwrappedAnswer | undefined {
   const body = bodyOf(message)

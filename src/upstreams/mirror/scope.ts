@@ -33,8 +33,13 @@ import {
   untokened,
   withId,
 } from './scope-setting.js'
-import type { ScopeState, ScopeStatus, Transition } from './scope-status.js'
-import { createStatus, TOKEN_LIE } from './scope-status.js'
+import {
+  createStatus,
+  type ScopeState,
+  type ScopeStatus,
+  TOKEN_LIE,
+  type Transition,
+} from './scope-status.js'
 import type { SliceStore } from './slice-store.js'
 
 export type ScopeOptions = {
@@ -202,8 +207,7 @@ export function createScope(options: ScopeOptions) {
 
   function report(under: Turn): void {
     const reading = {
-      ...{ answered, failures },
-      ...(problem && { problem }),
+      ...{ answered, failures, ...(problem && { problem }) },
       ...(nextAttemptAt !== undefined && { nextAttemptAt }),
       ...(held && { confirmedAt: held.confirmedAt }),
     }
@@ -371,9 +375,8 @@ export function createScope(options: ScopeOptions) {
     refreshWhole,
     /** Reads sooner than scheduled, because calls have begun to fail. */
     probeSoon(): void {
-      if (isOpen && !refreshing) {
-        schedule(backoffMs({ failures: 1, refreshMs: setting.pace.refreshMs, random }))
-      }
+      const { refreshMs } = setting.pace
+      if (isOpen && !refreshing) schedule(backoffMs({ failures: 1, refreshMs, random }))
     },
     nextAttemptAt: () => nextAttemptAt,
     status(): ScopeStatus {

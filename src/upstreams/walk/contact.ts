@@ -1,5 +1,5 @@
 /**
- * How one upstream is spoken to: the line to it and the dialect that it speaks, shared by all scopes that are read from it and
+ * How one upstream is spoken to: the link to it and the dialect that it speaks, shared by all scopes that are read from it and
  * by callers' own calls. Made anew when its place, transport or credential changes. What was learnt of an agent, its transport
  * and dialect with the credential that they were found with, survives the process: one blob per agent, written when something
  * new is learnt. A blob that cannot be read counts as missing: the agent is asked again.
@@ -28,7 +28,7 @@ import {
 import { nameOf, type ToolInput, type ToolInputs } from '../agent/tool-inputs.js'
 import { listingBytes, type ReadRows, readRows } from '../rows/read-rows.js'
 import type { Blobs } from '../rows/storage.js'
-import { createLink, credentialName, type LineOptions } from './link.js'
+import { type CallingOptions, createLink, credentialName } from './link.js'
 
 const FORMAT = 1
 const PREFIX = 'dialect/'
@@ -143,7 +143,7 @@ export type UpstreamCall = {
   sentAt?: number
 }
 
-type ContactOptions = LineOptions & {
+type ContactOptions = CallingOptions & {
   /** Signs requests of agents that ask for it. */
   sign?: Signer
   clock: Clock

@@ -93,7 +93,7 @@ export async function probe(
 }
 
 /** What calling an upstream takes, whoever calls. */
-export type LineOptions = {
+export type CallingOptions = {
   entry: RosterEntry
   send: Send
   slots: Slots
@@ -105,7 +105,7 @@ export type LineOptions = {
   onBroken(): void
 }
 
-type LinkOptions = LineOptions & {
+type LinkOptions = CallingOptions & {
   /** With our signature, where the upstream asks for it: what is sent under the configured credential. */
   signedSend?: Send
   sleep(ms: number): Promise<void>
