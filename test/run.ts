@@ -27,8 +27,8 @@ const FEWEST = 20
 const FEWEST_PROPERTIES = 6 // tried in so many cases, they take far longer than a process does to start
 
 /** How many times as many cases of its properties `--slow` tries: most where a case is pure and takes the least. */
-const CASES = 4
-const CASES_OF: Readonly<Record<string, number>> = { feed: 20, merge: 20 }
+const CASES = 10
+const CASES_OF: Readonly<Record<string, number>> = { feed: 40, merge: 20 }
 
 /**
  * The heap that new objects are made in begins as large as it may become: most of a test's are dead before it is full, and

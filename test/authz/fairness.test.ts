@@ -41,7 +41,7 @@ test('whoever names no more than an equal share has every name looked at', async
   )
   proven(
     t,
-    3,
+    2,
     fc.property(names, names, fc.integer({ min: 1, max: 40 }), (one, two, perUpstream) => {
       const hostile = invented(60_000)
       const named = new Map([

@@ -163,7 +163,7 @@ test('no sequence of versions, failures, pointers and restarts authorizes what i
       await world.close()
     }
   }
-  await proven(t, 25, fc.asyncProperty(fc.array(step, { minLength: 4, maxLength: 24 }), story))
+  await proven(t, 10, fc.asyncProperty(fc.array(step, { minLength: 4, maxLength: 24 }), story))
   t.ok(authorizations > 0, `${authorizations} authorizations, each of them granted`)
 })
 

@@ -86,7 +86,7 @@ test('answers of upstreams in any order of arrival give the same answer once all
 
   await proven(
     t,
-    20,
+    8,
     fc.asyncProperty(
       fc.tuple(someRows, someRows, someRows, someRows),
       fc.shuffledSubarray(ids, { minLength: ids.length }),

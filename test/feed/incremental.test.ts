@@ -10,7 +10,7 @@ import { judgeThat, listing, sliceOf } from './world.js'
 test('an incremental build gives what a build from scratch gives, to the byte', (t) => {
   proven(
     t,
-    15,
+    8,
     fc.property(fc.array(anyWorld, { minLength: 2, maxLength: 4 }), (worlds) => {
       let previous: Snapshot | undefined
       for (const { slices, judge } of worlds) {

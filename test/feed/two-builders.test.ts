@@ -54,7 +54,7 @@ test('the halves of a snapshot, joined, are the snapshot: its id, its rows, its 
     const after = buildSnapshot({ ...next, previous: joined })
     assert.equal(everything(after), everything(buildSnapshot(next)))
   })
-  proven(t, 15, property)
+  proven(t, 8, property)
   t.ok(empty > 0, `${empty} worlds had an empty half`)
   t.end()
 })

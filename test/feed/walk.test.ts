@@ -13,7 +13,7 @@ test('a walk while the feed moves returns exactly one snapshot, without a duplic
   const worlds = fc.array(anySlices, { minLength: 1, maxLength: 5 })
   proven(
     t,
-    25,
+    13,
     fc.property(worlds, fc.integer({ min: 1, max: 4 }), (all, maxResults) => {
       const feed = emptyFeed({ ms: 60_000, bytes: 2 ** 30 })
       publish(feed, all[0] as (typeof all)[0])
@@ -79,7 +79,7 @@ test('when memory is short the oldest walks go first, and start again', (t) => {
   const bounds = fc.integer({ min: 0, max: 40_000 })
   proven(
     t,
-    25,
+    13,
     fc.property(fc.integer({ min: 1, max: 8 }), bounds, (generations, bytes) => {
       const feed = emptyFeed({ ms: 60_000, bytes })
       const walks = Array.from({ length: generations }, (_, n) => {

@@ -158,7 +158,7 @@ test('any text over any market: ordered, bounded, only accepted rows, and shorte
   )
   proven(
     t,
-    150,
+    60,
     fc.property(
       fc.array(text, { maxLength: 30 }),
       fc.array(text, { minLength: 1, maxLength: 5 }),

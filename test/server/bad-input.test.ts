@@ -115,7 +115,7 @@ test('a mutated body gets a protocol answer: never a 500, a crash or a hang', as
     }
     return isProtocolAnswer(await put(path, body))
   })
-  await proven(t, 300, property)
+  await proven(t, 120, property)
   t.ok(await isAlive())
   t.ok(noBugs(), 'no task threw')
 })
@@ -176,7 +176,7 @@ test('any JSON as message, params or arguments gets a protocol answer', async (t
     const answer = await put(path, Buffer.from(JSON.stringify(body)))
     return answer.text.startsWith('data: ') || isProtocolAnswer(answer)
   })
-  await proven(t, 300, property)
+  await proven(t, 120, property)
   t.ok(await isAlive())
   t.ok(noBugs(), 'no task threw')
 })

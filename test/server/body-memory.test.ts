@@ -120,7 +120,7 @@ test('a body is read as it would be without any memory', (t) => {
       isDeepStrictEqual(said(read(bytes(one))), said(createBodyReader()(bytes(one)))),
     )
   })
-  proven(t, 40, property)
+  proven(t, 16, property)
   t.pass('nothing was read otherwise')
   t.end()
 })

@@ -45,7 +45,7 @@ test('any JSON object survives as context', async (t) => {
       return text.endsWith(`"context":${context}}}}`)
     },
   )
-  await proven(t, 150, property)
+  await proven(t, 60, property)
   t.pass('every context came back')
 })
 

@@ -167,7 +167,7 @@ test('no byte of one tenant reaches another, in any order of requests', async (t
     const leaks = await play(server, actions)
     if (leaks.length > 0) throw new Error(leaks.join('\n'))
   })
-  await proven(t, 20, property)
+  await proven(t, 8, property)
   t.pass('no secret was told')
   const logged = server.lines.join('\n') + (await server.send('/metrics', {})).text
   for (const secret of NAMES.flatMap(secretsOf)) t.notOk(logged.includes(secret), 'nor in logs or metrics')

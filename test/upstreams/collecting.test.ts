@@ -55,7 +55,7 @@ for (const overlapping of [false, true]) {
   test(`each segment once, in the order of the answers${overlapping ? ', which may overlap' : ''}`, async (t) => {
     await proven(
       t,
-      60,
+      24,
       fc.asyncProperty(fc.array(fc.array(row, { maxLength: 30 }), { maxLength: 4 }), async (answers) => {
         const collector = createCollector({ overlapping })
         const kept: Buffer[] = []
