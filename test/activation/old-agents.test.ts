@@ -134,71 +134,73 @@ test('what an agent cannot be told is refused before it is asked', async (t) => 
   t.equal(agent.done(), 1)
 })
 
-for (const [status, more] of [
-  ['canceled', {}],
-  ['rejected', {}],
-  ['failed', {}],
-  ['failed', { error: { message: 'no code' } }],
-  ['input-required', {}],
-] as const) {
-  test(`a task that its upstream says is ${status} ${JSON.stringify(more)} is told as that`, async (t) => {
-    const { agent, store, activation } = await rig(t, await embedded(t))
+test('a task that its upstream says has failed, or waits, is told as that', async (t) => {
+  const { agent, store, activation } = await rig(t, await embedded(t))
+  for (const [status, more] of [
+    ['canceled', {}],
+    ['rejected', {}],
+    ['failed', {}],
+    ['failed', { error: { message: 'no code' } }],
+    ['input-required', {}],
+  ] as const) {
     agent.behave({ answers: 'submitted', acts: true })
     const answer = await activation.activate(request(), buyer, soon())
-    t.match(answer, { kind: 'answer', status: 'submitted' })
-    if (answer.kind !== 'answer') return
+    if (answer.kind !== 'answer') return t.fail(`${status}: it is submitted`)
+    t.equal(answer.status, 'submitted')
     agent.behave({ answers: 'submitted', acts: true, task: { status, ...more } })
     await due(store)
     await activation.round()
     const task_id = answer.fields.task_id as string
-    t.match(await activation.taskStatus({ task_id }, buyer, soon()), { kind: 'answer', status })
+    t.match(await activation.taskStatus({ task_id }, buyer, soon()), { kind: 'answer', status }, status)
     const outcome = status === 'input-required' ? 'submitted' : 'failed'
-    t.match(await store.ledger.query({}, 10), [{ outcome }])
+    t.match(await store.ledger.query({}, 1), [{ outcome }], status)
     const asking = (await store.work.backlog()).filter(({ kind }) => kind === 'upstream_task')
     t.equal(asking.length, status === 'input-required' ? 1 : 0)
-  })
-}
+  }
+})
 
 const live = { ...TRADE_DESK, is_live: true, activation_key: { type: 'segment_id', segment_id: 'ttd_77' } }
 const part = { kind: 'data', data: { deployments: [live] } }
 
-for (const [shape, task] of Object.entries({
-  flat: { status: 'completed', deployments: [live] },
-  'in result': { status: 'completed', result: { deployments: [live] } },
-  'nested twice': { task: { status: 'completed', result: { data: { deployments: [live] } } } },
-  'in artifacts': { status: 'completed', artifacts: [{ parts: [{ kind: 'text', text: 'done' }, part] }] },
-  'in the artifacts of a result': { status: 'completed', result: { artifacts: [{ parts: [part] }] } },
-  'as A2A has it': { status: { state: 'TASK_STATE_COMPLETED' }, artifacts: [{ parts: [part] }] },
-  'without the kind of target': {
-    status: 'completed',
-    deployments: [{ platform: 'the-trade-desk', is_live: true, decisioning_platform_segment_id: 'ttd_77' }],
-  },
-  'as a key alone': { status: 'deployed', decisioning_platform_segment_id: 'ttd_77' },
-})) {
-  test(`a task's result is read ${shape}, its key with it`, async (t) => {
-    const { agent, store, activation } = await rig(t, await embedded(t))
+test('the result of a task is read with its key, whatever shape it has', async (t) => {
+  const { agent, store, activation } = await rig(t, await embedded(t))
+  for (const [shape, task] of Object.entries({
+    flat: { status: 'completed', deployments: [live] },
+    'in result': { status: 'completed', result: { deployments: [live] } },
+    'nested twice': { task: { status: 'completed', result: { data: { deployments: [live] } } } },
+    'in artifacts': { status: 'completed', artifacts: [{ parts: [{ kind: 'text', text: 'done' }, part] }] },
+    'in the artifacts of a result': { status: 'completed', result: { artifacts: [{ parts: [part] }] } },
+    'as A2A has it': { status: { state: 'TASK_STATE_COMPLETED' }, artifacts: [{ parts: [part] }] },
+    'without the kind of target': {
+      status: 'completed',
+      deployments: [{ platform: 'the-trade-desk', is_live: true, decisioning_platform_segment_id: 'ttd_77' }],
+    },
+    'as a key alone': { status: 'deployed', decisioning_platform_segment_id: 'ttd_77' },
+  })) {
     agent.behave({ answers: 'submitted', acts: true, task })
     const answer = await activation.activate(request(), buyer, soon())
     if (answer.kind !== 'answer') return t.fail('it is submitted')
     const polled = { task_id: answer.fields.task_id as string, include_result: true }
     await due(store)
     await activation.round()
-    t.match(await activation.taskStatus(polled, buyer, soon()), {
-      status: 'completed',
-      fields: { result: { deployments: [live] } },
-    })
-    t.match(await store.ledger.query({}, 10), [{ outcome: 'completed', deployments: [{ is_live: true }] }])
-  })
-}
+    const told = { status: 'completed', fields: { result: { deployments: [live] } } }
+    t.match(await activation.taskStatus(polled, buyer, soon()), told, shape)
+    t.match(
+      await store.ledger.query({}, 1),
+      [{ outcome: 'completed', deployments: [{ is_live: true }] }],
+      shape,
+    )
+  }
+})
 
-for (const task of [
-  { status: 'completed' },
-  { status: 'completed', result: {} },
-  { status: 'completed', result: { deployments: [] } },
-  { status: 'completed', deployments: [TRADE_DESK] },
-]) {
-  test(`of what a task does not tell nothing is invented: ${JSON.stringify(task)}`, async (t) => {
-    const { agent, store, activation } = await rig(t, await embedded(t))
+test('of what a task does not tell nothing is invented', async (t) => {
+  const { agent, store, activation } = await rig(t, await embedded(t))
+  for (const task of [
+    { status: 'completed' },
+    { status: 'completed', result: {} },
+    { status: 'completed', result: { deployments: [] } },
+    { status: 'completed', deployments: [TRADE_DESK] },
+  ]) {
     agent.behave({ answers: 'submitted', acts: true, task })
     const answer = await activation.activate(request(), buyer, soon())
     if (answer.kind !== 'answer') return t.fail('it is submitted')
@@ -208,7 +210,7 @@ for (const task of [
     const status = await activation.taskStatus(polled, buyer, soon())
     t.match(status, { status: 'completed' })
     const { result } = status.kind === 'answer' ? status.fields : {}
-    t.same(result, { deployments: [], ext: { tributary: { unknown: [TRADE_DESK] } } })
-    t.same((await store.ledger.query({}, 10))[0]?.deployments, [])
-  })
-}
+    t.same(result, { deployments: [], ext: { tributary: { unknown: [TRADE_DESK] } } }, JSON.stringify(task))
+    t.same((await store.ledger.query({}, 1))[0]?.deployments, [])
+  }
+})

@@ -19,7 +19,10 @@ async function meanwhile(world: Scripted, work: () => Promise<unknown>) {
   const working = work().finally(() => {
     done = true
   })
-  while (!done) answers.push(await world.page({ pagination: { max_results: 1 } }))
+  while (!done) {
+    answers.push(await world.page({ pagination: { max_results: 1 } }))
+    await new Promise((resolve) => setTimeout(resolve, 1))
+  }
   await working
   return answers
 }

@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
+import { setTimeout as wait } from 'node:timers/promises'
 import { test } from 'tap'
 import { BUYER, OPERATOR, read, startConsoleWorld } from './support/console-world.js'
 
@@ -25,7 +26,7 @@ test('a question is left when whoever asked it has gone, and answered to those w
 
   /** What became of all questions so far, once there are `total`. */
   async function became(total: number): Promise<{ answered: number; left: number }> {
-    for (const end = Date.now() + 60_000; Date.now() < end; ) {
+    for (const end = Date.now() + 60_000; Date.now() < end; await wait(5)) {
       const headers = { authorization: `Bearer ${OPERATOR}` }
       const text = await (await fetch(`${url}/metrics`, { headers })).text()
       const count = (outcome: string) =>

@@ -1,8 +1,9 @@
 import { test } from 'tap'
 import { startSandbox } from '../../sandbox/world.js'
 import type { SignalRef } from '../../src/adcp/signal.js'
+import type { BriefsOptions } from '../../src/briefs/briefs.js'
 import { temporaryFolder } from '../support/temporary-folder.js'
-import { buyer, openWorld, readAnswer } from './support/world.js'
+import { buyer, openWorld, readAnswer, type World } from './support/world.js'
 
 const time_budget = { interval: 60, unit: 'seconds' } as const // however busy the machine
 
@@ -10,8 +11,17 @@ test('a signal that only a question found is looked up and activated after a res
   const sandbox = await startSandbox({ signals: 300 })
   t.teardown(() => sandbox.close())
   const folder = await temporaryFolder(t)
-  const open = async (more: Parameters<typeof openWorld>[3] = {}) => {
-    const world = await openWorld(sandbox.hosts, sandbox.registryUrl, folder, more)
+  let access: BriefsOptions['access'] = () => ({ scope: 'public' })
+  let isRevoked = false
+  const revoked = () => ({
+    ...{ stamp: 'revoked', policy: 'strict', definition: () => undefined },
+    decide: () => ({ outcome: 'unauthorized', reason: 'not_listed' }) as never,
+  })
+  const open = async () => {
+    const world: World = await openWorld(sandbox.hosts, sandbox.registryUrl, folder, {
+      access: (...asked) => access(...asked),
+      judge: () => (isRevoked ? (revoked as never) : world.judge()),
+    })
     await world.publish(({ agentUrl }) => agentUrl.includes('northwind')) // the others are only asked
     return world
   }
@@ -36,34 +46,19 @@ test('a signal that only a question found is looked up and activated after a res
   ])
   const elsewhere = `sig_${'A'.repeat(22)}`
   t.equal(await after.discovery.resolve(elsewhere, buyer), undefined)
-  await after.close()
 
-  const withAccounts = await open({
-    access: ({ account }) => ({ scope: account ?? 'public' }),
-  })
+  access = ({ account }) => ({ scope: account ?? 'public' })
   const acme = { ...buyer, account: 'acme' }
-  t.same(
-    await withAccounts.discovery.resolve(handle, acme),
-    known,
-    'found without, activated with an account',
-  )
-  t.match(await withAccounts.discovery.lookup(lookup, acme), { count: 0 }, 'its rows are its own')
-  await withAccounts.close()
+  t.same(await after.discovery.resolve(handle, acme), known, 'found without, activated with an account')
+  t.match(await after.discovery.lookup(lookup, acme), { count: 0 }, 'its rows are its own')
 
-  const others = await open({ access: (_reader, upstream) => ({ scope: `account at ${upstream}` }) })
-  t.equal(await others.discovery.resolve(handle, buyer), undefined, 'an account has its own scope')
-  t.match(await others.discovery.lookup(lookup, buyer), { count: 0 })
-  await others.close()
+  access = (_reader, upstream) => ({ scope: `account at ${upstream}` })
+  t.equal(await after.discovery.resolve(handle, buyer), undefined, 'an account has its own scope')
+  t.match(await after.discovery.lookup(lookup, buyer), { count: 0 })
 
-  const revoked = await open({
-    judge: () => () => ({
-      stamp: 'revoked',
-      policy: 'strict',
-      decide: () => ({ outcome: 'unauthorized', reason: 'not_listed' }) as never,
-      definition: () => undefined,
-    }),
-  })
-  t.equal(await revoked.discovery.resolve(handle, buyer), undefined, 'what may not be sold is not found')
-  t.match(await revoked.discovery.lookup(lookup, buyer), { count: 0 })
-  await revoked.close()
+  access = () => ({ scope: 'public' })
+  isRevoked = true
+  t.equal(await after.discovery.resolve(handle, buyer), undefined, 'what may not be sold is not found')
+  t.match(await after.discovery.lookup(lookup, buyer), { count: 0 })
+  await after.close()
 })

@@ -1,8 +1,11 @@
 import tap, { test } from 'tap'
+import type { BriefsOptions } from '../../src/briefs/briefs.js'
 import { readAnswer, startWorld } from './support/world.js'
 
 const SIGNALS = 2_400
-const { ask } = await startWorld(tap, SIGNALS)
+/** Rates of currencies, for the test that has some. */
+let rates: ReturnType<BriefsOptions['rates']>
+const { ask } = await startWorld(tap, SIGNALS, { rates: () => rates })
 const time_budget = { interval: 60, unit: 'seconds' } as const // however busy the machine
 
 type Told = {
@@ -100,11 +103,12 @@ test('with a table of rates, prices in other currencies count for what they are 
     ['USD', 1],
     ['JPY', 0.0067],
   ])
-  const converting = await startWorld(t, 1_200, { rates: () => ({ asOf: '2026-11-01', worth }) })
+  rates = { asOf: '2026-11-01', worth }
+  t.teardown(() => {
+    rates = undefined
+  })
   const signal_spec = 'coffee, CPM under 1 USD'
-  const answer = readAnswer(
-    await converting.ask({ time_budget, signal_spec, pagination: { max_results: 100 } }),
-  )
+  const answer = readAnswer(await ask({ time_budget, signal_spec, pagination: { max_results: 100 } }))
   t.match(answer.message, 'CPM up to 1 USD, other currencies compared by rates of 2026-11-01.')
   t.match(answer.ext, { tributary: { read_as: { max_cpm: { rates_as_of: '2026-11-01' } } } })
   const isDear = answer.signals.map(({ pricing_options: options = [] }) => {

@@ -2,6 +2,7 @@ import { hash } from 'node:crypto'
 import { test } from 'tap'
 import { GOLD_ACCOUNT } from '../../sandbox/discovery.js'
 import { type Answer, BUYER, type Signal, startWorld } from '../support/federation.js'
+import { until } from '../support/until.js'
 
 const STRANGER = 'another-buyer-key'
 const NORTHWIND = 'signals.northwind.example'
@@ -59,10 +60,7 @@ test('an account sees its own prices, and only where they differ from the rate c
     gold.cache_scope === 'account' &&
     gold.pagination?.total_count === open.pagination?.total_count &&
     after.wholesale_feed_version === open.wholesale_feed_version
-  const deadline = Date.now() + 60_000
-  let seen = await read()
-  while (!isSettled(seen) && Date.now() < deadline) seen = await read()
-  const { open, gold, plain, known, asked } = seen
+  const { open, gold, plain, known, asked } = await until(read, isSettled)
   t.equal(gold.cache_scope, 'account')
   t.not(gold.pricing_version, open.pricing_version)
   const [openPrices, goldPrices] = [pricesAt(NORTHWIND, open), pricesAt(NORTHWIND, gold)]

@@ -2,7 +2,7 @@ import { test } from 'tap'
 import { startWorld } from '../support/federation.js'
 
 test('a brief question right after the start finds what the feed holds', async (t) => {
-  const world = await startWorld({ signals: 480 })
+  const world = await startWorld({ signals: 96 })
   t.teardown(() => world.close())
   t.equal((await fetch(`${world.federation.url}/readyz`)).status, 200)
   for (const start of ['the first start', 'a restart']) {

@@ -1,5 +1,12 @@
 import { test } from 'tap'
-import { startWorld } from '../support/federation.js'
+import { startWorld, type World } from '../support/federation.js'
+import { until } from '../support/until.js'
+
+const firstPage = (world: World) =>
+  until(
+    () => world.wholesale(),
+    ({ signals = [] }) => signals.length > 0,
+  )
 
 test('a brief-only agent is enumerated through the providers that it declares, although nobody else names them', async (t) => {
   const world = await startWorld({
@@ -9,9 +16,7 @@ test('a brief-only agent is enumerated through the providers that it declares, a
     }),
   })
   t.teardown(() => world.close())
-  const deadline = Date.now() + 60_000
-  let page = await world.wholesale()
-  while (!page.signals?.length && Date.now() < deadline) page = await world.wholesale()
+  const page = await firstPage(world)
   t.ok(page.signals?.length, `${page.pagination?.total_count} signals`)
   for (const { ext } of page.signals ?? []) {
     t.match(ext.tributary.offers, [{ upstream: 'oldmill', verdict: 'authorized', mode: 'enumerated' }])
@@ -27,9 +32,7 @@ test('what it may sell of a provider whose file cannot be read is asked of nobod
     }),
   })
   t.teardown(() => world.close())
-  const deadline = Date.now() + 60_000
-  let page = await world.wholesale()
-  while (!page.signals?.length && Date.now() < deadline) page = await world.wholesale()
+  const page = await firstPage(world)
   t.ok(page.signals?.length, 'what other providers grant is there')
   t.match(page.incomplete, [
     { description: /Signals of oldmill wait .*cannot be fetched: motorledger\.example/ },

@@ -3,6 +3,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { type Test, test } from 'tap'
 import { startWorld } from '../support/federation.js'
+import { until } from '../support/until.js'
 
 /** An upstream that answers every request with 200 and something that no agent says. */
 async function garbageAgent(t: Test): Promise<string> {
@@ -51,8 +52,9 @@ test('a provider that does not answer takes its own signals out, until it answer
   t.ok(Math.max(...reasons) > 0, 'and the reason is named')
 
   world.sandbox.restart('motorledger.example')
-  const deadline = Date.now() + 60_000
-  let back = await of('motorledger.example')
-  while (!back && Date.now() < deadline) back = await of('motorledger.example')
+  const back = await until(
+    () => of('motorledger.example'),
+    (count) => Boolean(count),
+  )
   t.ok(back, `${back} signals came back by themselves`)
 })

@@ -1,5 +1,6 @@
 import { test } from 'tap'
-import { startWorld } from '../support/federation.js'
+import { type Answer, startWorld } from '../support/federation.js'
+import { until } from '../support/until.js'
 
 test('a page walk and its version', async (t) => {
   const world = await startWorld()
@@ -69,12 +70,8 @@ test('a page walk and its version', async (t) => {
   await t.test('a price that moves moves the pricing version alone', async (t) => {
     world.sandbox.agents.northwind.reprice()
     await world.restart() // reads every upstream again
-    const deadline = Date.now() + 60_000
-    let moved = await world.wholesale()
-    while (moved.pricing_version === first.pricing_version && Date.now() < deadline) {
-      moved = await world.wholesale()
-    }
-    t.not(moved.pricing_version, first.pricing_version)
+    const isMoved = ({ pricing_version: version }: Answer) => version !== first.pricing_version
+    const moved = await until(() => world.wholesale(), isMoved)
     t.equal(moved.wholesale_feed_version, first.wholesale_feed_version)
   })
 })

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'tap'
 import { startCommand } from '../support/command.js'
+import { until } from '../support/until.js'
 
 const sha256 = (text: string) => hash('sha256', text, 'hex')
 
@@ -68,12 +69,6 @@ test('a changed configuration file is applied while serving, a bad one is not', 
     const [, force] = /^tributary_config_info\{revision="(\w+)"\} 1$/m.exec(text) ?? []
     const [, disk] = /^tributary_config_file_info\{revision="(\w+)"\} 1$/m.exec(text) ?? []
     return { force, disk }
-  }
-  async function until<T>(read: () => Promise<T>, holds: (value: T) => boolean): Promise<T> {
-    const deadline = Date.now() + 60_000
-    let value = await read()
-    while (!holds(value) && Date.now() < deadline) value = await read()
-    return value
   }
 
   const before = await ask('first-key')

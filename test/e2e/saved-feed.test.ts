@@ -2,6 +2,7 @@ import { join } from 'node:path'
 import { type Test, test } from 'tap'
 import { openBlobFiles } from '../../src/store/blob-files.js'
 import { startWorld, type World } from '../support/federation.js'
+import { until } from '../support/until.js'
 
 const blobsOf = (t: Test, { folder }: World) =>
   openBlobFiles({ folder: join(folder, 'blobs'), onDamage: (name) => t.comment(name) })
@@ -36,10 +37,10 @@ test('what changed since the feed was saved is merged', async (t) => {
   t.teardown(() => world.close())
   const [before] = await world.walk()
   await world.restart(async () => world.sandbox.agents.northwind.reprice())
-  const pricing = async () => (await world.walk())[0]?.pricing_version
-  for (const end = Date.now() + 60_000; (await pricing()) === before?.pricing_version; ) {
-    if (Date.now() > end) return t.fail('the new prices never arrived')
-  }
+  await until(
+    () => world.wholesale(),
+    ({ pricing_version: version }) => version !== before?.pricing_version,
+  )
   const [after] = await world.walk()
   t.equal(after?.pagination?.total_count, before?.pagination?.total_count)
 })

@@ -1,4 +1,5 @@
 import { generateKeyPairSync, hash, type JsonWebKey, randomUUID } from 'node:crypto'
+import { setTimeout as wait } from 'node:timers/promises'
 import { type Test, test } from 'tap'
 import { adcpSchema, SCHEMAS_ABSENT } from '../support/adcp-schema.js'
 import { OPERATOR, type Said, startOver } from '../support/federation-over.js'
@@ -134,7 +135,7 @@ test('a subscriber proves its url, is told what changes, and holds the feed by t
   t.same(one.faults, [])
   const delivered = async () =>
     /tributary_feed_events_total\{outcome="delivered"\} 4/.test(await (await over.get('/metrics')).text())
-  while (!(await delivered())); // counted once the answer is there
+  while (!(await delivered())) await wait(5) // counted once the answer is there
 })
 
 test('many changes are told as one, and a change that the subscriber did not ask for shows by the versions', async (t) => {
@@ -323,7 +324,11 @@ test('a subscriber is told nothing at a place that was closed since, by a reload
     await publish([row(1)])
     const metrics = async () => (await over.get('/metrics')).text()
     let told = ''
-    for (const end = Date.now() + 60_000; !/feed_events_total\{/.test(told) && Date.now() < end; ) {
+    for (
+      const end = Date.now() + 60_000;
+      !/feed_events_total\{/.test(told) && Date.now() < end;
+      await wait(10)
+    ) {
       told = await metrics()
     }
     t.match(told, /tributary_feed_events_total\{outcome="failed"\} /, how)

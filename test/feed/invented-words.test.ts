@@ -20,23 +20,23 @@ const inventing = sliceOf(
     }),
   ),
 )
+const invented = emptyFeed()
+const snapshot = publish(invented, [inventing], { judge: judgeThat() })
 
 test('words that upstreams invent are looked at in portions', (t) => {
-  const feed = emptyFeed()
-  publish(feed, [inventing], { judge: judgeThat() })
   const asked: Selection[] = [
     { destinations: [{ type: 'platform', platform: 'platform-7' }] },
     { countries: ['QQ'] },
     { filters: { data_providers: ['provider 7'] } },
   ]
   for (const query of asked) {
-    const due = feed.preparing(query, buyer, 0)
+    const due = invented.preparing(query, buyer, 0)
     const portions = due ? [...due.work].length : 0
     t.ok(portions >= 3, `${JSON.stringify(query)}: others are answered ${portions} times meanwhile`)
-    t.equal(feed.preparing(query, buyer, 0), undefined, 'once')
+    t.equal(invented.preparing(query, buyer, 0), undefined, 'once')
   }
-  t.equal(ask(feed, asked[0] ?? {}).count, 1)
-  t.equal(ask(feed, asked[2] ?? {}).count, 1)
+  t.equal(ask(invented, asked[0] ?? {}).count, 1)
+  t.equal(ask(invented, asked[2] ?? {}).count, 1)
   t.end()
 })
 
@@ -66,13 +66,9 @@ test('others are answered between any two rows that name much', (t) => {
 })
 
 test('what nobody has is answered with what is near, whatever was invented', (t) => {
-  const feed = emptyFeed()
-  publish(feed, [inventing], { judge: judgeThat() })
-  const { warnings } = ask(feed, { filters: { data_providers: ['provider 5999 x'] } }, anonymous)
+  const { warnings } = ask(invented, { filters: { data_providers: ['provider 5999 x'] } }, anonymous)
   t.match(warnings, [{ code: 'REFERENCE_NOT_FOUND', field: 'filters.data_providers[0]' }])
-  t.same(inventoryOf(publish(feed, [inventing], { judge: judgeThat() })).providerDomains, [
-    'provider.example',
-  ])
+  t.same(inventoryOf(snapshot).providerDomains, ['provider.example'])
   t.end()
 })
 

@@ -1,6 +1,5 @@
 import { isAscii } from 'node:buffer'
-import { execFile, spawn } from 'node:child_process'
-import { once } from 'node:events'
+import { execFile } from 'node:child_process'
 import { readdir, readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
@@ -84,15 +83,4 @@ test('the program is read as it was written, also where it looks for characters 
   t.ok(files.includes('program.cjs'))
   for (const name of files) t.ok(isAscii(await readFile(join(program, name))), name)
   t.ok((await readFile(join(program, 'program.cjs'))).includes(String.raw`/["\u201c\u201d]`), 'quoted words')
-})
-
-test('a server whose build is killed ends with it', async (t) => {
-  const serve = [join(ROOT, 'keep.js'), 'serve', '--port', '0', '--sandbox-signals', '24']
-  const server = spawn(process.execPath, serve, { cwd: await temporaryFolder(t), env: {} })
-  t.teardown(() => server.kill('SIGKILL'))
-  const ended = once(server, 'exit')
-  server.stderr.resume()
-  await once(server.stdout, 'data')
-  server.stdin.destroy() // as the system does it for whoever was killed
-  t.same(await ended, [0, null])
 })

@@ -1,5 +1,5 @@
 import Database from 'libsql'
-import { test } from 'tap'
+import tap, { test } from 'tap'
 import { createMarket, type MarketSignal } from '../../sandbox/market.js'
 import { readSynonyms } from '../../src/briefs/briefs.js'
 import type { SearchableRow } from '../../src/search/search-index.js'
@@ -18,16 +18,13 @@ const rowOf = ({ name, description, source, ref }: MarketSignal): SearchableRow 
   signal_ref: ref,
 })
 
-async function searcher() {
-  const synonyms = compileSynonyms(await readSynonyms('config/synonyms.yaml'))
-  const search = searchAtOnce(indexRows(signals.map(rowOf), synonyms), synonyms)
-  return {
-    search(brief: string, { limit }: { limit: number }) {
-      const { rest, countries, unread } = readBrief(synonyms, brief, PLATFORMS)
-      const found = search(rest, { limit, countries })
-      return { ...found, isCut: found.isCut || unread > 0 }
-    },
-  }
+const synonyms = compileSynonyms(await readSynonyms('config/synonyms.yaml'))
+const searchAll = searchAtOnce(indexRows(signals.map(rowOf), synonyms), synonyms)
+
+function search(brief: string, { limit }: { limit: number }) {
+  const { rest, countries, unread } = readBrief(synonyms, brief, PLATFORMS)
+  const found = searchAll(rest, { limit, countries })
+  return { ...found, isCut: found.isCut || unread > 0 }
 }
 
 /** An independent index over the same text. */
@@ -51,6 +48,9 @@ function fts5() {
   }
 }
 
+const oracle = fts5()
+tap.teardown(oracle.close)
+
 const mean = (values: readonly number[]) => values.reduce((sum, value) => sum + value, 0) / values.length
 
 for (const [set, briefs] of [
@@ -59,9 +59,6 @@ for (const [set, briefs] of [
 ] as const) {
   test(`${set} are answered well, and better than a plain full-text index answers them`, async (t) => {
     t.ok(briefs.length >= 72)
-    const { search } = await searcher()
-    const oracle = fts5()
-    t.teardown(oracle.close)
     const measured = briefs.map(({ brief, wanted }) => {
       const all = signals.map((signal) => grade(wanted, signal))
       t.ok(Math.max(...all) > 0, `the market has something for: ${brief}`)
@@ -101,12 +98,10 @@ for (const [set, briefs] of [
 }
 
 test('places, durations, prices and platforms are read from the words, and nothing else for them', async (t) => {
-  const synonyms = compileSynonyms(await readSynonyms('config/synonyms.yaml'))
   for (const { brief, read } of JUDGED_READINGS) t.match(readBrief(synonyms, brief, PLATFORMS), read, brief)
 })
 
 test('no question costs more than a walk, and what was left out of one is said', async (t) => {
-  const { search } = await searcher()
   const words = [...new Set(signals.flatMap(({ description }) => description.split(/\W+/)))]
   const many = (make: (word: string) => string) => words.map(make).join(' ')
   const cuts = {
@@ -131,9 +126,6 @@ test('no question costs more than a walk, and what was left out of one is said',
 })
 
 test('a row that has every word of a question is found', async (t) => {
-  const { search } = await searcher()
-  const oracle = fts5()
-  t.teardown(oracle.close)
   let checked = 0
   for (const { name } of signals.filter(({ index }) => index % 37 === 0)) {
     const question = name.replaceAll(/[^\p{L}\p{N} ]/gu, ' ')

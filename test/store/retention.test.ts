@@ -24,7 +24,9 @@ onEveryStorage(
       await ledger.recordAll([entry(id, over)])
       if (outcome) await ledger.settleAll(new Map([[id, { outcome }]]))
     }
-    for (let index = 0; index < STANDING; index += 1) await record(`on-${index}`, 'completed')
+    const standing = Array.from({ length: STANDING }, (_, index) => `on-${index}`)
+    await ledger.recordAll(standing.map((id) => entry(id)))
+    await ledger.settleAll(new Map(standing.map((id) => [id, { outcome: 'completed' }])))
     await record('open', undefined)
     await record('submitted', 'submitted')
     await record('failed', 'failed')

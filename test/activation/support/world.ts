@@ -62,7 +62,7 @@ export async function withdrawOffer({ sandbox, upstreams, choices }: World, offe
   const { northwind } = sandbox.agents
   const all = () => choices('northwind', () => true)
   for (let left = all(); left.some((choice) => choice.offer === offer); left = all()) {
-    northwind.withdraw(Math.ceil(left.length / 4))
+    northwind.withdraw(Math.ceil(left.length / 2.5))
     upstreams.refreshSoon('northwind')
     await until('fewer offers are in the feed', () => all().length < left.length)
   }

@@ -1,5 +1,5 @@
 /** Plays a corpus against a whole process until every stranger has been read, and tells what came of it. */
-import { corpusOf } from './corpus.js'
+import type { Hostile } from './corpus.js'
 import { GONE, startAmong } from './process.js'
 import { startStrangers } from './stranger.js'
 
@@ -17,8 +17,7 @@ export type Played = {
 
 type Test = { teardown(task: () => unknown): void }
 
-export async function play(t: Test, bombBytes: number, boundMs: number): Promise<Played> {
-  const corpus = corpusOf(bombBytes)
+export async function play(t: Test, corpus: readonly Hostile[], boundMs: number): Promise<Played> {
   const strangers = await startStrangers(corpus)
   t.teardown(strangers.close)
   const among = await startAmong(strangers.origin, corpus)

@@ -2,6 +2,7 @@
 import { generateKeyPairSync } from 'node:crypto'
 import { createServer, type IncomingHttpHeaders } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { setTimeout as wait } from 'node:timers/promises'
 import type { Test } from 'tap'
 import { type FeedMirrorOptions, openFeedMirror } from '../../../src/mirror/mirror.js'
 import { startOver } from '../../support/federation-over.js'
@@ -98,6 +99,7 @@ export async function startTelling(t: Test, rows: readonly Row[], more: object =
       await over.post('/refresh?upstream=agent')
       for (const end = Date.now() + 60_000; (await served()) === before; ) {
         if (Date.now() > end) throw new Error('it was never served')
+        await wait(10)
       }
       return (await served()).split(' ')[0] as string
     },
