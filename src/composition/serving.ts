@@ -4,9 +4,9 @@
  * it is not ready, and answers all the same for so long.
  */
 import { randomUUID } from 'node:crypto'
+import { lookup } from 'node:dns/promises'
 import { once } from 'node:events'
-import { type AddressInfo, createServer, type Server } from 'node:net'
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { type AddressInfo, createServer } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 import type { DeclaredAccounts } from '../activation/accounts.js'
 import type { Activation } from '../activation/activation.js'
@@ -35,9 +35,6 @@ import type { Sources } from './sources.js'
 
 const TASKS = [activateSignal, reportUsage, getTaskStatus, listTasks, listAccounts, syncAccounts]
 
-const QUIET_TURNS = 3 // after the last that was accepted: it is read in the next one
-const ACCEPTING_MS = 5_000
-
 async function freePort(host: string): Promise<number> {
   const probe = createServer().listen(0, host)
   await once(probe, 'listening')
@@ -59,7 +56,9 @@ export async function listening(
     const own = port === 0 ? await freePort(host) : port
     const app = build(publicUrl ?? `http://${host}:${own}`)
     try {
-      return { app, url: await app.listen({ host, port: own }) }
+      // For a name with several addresses Fastify would make servers of its own, on which nothing of ours is set.
+      const { address } = await lookup(host)
+      return { app, url: await app.listen({ host: address, port: own }) }
     } catch (error) {
       await app.close()
       if (port !== 0 || (error as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw error
@@ -67,31 +66,15 @@ export async function listening(
   }
 }
 
-/**
- * Resolves when nobody waits to be accepted: a turn of the event loop accepts one connection, so many may wait for a thread that is
- * busy, and whoever waits when the listener closes is cut off. New ones keep it waiting for `ACCEPTING_MS` at most.
- */
-async function allAccepted(server: Server, clock: Clock): Promise<void> {
-  const until = clock.now() + ACCEPTING_MS
-  let quiet = 0
-  const onConnection = () => {
-    quiet = 0
-  }
-  server.on('connection', onConnection)
-  for (; quiet < QUIET_TURNS && clock.now() < until; quiet += 1) await nextTurn()
-  server.off('connection', onConnection)
-}
-
 /** `ms`: how long load balancers are given to see it. */
 function createDraining(clock: Clock, ms: number) {
   let hasBegun = false
   return {
     hasBegun: () => hasBegun,
-    /** Resolves when whoever sends requests has had the time to look, and whoever had connected until then has been accepted. */
-    async drain(server: Server): Promise<void> {
+    /** Resolves when whoever sends requests has had the time to look. */
+    async drain(): Promise<void> {
       hasBegun = true
       await pause(clock, ms)
-      await allAccepted(server, clock)
     },
   }
 }
@@ -198,5 +181,5 @@ export async function openServer(options: ServingOptions, stack: Stack) {
 
   const { app, url } = await listening(first.listen, build)
   stack.add(app)
-  return { app, url, drain: () => draining.drain(app.server) }
+  return { app, url, drain: draining.drain }
 }

@@ -222,6 +222,7 @@ export function addLive(app: FastifyInstance, { entrance, clock, feed, operation
   app.get(
     '/console/api/live',
     entrance.forCallers(({ caller }, request, reply) => {
+      if (!app.server.listening) return refusePlainly(reply, busy('This server is about to end.'))
       const own = [...listeners].filter((one) => one.caller.id === caller.id)
       if (listeners.size >= MOST_PAGES || own.length >= MOST_A_CALLER) {
         return refusePlainly(reply, busy('Too many pages are open.'))

@@ -3,7 +3,6 @@
  * (docs/operations.md). It listens to nothing yet; `close()` lets what is in flight finish.
  */
 import type { IncomingMessage } from 'node:http'
-import type { Socket } from 'node:net'
 import Fastify, { type FastifyError, type FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
 import type { Preview, Release } from '../adcp/answer.js'
@@ -15,6 +14,7 @@ import type { Task } from '../tasks/task.js'
 import { createFastLane, createRequestIds, isHostSound } from './answer/exchange.js'
 import { createGzipPages } from './answer/gzip.js'
 import { createBodyReader, INVALID_MESSAGE, rpcError } from './answer/json-rpc.js'
+import { createClosing } from './closing.js'
 import type { Admission } from './door/admission.js'
 import { createDispatcher, type Observed } from './door/dispatcher.js'
 import {
@@ -149,22 +149,6 @@ export async function loadRareCode({ jwt }: { jwt: boolean }): Promise<void> {
   ])
 }
 
-/**
- * Closes connections that never sent a byte when the server begins to close. Closing waits for answers under way and
- * drops kept-alive connections between requests, but Node counts a connection without a first byte as neither, and would
- * wait for it: load balancers and browsers open such connections in advance.
- */
-function dropSilentConnections(app: FastifyInstance): void {
-  const open = new Set<Socket>()
-  app.server.on('connection', (socket) => {
-    open.add(socket)
-    socket.once('close', () => open.delete(socket))
-  })
-  app.addHook('preClose', async () => {
-    for (const socket of open) if (socket.bytesRead === 0) socket.destroy()
-  })
-}
-
 /** What is written down of each call, and of each request that came to none: in the log and in the metrics. */
 function createObserving(log: Logger, now: () => number, overload: Overload) {
   const metrics = createServingMetrics(overload)
@@ -252,6 +236,8 @@ export function createApp(options: ServerOptions): FastifyInstance {
     logger: false,
     bodyLimit: BODY_BYTES,
     forceCloseConnections: 'idle',
+    pluginTimeout: 0, // it counts for the end as well, which waits for what is in flight
+    return503OnClosing: false, // whoever had connected is answered (closing.ts)
     // Node would read only the first of two lines that may come once: as one list they are refused where they are read.
     http: { connectionsCheckingInterval: LOOK_MS, joinDuplicateHeaders: true },
     genReqId,
@@ -259,11 +245,10 @@ export function createApp(options: ServerOptions): FastifyInstance {
   })
   app.server.maxHeadersCount = 0 // Node would drop what stands behind the thousandth line; their bytes are bounded by `maxHeaderSize`
   lane.before(app)
-  app.addHook('preClose', async () => lane.close())
+  const closing = createClosing(app, now)
   takeJsonBodies(app)
   answerFaults(app, log)
   refuseHosts(app)
-  dropSilentConnections(app)
   app.addHook('onResponse', (request, { statusCode }, done) => {
     const { raw, id: requestId, routeOptions } = request
     if (statusCode >= 400 && !observing.hasTold(raw)) {
@@ -304,6 +289,7 @@ export function createApp(options: ServerOptions): FastifyInstance {
   if (options.feedEvents) addFeedEvents(app, { receive: options.feedEvents, addressOf: door.addressOf })
   if (refresh) addRefresh(app, { door, refresh })
   routes?.(app, { door, publicUrl })
+  app.addHook('preClose', closing.ended)
   app.addHook('onClose', async () => overload.close())
   return app
 }

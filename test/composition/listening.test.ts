@@ -1,7 +1,10 @@
+import dns from 'node:dns'
 import { createServer } from 'node:net'
 import Fastify from 'fastify'
 import { test } from 'tap'
 import { listening } from '../../src/composition/serving.js'
+
+type Found = (...found: unknown[]) => void
 
 test('a free port that another process takes first is given up for the next one', async (t) => {
   const thief = createServer()
@@ -26,4 +29,23 @@ test('a port that was configured and is taken is an error', async (t) => {
     listening({ host: '127.0.0.1', port, publicUrl: undefined }, () => Fastify()),
     { code: 'EADDRINUSE' },
   )
+})
+
+test('a name with two addresses has one listener, which is the one that the bounds of the server are set on', async (t) => {
+  const real = dns.lookup
+  t.teardown(() => Object.assign(dns, { lookup: real }))
+  const both = [
+    { address: '127.0.0.1', family: 4 },
+    { address: '::1', family: 6 },
+  ]
+  const lookup = (name: string, ...[how, given]: [{ all?: boolean }, Found] | [Found]) => {
+    const done = given ?? (how as Found)
+    if ('all' in how && how.all) done(null, both)
+    else if (name === '::1') done(null, name, 6)
+    else done(null, '127.0.0.1', 4)
+  }
+  Object.assign(dns, { lookup })
+  const { app } = await listening({ host: 'localhost', port: 0, publicUrl: undefined }, () => Fastify())
+  t.teardown(() => app.close())
+  t.equal(app.addresses().length, 1)
 })

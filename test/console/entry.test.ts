@@ -1,10 +1,14 @@
 import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { type AddressInfo, connect, type Socket } from 'node:net'
+import { text } from 'node:stream/consumers'
 import { type Test, test } from 'tap'
 import { addActionRoutes, addLive } from '../../src/console/console.js'
 import { addSignIn, createEntrance, createSessions } from '../../src/console/entrance.js'
 import { type AdmissionOptions, createAdmission } from '../../src/server/door/admission.js'
 import { noWayOut } from '../support/no-way-out.js'
 import { OPERATOR_TOKEN, sha256, startServer } from '../support/server-fixture.js'
+import { until } from '../support/until.js'
 
 type Key = AdmissionOptions['callers']['keys'][number]
 
@@ -20,7 +24,7 @@ async function start(t: Test, options: AdmissionOptions) {
   const shown = { feed: 'one', operations: 'one' }
   const due: (() => void)[] = []
   const did: string[] = []
-  const { url } = await startServer(t, {
+  const { app, url } = await startServer(t, {
     admission,
     refresh: async (id) => did.push(id) > 0,
     routes(app, { door }) {
@@ -58,7 +62,7 @@ async function start(t: Test, options: AdmissionOptions) {
   const look = () => {
     for (const task of due.splice(0)) task()
   }
-  return { admission, shown, did, ask, signIn, look }
+  return { app, admission, shown, did, ask, signIn, look }
 }
 
 const bearer = { authorization: `Bearer ${OPERATOR_TOKEN}` }
@@ -121,4 +125,29 @@ test('an open page is told what its caller may know now, not when it was opened'
   shown.feed = 'three'
   look()
   t.equal(await next('changed'), undefined)
+})
+
+test('a server that closes waits for no open page, and opens none', async (t) => {
+  const { app, ask } = await start(t, settings(operator))
+  const open = await ask('/console/api/live', bearer)
+  const { port } = app.server.address() as AddressInfo
+  const late = connect(port, '127.0.0.1')
+  const answer = text(late)
+  late.write(
+    `GET /console/api/live HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: ${bearer.authorization}\r\n`,
+  )
+  const [there] = (await once(app.server, 'connection')) as [Socket]
+  await until(
+    () => there.bytesRead,
+    (bytes) => bytes > 0,
+  )
+  const closed = app.close()
+  await until(
+    () => app.server.listening,
+    (listening) => !listening,
+  )
+  late.write('\r\n')
+  t.match(await answer, /^HTTP\/1\.1 503 [\s\S]*retry-after: 2/)
+  await closed
+  t.match(await open.text(), /^retry: 2000/)
 })

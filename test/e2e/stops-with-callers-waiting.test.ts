@@ -1,29 +1,45 @@
+/** A stop answers whoever had connected by then, with what it began for them: in order, and after a fault, which does not drain. */
 import { connect, type Socket } from 'node:net'
 import { test } from 'tap'
-import { startWorld } from '../support/federation.js'
+import { BUYER, startWorld } from '../support/federation.js'
 
 const CALLERS = 100
 
-test('whoever has connected before a stop is answered, also where the thread has not come to it', async (t) => {
-  const { federation, close } = await startWorld()
-  t.teardown(close)
-  const { port, hostname, host } = new URL(federation.url)
-  const answered = (socket: Socket) =>
-    new Promise<string>((resolve) => {
-      let text = ''
-      socket.setEncoding('utf8')
-      socket.on('data', (chunk) => {
-        text += chunk
-      })
-      socket.on('error', ({ message }) => resolve(message))
-      socket.on('close', () => resolve(text))
+function briefOf(host: string, words: string): string {
+  const body = JSON.stringify({
+    jsonrpc: '2.0',
+    id: 1,
+    method: 'tools/call',
+    params: { name: 'get_signals', arguments: { signal_spec: words } },
+  })
+  const head = `POST /mcp HTTP/1.1\r\nHost: ${host}\r\nAuthorization: Bearer ${BUYER}\r\nAccept: application/json\r\n`
+  return `${head}Content-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`
+}
+
+const answered = (socket: Socket) =>
+  new Promise<string>((resolve) => {
+    let text = ''
+    socket.setEncoding('utf8')
+    socket.on('data', (chunk) => {
+      text += chunk
     })
-  const sockets = Array.from({ length: CALLERS }, () => connect(Number(port), hostname))
-  const answers = sockets.map(answered)
-  for (const socket of sockets)
-    socket.write(`GET /healthz HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`)
-  await Promise.all(sockets.map((socket) => new Promise((resolve) => socket.once('connect', resolve))))
-  await federation.drain()
-  await federation.close()
-  t.same([...new Set((await Promise.all(answers)).map((text) => text.slice(0, 15)))], ['HTTP/1.1 200 OK'])
-})
+    socket.on('error', ({ message }) => resolve(message))
+    socket.on('close', () => resolve(text))
+  })
+
+for (const isFault of [false, true]) {
+  test(`briefs that came with ${isFault ? 'a fault' : 'the signal'} are answered`, async (t) => {
+    const { federation, close } = await startWorld()
+    t.teardown(close)
+    const { port, hostname, host } = new URL(federation.url)
+    const sockets = Array.from({ length: CALLERS }, () => connect(Number(port), hostname))
+    const answers = sockets.map(answered)
+    for (const [n, socket] of sockets.entries()) socket.write(briefOf(host, `hikers ${n}`))
+    await Promise.all(sockets.map((socket) => new Promise((resolve) => socket.once('connect', resolve))))
+    if (!isFault) await federation.drain()
+    await federation.close()
+    const texts = await Promise.all(answers)
+    t.same([...new Set(texts.map((text) => text.slice(0, 15)))], ['HTTP/1.1 200 OK'])
+    t.equal(texts.filter((text) => text.includes('"status":"completed"')).length, CALLERS)
+  })
+}

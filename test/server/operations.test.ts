@@ -7,6 +7,7 @@ import { createFeed } from '../../src/feed/feed.js'
 import type { Task } from '../../src/tasks/task.js'
 import { healthOf } from '../support/health.js'
 import { BUYER_TOKEN, OPERATOR_TOKEN, startServer } from '../support/server-fixture.js'
+import { until } from '../support/until.js'
 
 const Request = Type.Object({ ...requestEnvelope })
 
@@ -80,6 +81,10 @@ test('close finishes what is in flight and takes nothing new', async (t) => {
   const held = call('hold', {})
   await running
   const closed = app.close()
+  await until(
+    () => app.server.listening,
+    (listening) => !listening,
+  )
   await t.rejects(fetch(`${url}/healthz`), 'no new connection is taken')
   release()
   t.equal((await held).held, true)

@@ -5,7 +5,7 @@
  * two thirds of the throughput of a page (docs/decisions.md#serving-from-bytes). The fast lane is for requests that arrive
  * thousands of times a second: a plain POST to a transport is read from the socket and answered here, without Fastify's
  * routing, hooks, request and reply objects. A request that is not plain (another media type, an encoding, a body of unknown
- * or great length, a server that closes) goes to Fastify's route for the same path, which ends in the same function and
+ * or great length) goes to Fastify's route for the same path, which ends in the same function and
  * handles every fault.
  */
 import { randomBytes } from 'node:crypto'
@@ -184,10 +184,9 @@ function readWhole(raw: IncomingMessage, length: number, done: (body: Buffer) =>
   })
 }
 
-export function createFastLane({ idOf, onBug, timeouts, ...options }: FastLaneOptions) {
+export function createFastLane({ idOf, onBug, timeouts, isOpen }: FastLaneOptions) {
   const lanes = new Map<string | undefined, Take>()
   let server: Server | undefined
-  let { isOpen } = options
   const isListening = () => server?.listening === true
 
   function fail(error: unknown, exchange: Exchange): void {
@@ -226,10 +225,6 @@ export function createFastLane({ idOf, onBug, timeouts, ...options }: FastLaneOp
     post(app: FastifyInstance, path: string, take: Take): void {
       lanes.set(path, take)
       app.post(path, (_request, reply) => safely(take, exchangeOf(reply)))
-    },
-    /** From now on every request goes to Fastify, which refuses new ones while it closes. */
-    close(): void {
-      isOpen = false
     },
   }
 }

@@ -1,0 +1,76 @@
+/**
+ * How a server closes, whatever the reason (docs/operations.md): whoever had connected is answered. A turn of the event loop accepts
+ * one connection, so behind a busy thread many wait in the system's queue, and closing the listener would cut them off. So nothing
+ * new begins until nobody waits there; what was asked meanwhile begins when the listener is closed, and whoever has not come to the
+ * end of its request has as long as ever.
+ */
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
+import { Server as Listener, type Socket } from 'node:net'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { FastifyInstance } from 'fastify'
+
+const QUIET_TURNS = 3 // after the last that was accepted: it is read in the next one
+const ACCEPTING_MS = 5_000
+const KEEP_ALIVE_MS = 200 // for who was promised that the connection stays open, and asks once more
+
+/** Keeps the requests that come; gives what begins them, and those that come later as soon as they come. */
+function holdRequests({ server }: FastifyInstance): () => void {
+  const listeners = server.listeners('request') as RequestListener[]
+  const held: [IncomingMessage, ServerResponse][] = []
+  const hold: RequestListener = (request, response) => void held.push([request, response])
+  server.removeAllListeners('request').on('request', hold)
+  return () => {
+    server.off('request', hold)
+    for (const listener of listeners) server.on('request', listener)
+    for (const [request, response] of held) server.emit('request', request, response)
+  }
+}
+
+/** Resolves when nobody waits to be accepted; new ones keep it waiting for `ACCEPTING_MS` at most. */
+async function allAccepted({ server }: FastifyInstance, now: () => number): Promise<void> {
+  const until = now() + ACCEPTING_MS
+  let quiet = 0
+  const onConnection = () => {
+    quiet = 0
+  }
+  server.on('connection', onConnection)
+  for (; quiet < QUIET_TURNS && now() < until; quiet += 1) await nextTurn()
+  server.off('connection', onConnection)
+}
+
+/**
+ * Before an app closes. Add it before the routes, so that what they do when the app closes meets every request; `ended` resolves
+ * when the last connection has.
+ */
+export function createClosing(app: FastifyInstance, now: () => number) {
+  const open = new Set<Socket>()
+  let ended: Promise<unknown> | undefined
+  app.server.on('connection', (socket) => {
+    open.add(socket)
+    socket.once('close', () => open.delete(socket))
+  })
+
+  /** Node counts a connection without a first byte as busy; load balancers and browsers open such connections in advance. */
+  function dropSilent(): void {
+    for (const socket of open) if (socket.bytesRead === 0) socket.destroy()
+  }
+
+  app.addHook('onSend', (_request, reply, _payload, done) => {
+    if (!app.server.listening) reply.header('connection', 'close')
+    done()
+  })
+  app.addHook('preClose', async () => {
+    const { server } = app
+    if (!server.listening) return
+    const begin = holdRequests(app)
+    await allAccepted(app, now)
+    ended = new Promise((resolve) => server.once('close', resolve))
+    // Only the listener: closing the server of HTTP would end the watch over callers that are slow to ask.
+    Listener.prototype.close.call(server)
+    server.keepAliveTimeout = KEEP_ALIVE_MS
+    server.closeIdleConnections()
+    dropSilent()
+    begin()
+  })
+  return { ended: async () => void (await ended) }
+}

@@ -1,0 +1,117 @@
+/** A server that closes answers whoever had connected, whatever the reason and however busy it is. */
+import { type AddressInfo, connect, type Socket } from 'node:net'
+import { type Test, test } from 'tap'
+import { type FixtureOptions, startServer } from '../support/server-fixture.js'
+import { until } from '../support/until.js'
+
+const CALLERS = 400
+const BODY = JSON.stringify({
+  jsonrpc: '2.0',
+  id: 1,
+  method: 'tools/call',
+  params: { name: 'get_signals', arguments: { discovery_mode: 'wholesale' } },
+})
+const HEAD = `POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: application/json\r\nContent-Length: ${BODY.length}\r\n`
+const PLAIN = `${HEAD}Content-Type: application/json\r\n\r\n`
+const CALL = PLAIN + BODY
+const CALL_OF_FASTIFY = `${HEAD}Content-Type: application/json; Charset=UTF-8\r\n\r\n${BODY}`
+
+/** All that a connection is sent until it ends. */
+function received(socket: Socket): Promise<string> {
+  return new Promise((resolve) => {
+    let text = ''
+    socket.setEncoding('latin1')
+    socket.on('data', (chunk) => {
+      text += chunk
+    })
+    socket.on('error', ({ message }) => resolve(message))
+    socket.on('close', () => resolve(text))
+  })
+}
+
+const connected = (socket: Socket) => new Promise((resolve) => socket.once('connect', resolve))
+const statusOf = (text: string) => text.slice(0, 15)
+const count = (texts: readonly string[], pattern: RegExp) => texts.filter((text) => pattern.test(text)).length
+
+async function serving(t: Test, options?: FixtureOptions) {
+  const { app } = await startServer(t, options)
+  const { port } = app.server.address() as AddressInfo
+  return { app, open: () => connect(port, '127.0.0.1'), port }
+}
+
+test('400 callers who connected before it are answered, however long each of them takes', async (t) => {
+  let at = Date.now()
+  const { app, open } = await serving(t, { now: () => at })
+  app.server.prependListener('request', () => {
+    at += 1_000
+  })
+  const sockets = Array.from({ length: CALLERS }, open)
+  const texts = sockets.map(received)
+  sockets.forEach((socket, n) => void socket.write(n % 2 === 0 ? CALL : CALL_OF_FASTIFY))
+  await Promise.all(sockets.map(connected))
+  await app.close()
+  const answers = await Promise.all(texts)
+  t.same([...new Set(answers.map(statusOf))], ['HTTP/1.1 200 OK'])
+  t.equal(count(answers, /"status":"completed"/), CALLERS)
+  t.equal(count(answers, /\r\nconnection: close\r\n/i), CALLERS, 'nobody may send another request there')
+})
+
+test('a request that is read while the server closes is answered, on a kept connection and on a new one', async (t) => {
+  const { app, open } = await serving(t)
+  const begun: Socket[] = []
+  app.server.on('connection', (socket) => void begun.push(socket))
+  const kept = open()
+  const keptText = received(kept)
+  kept.write(CALL)
+  await new Promise((resolve) => kept.once('data', resolve))
+  kept.write(CALL.slice(0, 99))
+  await until(
+    () => begun[0]?.bytesRead,
+    (bytes) => bytes === CALL.length + 99,
+  )
+  const slow = [open(), open()]
+  const texts = slow.map(received)
+  slow[0]?.write(CALL.slice(0, 99))
+  slow[1]?.write(CALL.slice(0, -99))
+  await until(
+    () => begun.map(({ bytesRead }) => bytesRead),
+    (found) => found.length === 3 && !found.includes(0),
+  )
+  const closed = app.close()
+  await until(
+    () => app.server.listening,
+    (listening) => !listening,
+  )
+  kept.write(CALL.slice(99))
+  slow[0]?.write(CALL.slice(99))
+  slow[1]?.write(CALL.slice(-99))
+  await closed
+  const kepts = (await keptText).split('HTTP/1.1 200 OK')
+  t.equal(count(kepts, /"status":"completed"/), 2)
+  for (const text of await Promise.all(texts)) t.match(text, /^HTTP\/1\.1 200 OK[\s\S]*"status":"completed"/)
+})
+
+test('a connection is not waited for where its answer had promised to keep it', async (t) => {
+  let end = () => {}
+  const { app, open } = await serving(t, {
+    routes: (routes) => {
+      routes.get('/long', (_request, reply) => {
+        const { raw } = reply.hijack()
+        raw.write('half of it')
+        end = () => void raw.end()
+      })
+    },
+  })
+  const socket = open()
+  const text = received(socket)
+  socket.write('GET /long HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n')
+  await new Promise((resolve) => socket.once('data', resolve))
+  const closed = app.close()
+  await until(
+    () => app.server.listening,
+    (listening) => !listening,
+  )
+  end()
+  await closed
+  t.match(await text, /half of it/)
+})
