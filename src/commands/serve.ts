@@ -13,6 +13,7 @@ import type { Config } from '../config/values.js'
 import { whyNotMore } from '../explain/remedies.js'
 import type { Contribution } from '../explain/upstream.js'
 import { systemClock } from '../net/clock.js'
+import { WrongSynonyms } from '../search/synonyms.js'
 import { loadRareCode } from '../server/app.js'
 import { StorageUnavailable } from '../store/database/storage-work.js'
 import { notesOf, rowsRead, type UpstreamStatus } from '../upstreams/mirror/scope-status.js'
@@ -98,6 +99,7 @@ function startFailure(error: unknown, host: string, port: number): unknown {
   if (error instanceof StorageUnavailable) {
     return new CommandFailure(`storage.url: ${error.message}; Tributary needs a storage that it can write`)
   }
+  if (error instanceof WrongSynonyms) return new CommandFailure(error.message, EXIT.config)
   const code = (error as NodeJS.ErrnoException).code
   if (code === 'EADDRINUSE') {
     return new CommandFailure(

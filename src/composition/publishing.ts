@@ -204,7 +204,6 @@ export async function createPublishing(options: PublishingOptions, stack: Stack)
         const { excluded, suspended } = inForce.overrides()
         return excluded.size + suspended.size === 0 ? config().revision : undefined
       },
-      served: () => publisher.served(),
     }),
   )
   let loading = replica ? undefined : savedFeed.load(config().revision) // while everything else is made
@@ -256,7 +255,7 @@ export async function createPublishing(options: PublishingOptions, stack: Stack)
       ...(generations && { generations }),
       onPublished(before, snapshot, seconds) {
         operations.built(before, snapshot)
-        if (!generations) savedFeed.keep(snapshot)
+        if (!generations) savedFeed.keep(snapshot, publisher.served)
         show(before, snapshot, seconds)
       },
       onFailure: operations.buildFailed,

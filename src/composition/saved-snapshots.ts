@@ -171,16 +171,14 @@ type SavedFeedOptions = {
   clock: Clock
   /** Names the configuration in force at the end; undefined where an operator overrides it. */
   revision(): string | undefined
-  /** What was served at the end, if it showed all that was known. */
-  served(): Served | undefined
   /** Told in words of what could not be read or written: then the next start merges everything. */
   onTrouble(message: string): void
 }
 
 /** The merged feed of a process that is alone on its storage. */
-export function createSavedFeed({ blobs, clock, revision, served, onTrouble }: SavedFeedOptions) {
+export function createSavedFeed({ blobs, clock, revision, onTrouble }: SavedFeedOptions) {
   let saved: string | undefined
-  let latest: Snapshot | undefined
+  let latest: { snapshot: Snapshot; served: () => Served | undefined } | undefined
   let resumed: Note | undefined // what is served until this process publishes something
   let cancel: (() => void) | undefined
   let saving: Promise<void> = Promise.resolve()
@@ -188,16 +186,16 @@ export function createSavedFeed({ blobs, clock, revision, served, onTrouble }: S
   async function write(): Promise<void> {
     cancel?.()
     cancel = undefined
-    const mark = latest && markOf(latest)
+    const mark = latest && markOf(latest.snapshot)
     if (!latest || mark === saved) return
-    await blobs.write(FEED, snapshotParts(latest))
+    await blobs.write(FEED, snapshotParts(latest.snapshot))
     saved = mark
   }
 
   function noteNow(): Note | undefined {
-    const [last, under] = [served(), revision()]
+    const [last, under] = [latest?.served(), revision()]
     if (!latest) return resumed?.revision === under ? resumed : undefined
-    if (saved === undefined || last?.snapshot !== latest || under === undefined) return undefined
+    if (saved === undefined || last?.snapshot !== latest.snapshot || under === undefined) return undefined
     return {
       ...{ mark: saved, revision: under, gaps: last.gaps.map(toldGap), at: clock.now() },
       ...(last.rebuildAt !== undefined && { rebuildAt: last.rebuildAt }),
@@ -246,9 +244,12 @@ export function createSavedFeed({ blobs, clock, revision, served, onTrouble }: S
         return undefined
       }
     },
-    /** The public snapshot in use: saved when it has stood for a while, or at the end. */
-    keep(snapshot: Snapshot): void {
-      latest = snapshot
+    /**
+     * The public snapshot in use: saved when it has stood for a while, or at the end. `served` says then what is served, if it
+     * shows all that is known.
+     */
+    keep(snapshot: Snapshot, served: () => Served | undefined): void {
+      latest = { snapshot, served }
       cancel ??= clock.after(SAVE_AFTER_MS, () => inTurn(write))
     },
     /** Saves what is not saved yet. */

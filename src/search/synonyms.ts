@@ -40,12 +40,23 @@ export type SynonymFile = Static<typeof SynonymFile>
 
 const check = compileCheck(SynonymFile)
 
-/** What the text of the file says. Throws with `path` and what is wrong there. */
+/** The message says what is wrong with the file and where. */
+export class WrongSynonyms extends Error {}
+
+function yamlOf(text: string, path: string): unknown {
+  try {
+    return parse(text)
+  } catch (error) {
+    throw new WrongSynonyms(`${path}: ${(error as Error).message}`)
+  }
+}
+
+/** What the text of the file says. Throws `WrongSynonyms`. */
 export function parseSynonyms(text: string, path: string): SynonymFile {
-  const checked = check(parse(text))
+  const checked = check(yamlOf(text, path))
   if (checked.ok) return checked.value
   const [issue] = checked.issues
-  throw new Error(`${path}: ${issue?.pointer || 'the file'} ${issue?.message}`)
+  throw new WrongSynonyms(`${path}: ${issue?.pointer || 'the file'} ${issue?.message}`)
 }
 
 function listOf(words: string): string[] {

@@ -128,12 +128,12 @@ test('what was served last is served once, soon, and before time changes a verdi
   let revision: string | undefined = 'r1'
   const made = () =>
     createSavedFeed({
-      ...{ blobs, clock, revision: () => revision, served: () => served },
+      ...{ blobs, clock, revision: () => revision },
       onTrouble: (message) => t.fail(message),
     })
   const end = async (shown: Served) => {
     const saved = made()
-    saved.keep(shown.snapshot)
+    saved.keep(shown.snapshot, () => served)
     await saved.close()
   }
   const gapsAt = async (under = 'r1') => (await made().load(under))?.gaps
