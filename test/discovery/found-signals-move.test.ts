@@ -7,7 +7,7 @@ import { buyer, openWorld, readAnswer } from './support/world.js'
 const open = (folder: string) => openStore({ url: `file:${folder}`, now: Date.now, onProblem: () => {} })
 
 test('a handle that only a question found leads where it led after the state moved to another storage', async (t) => {
-  const sandbox = await startSandbox({ signals: 300 })
+  const sandbox = await startSandbox({ signals: 150 })
   t.teardown(() => sandbox.close())
   async function openAt(folder: string) {
     const world = await openWorld(sandbox.hosts, sandbox.registryUrl, folder)

@@ -8,7 +8,7 @@ import { buyer, openWorld, readAnswer, type World } from './support/world.js'
 const time_budget = { interval: 60, unit: 'seconds' } as const // however busy the machine
 
 test('a signal that only a question found is looked up and activated after a restart, as trust and scope allow', async (t) => {
-  const sandbox = await startSandbox({ signals: 300 })
+  const sandbox = await startSandbox({ signals: 150 })
   t.teardown(() => sandbox.close())
   const folder = await temporaryFolder(t)
   let access: BriefsOptions['access'] = () => ({ scope: 'public' })

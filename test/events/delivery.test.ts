@@ -1,5 +1,5 @@
 import { generateKeyPairSync, randomUUID } from 'node:crypto'
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { setImmediate as nextTurn, setTimeout as wait } from 'node:timers/promises'
 import { type Test, test } from 'tap'
 import { createAnnouncer } from '../../src/events/announcer.js'
 import { createStandings, type Eyes } from '../../src/events/standings.js'
@@ -122,7 +122,7 @@ async function stage(t: Test, storage: Storage, real?: Clock, isBusy = false) {
           .where((eb) => eb.or([eb('owner', 'is not', null), eb('due', '<=', manual.clock.now())]))
           .execute()
         if (open.length === 0) break
-        await nextTurn()
+        await wait(2)
       }
     }
   }
@@ -403,7 +403,7 @@ onEmbeddedStorage(
     for (let published = 0; published < 4; published += 1) {
       publishNext()
       one.announcer.published()
-      await pass(15 * MINUTE, one, MINUTE)
+      await pass(15 * MINUTE, one, 5 * MINUTE)
     }
     isBack = true
     const before = back.events.length
@@ -416,7 +416,7 @@ onEmbeddedStorage(
     one.announcer.published()
     await pass(1, one)
     t.match(back.events.at(-1)?.body, { notification_type: 'signal.created' }, 'then as before')
-    await pass(24 * HOUR, one, 30 * MINUTE)
+    await pass(24 * HOUR, one, 2 * HOUR)
     const { length } = dead.events
     const stored = await one.store.subscriptions.ofCaller('buyer')
     t.match(stored, [{ subscriberId: 'back', suspended: undefined }, { suspended: { reason: /for a day/ } }])

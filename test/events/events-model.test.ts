@@ -1,6 +1,6 @@
 /** Random worlds, subscribers and receivers, against what a walk gives to the same eyes. */
 import { generateKeyPairSync, randomUUID } from 'node:crypto'
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { setTimeout as wait } from 'node:timers/promises'
 import fc from 'fast-check'
 import { type Test, test } from 'tap'
 import type { Destination } from '../../src/adcp/signal.js'
@@ -208,7 +208,7 @@ async function play(t: Test, store: Store, manual: ReturnType<typeof createManua
         .where((eb) => eb.or([eb('owner', 'is not', null), eb('due', '<=', clock.now())]))
         .execute()
       if (busy.length === 0) return
-      await nextTurn()
+      await wait(1)
     }
   }
 

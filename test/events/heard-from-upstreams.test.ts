@@ -1,5 +1,5 @@
 import { randomBytes, randomUUID } from 'node:crypto'
-import { test } from 'tap'
+import tap, { test } from 'tap'
 import { createSigner, WEBHOOKS } from '../../src/signing/signature.js'
 import { row, until } from '../support/upstream-world.js'
 import { type Key, newKey, startChain, UPSTREAM_KEY } from './support/chain.js'
@@ -7,8 +7,9 @@ import { configFor, startSubscriber } from './support/subscriber.js'
 
 const ACME = { brand: { domain: 'acme.example' }, operator: 'agency.example', billing: 'operator' }
 
+const { far, near, farKey, place, metric, publish, asked } = await startChain(tap)
+
 test('a change behind two Tributaries reaches a buyer by events alone, until the near one leaves', async (t) => {
-  const { far, near, publish, metric, asked } = await startChain(t)
   const buyer = await startSubscriber({ remembersOnce: true })
   t.teardown(() => buyer.close())
   const answer = await near.call('sync_accounts', {
@@ -54,7 +55,6 @@ test('a change behind two Tributaries reaches a buyer by events alone, until the
 })
 
 test('strangers, forgers, repeaters and other tenants are refused, and nothing is read for them', async (t) => {
-  const { far, near, farKey, place, metric, publish } = await startChain(t)
   const { accounts } = await far.call('list_accounts', {}, UPSTREAM_KEY)
   const [{ url }] = accounts[0].notification_configs
   t.match(new URL(url).pathname, /^\/events\/[\w-]{43}$/)
@@ -75,8 +75,13 @@ test('strangers, forgers, repeaters and other tenants are refused, and nothing i
     const [, code] = /error="(.+)"/.exec(reply.headers.get('www-authenticate') ?? '') ?? []
     return code ?? reply.status
   }
-  const heardSoFar = () => metric('tributary_upstream_events_total{outcome="heard"}')
-  const before = await heardSoFar()
+  const outcomes = (outcome: string) => metric(`tributary_upstream_events_total{outcome="${outcome}"}`)
+  const heardSoFar = () => outcomes('heard')
+  const [before, duplicates, ignored] = [
+    await heardSoFar(),
+    await outcomes('duplicate'),
+    await outcomes('ignored'),
+  ]
   const text = body()
   t.equal(await send(text, {}), 'webhook_signature_required')
   t.equal(await send(text, { authorization: 'Bearer x' }), 'webhook_mode_mismatch')
@@ -106,10 +111,10 @@ test('strangers, forgers, repeaters and other tenants are refused, and nothing i
   t.equal(await send(text, headers), 'webhook_signature_replayed')
   t.equal(await send(text, signed(farKey, text)), 200, 'the same event again is taken, and means nothing')
   t.equal(await heardSoFar(), before + 1)
-  t.equal(await metric('tributary_upstream_events_total{outcome="duplicate"}'), 1)
+  t.equal(await outcomes('duplicate'), duplicates + 1)
   const product = body({ notification_type: 'product.updated' })
   t.equal(await send(product, signed(farKey, product)), 200)
-  t.equal(await metric('tributary_upstream_events_total{outcome="ignored"}'), 1)
+  t.equal(await outcomes('ignored'), ignored + 1)
   const sendFrom = (from: string, by: Key, text: string) =>
     fetch(near.federation.url + new URL(url).pathname, {
       ...{ method: 'POST', body: text },

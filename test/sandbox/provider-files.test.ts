@@ -26,7 +26,7 @@ function grantedIds({ signals, authorized_agents }: File, url: string): Set<stri
 }
 
 test('the four providers grant by ids, by tags, through a pointer, and not at all', async (t) => {
-  const sandbox = await open(t)
+  const sandbox = await open(t, { signals: 480 })
   const motorledger = await file(sandbox, `https://motorledger.example${WELL_KNOWN}`)
   t.ok(motorledger.authorized_agents.every((entry) => entry.authorization_type === 'signal_ids'))
   const larder = await file(sandbox, `https://larderloyalty.example${WELL_KNOWN}`)

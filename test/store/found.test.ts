@@ -1,3 +1,4 @@
+import { sql } from 'kysely'
 import { onEveryStorage } from './support/storages.js'
 
 const row = (handle: string, scope = 'public', listing = '{"name":"a"}') => ({
@@ -22,16 +23,11 @@ onEveryStorage('found rows are replaced by name and read by handle, in every sco
 
 onEveryStorage('the oldest found rows make room', async (t, storage) => {
   const { found, db } = await storage.open()
-  const old = Array.from({ length: 50_000 }, (_, n) => {
-    const { agentUrl: agent_url, ...rest } = row(`sig_old_${n}`)
-    return { ...rest, agent_url, found_at: n }
-  })
-  for (let at = 0; at < old.length; at += 4_000) {
-    await db
-      .insertInto('found')
-      .values(old.slice(at, at + 4_000))
-      .execute()
-  }
+  await sql`
+    insert into found (handle, upstream, agent_url, scope, segment, listing, found_at)
+    with recursive numbers (n) as (select 0 union all select n + 1 from numbers where n < 49999)
+    select 'sig_old_' || n, 'oldmill', 'https://oldmill.example/mcp', 'public', 'seg_1', '{"name":"a"}', n
+    from numbers`.execute(db)
   storage.clock.now += 100_000
   await found.put([row('sig_new')])
   t.same(await found.read(['sig_old_0', 'sig_new']), [row('sig_new')])

@@ -17,7 +17,7 @@ export type Payload = Record<string, unknown> & {
 }
 
 export async function open(t: Test, options: Partial<SandboxOptions> = {}): Promise<Sandbox> {
-  const sandbox = await startSandbox({ signals: 480, ...options })
+  const sandbox = await startSandbox({ signals: 240, ...options })
   t.teardown(() => sandbox.close())
   return sandbox
 }
