@@ -10,7 +10,7 @@ import type { Transform } from 'node:stream'
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib'
 import { getDomain } from 'tldts'
 import { giveBack, lend } from '../process/memory.js'
-import { nextOwnPortion } from '../process/portions.js'
+import { nextOwnPortion, nextPortion } from '../process/portions.js'
 import { remembered } from '../process/remembered.js'
 
 /** The default bound (docs/configuration.md). */
@@ -222,7 +222,7 @@ const DECODERS: Record<string, () => Transform> = {
  * Joins the chunks into one buffer, in portions: copying tens of megabytes at once would block the thread for as many
  * milliseconds.
  */
-async function joined(chunks: readonly Uint8Array[], bytes: number): Promise<Buffer> {
+async function joined(chunks: readonly Uint8Array[], bytes: number, isAwaited: boolean): Promise<Buffer> {
   if (bytes < LENT_BYTES) return Buffer.concat(chunks, bytes)
   const whole = lend(bytes).subarray(0, bytes) // every byte is written below
   let at = 0
@@ -231,7 +231,7 @@ async function joined(chunks: readonly Uint8Array[], bytes: number): Promise<Buf
     whole.set(chunk, at)
     at += chunk.byteLength
     if (at < pauseAt) continue
-    await nextOwnPortion()
+    await (isAwaited ? nextPortion() : nextOwnPortion())
     pauseAt = at + PORTION_BYTES
   }
   return whole
@@ -241,6 +241,8 @@ export type BodyBounds = {
   maxBytes: number
   /** Its length in bytes as its server announces it. */
   length?: number | undefined
+  /** Somebody waits for it; else it is put together in the turns of our own work. */
+  isAwaited?: boolean | undefined
   /** Receives each chunk in place of the body, an empty one first; returns true when it has enough. */
   enough?: ((chunk: Uint8Array) => boolean) | undefined
   /** Registers this answer among all that are being read; `giveUp` ends it. */
@@ -263,7 +265,8 @@ export type BodyReceiver = {
 }
 
 /** Collects decoded chunks. `isKept`: a chunk has memory of its own, which nobody uses again. */
-function createCollector({ maxBytes, length = 0, enough, begin, stop }: BodyBounds, isKept: boolean) {
+function createCollector(bounds: BodyBounds, isKept: boolean) {
+  const { maxBytes, length = 0, isAwaited = false, enough, begin, stop } = bounds
   const gathering = createGathering()
   const isAnnounced =
     length >= LENT_BYTES && length <= Math.min(maxBytes, MOST_ANNOUNCED) && !isKept && !enough
@@ -310,7 +313,7 @@ function createCollector({ maxBytes, length = 0, enough, begin, stop }: BodyBoun
   async function given(): Promise<BodyOutcome> {
     return {
       kind: 'body',
-      body: whole?.subarray(0, bytes) ?? (await joined(gathering.chunks(), enough ? 0 : bytes)),
+      body: whole?.subarray(0, bytes) ?? (await joined(gathering.chunks(), enough ? 0 : bytes, isAwaited)),
     }
   }
 

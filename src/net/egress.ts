@@ -297,6 +297,7 @@ async function sendOnce({ routes, reads, underWay }: Underlying, request: Outbou
           createBodyReceiver(head.headers['content-encoding'] ?? '', {
             maxBytes: request.maxBytes,
             length: Number(head.headers['content-length'] ?? 0),
+            isAwaited: request.isAwaited,
             enough: request.enough?.(head),
             begin: (giveUp) => underWay.begin(url, giveUp),
             ...controls,

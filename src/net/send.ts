@@ -27,6 +27,8 @@ export type Outbound = {
    */
   redirects?: 'same-site'
   signal?: AbortSignal
+  /** Somebody waits for it: its body goes ahead of work of our own. */
+  isAwaited?: boolean
   /**
    * For bodies that may never end (event streams) or are not wanted: called once per answer, it returns a reader of chunks, which
    * returns `true` when it has enough. The first chunk is empty: who needs nothing of the body has its reply with the header

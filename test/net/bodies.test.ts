@@ -2,6 +2,7 @@ import type { ServerResponse } from 'node:http'
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib'
 import { test } from 'tap'
 import { createBodyReceiver } from '../../src/net/body.js'
+import { nextOwnPortion } from '../../src/process/portions.js'
 import { startHttp } from '../support/upstream-agent.js'
 import { loopback, openEgress } from '../support/upstream-egress.js'
 
@@ -168,4 +169,28 @@ test('a large body is put together in portions, so that nobody else waits for al
   clearImmediate(counting)
   t.ok(turns - endedAt >= 10, `${turns - endedAt} turns of the loop between its end and its buffer`)
   t.ok(read.kind === 'body' && read.body.equals(Buffer.concat(chunks)), 'no byte is lost')
+})
+
+test('a large body that somebody waits for is put together ahead of work of our own', async (t) => {
+  const works = 50
+  let begun = 0
+  let isOver = false
+  const ownWork = async () => {
+    for (; !isOver; begun += 1) await nextOwnPortion()
+  }
+  const busy = Array.from({ length: works }, ownWork)
+  const server = await startHttp((_, response) => void response.end(Buffer.alloc(8 * 1024 ** 2)))
+  t.teardown(server.close)
+  const { get } = openEgress(t, loopback)
+  const takes = async (isAwaited: boolean) => {
+    const before = begun
+    const reply = await get(server.url, { maxBytes: 10 * 1024 ** 2, isAwaited })
+    t.equal(reply.kind, 'reply')
+    return begun - before
+  }
+  const [awaited, own] = [await takes(true), await takes(false)]
+  isOver = true
+  await Promise.all(busy)
+  t.ok(own > 4 * works, `${own} portions of others while it was put together in its turn`)
+  t.ok(awaited < own / 2, `${awaited} while somebody waited`)
 })

@@ -62,6 +62,8 @@ export type Budget = {
   /** Time for the whole call, ms, including a handshake. */
   timeoutMs: number
   signal?: AbortSignal
+  /** A caller waits for the answer. */
+  isAwaited?: boolean
 }
 
 /** A flat AdCP response object (docs/protocol.md#envelope). */

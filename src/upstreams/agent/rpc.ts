@@ -203,6 +203,7 @@ export function createRpc(send: Send) {
       maxBytes,
       redirects: 'same-site',
       ...(budget.signal && { signal: budget.signal }),
+      ...(budget.isAwaited && { isAwaited: true }),
       enough(answer) {
         if (statusFailure(answer, Date.now())) return () => true // its body is not read
         if (!isEventStream(answer.headers)) return undefined

@@ -282,7 +282,7 @@ export function createContact(options: ContactOptions) {
       return callFailed('unrepeatable', 'it would take the repetition for a second request')
     }
     const sent = argumentsFor(speaking.value, task, args)
-    const budget = { timeoutMs: left, ...(given && { signal: given }) }
+    const budget = { timeoutMs: left, isAwaited: true, ...(given && { signal: given }) }
     const name = nameOf(task, speaking.value.tools)
     return shared(task, await link.call(name, sent, auth, budget), sent, auth)
   }
