@@ -2,8 +2,8 @@
  * Where a signal can be used: the union of its offers' deployments (docs/decisions.md#merging; specification,
  * "Deployment"). A live deployment wins over one that is not live, then the shortest estimate, then upstream order.
  * And where the activation keys of these deployments stand in the listings, so that a reader who may see one gets a copy of
- * those bytes. Parsing a listing for its keys would cost more than all the rest of a row (docs/performance.md). A key stays in the
- * listing, which is private: it is copied nowhere else.
+ * those bytes. Parsing a listing for its keys would cost more than all the rest of a row (docs/decisions.md#merging). A key
+ * stays in the listing, which is private: it is copied nowhere else.
  */
 import { bufferOf, endOfValue } from '../adcp/json.js'
 import { check, Type } from '../adcp/schema.js'

@@ -1,7 +1,7 @@
 /**
  * Rows as one reader gets them, made of pieces of published rows. A published row is our own JSON with a known order of
  * members, and it is known where the members begin that may be left out (merge/row.ts): only those bytes are looked at, and
- * the rest is copied. Parsing a row and writing it again would cost ten times as much (docs/performance.md).
+ * the rest is copied. Parsing a row and writing it again takes 17 us (docs/decisions.md#serving-from-bytes).
  */
 import { bufferOf, endOfString, endOfValue } from '../adcp/json.js'
 import { createRecent } from '../process/memory.js'

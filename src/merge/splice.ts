@@ -1,6 +1,6 @@
 /**
  * A signal that one listing offers, put together from the listing's own text: most signals are sold by one upstream, and
- * parsing a listing to write it again is most of what merging costs (docs/performance.md). Millions of signals share few distinct
+ * parsing a listing to write it again costs twice as much (docs/decisions.md#merging). Millions of signals share few distinct
  * destinations, prices and closed words, so each of these parts is parsed, checked and written once. Byte for byte what
  * merge/merged-signal.ts makes of the parsed listing; what it cannot do is left to that.
  */

@@ -110,10 +110,11 @@ export function createUnderWay(limit: () => number): UnderWay {
 }
 
 /**
- * How a socket is read: into memory of its own that is used again, for new memory for each read makes the collector go through
- * the whole heap (docs/performance.md). Only a body is handed over as it lies there, because its reader takes what it needs at
- * once. A header section may come in several reads, and undici holds on to what it has of it, so what comes before a body is
- * copied, piece by piece. What is left unread is copied as well. No two sockets share memory.
+ * How a socket is read: into memory of its own that is used again, because new memory for each read makes the collector go
+ * through the whole heap (docs/decisions.md#answers-are-read-in-threads). Only a body is handed over as it lies there, because
+ * its reader takes what it needs at once. A header section may come in several reads, and undici keeps views of the parts that
+ * have come, so what comes before a body is copied, piece by piece. What is left unread is copied as well. No two sockets share
+ * memory.
  */
 export function createReads() {
   const inBody = new WeakSet<Socket>()

@@ -40,8 +40,8 @@ const lent = new WeakMap<ArrayBufferLike, Buffer>()
  * Memory of at least so many bytes, with whatever stood in it; for one answer, until it is given back. An answer that nobody keeps
  * is written into it, and an agent's answer lies in it until its rows are copied to where they stay. New memory for each such
  * answer costs more than filling it: the system hands it out page by page, and memory outside of the heap makes the collector go
- * through the whole heap (docs/performance.md). Whoever keeps such an answer copies it, and nothing is remembered by an address in
- * this memory. What is never given back is garbage like any other.
+ * through the whole heap (docs/decisions.md#serving-from-bytes). Whoever keeps such an answer copies it, and nothing is
+ * remembered by an address in this memory. What is never given back is garbage like any other.
  */
 export function lend(bytes: number): Buffer {
   if (bytes > MOST_LENT) return Buffer.allocUnsafeSlow(bytes)

@@ -3,7 +3,7 @@
  * chunks, columns for filters, and for each signal the listings it came from. Plain data, so that a worker can make it
  * and post it. Entry `i` of every column describes the same signal; entries are in key order. A withheld signal is an
  * entry without a row: its offers are known, but the feed does not show it. A storage keeps a snapshot as parts: after a
- * restart the saved feed is used instead of a new merge (docs/performance.md, "restart to ready").
+ * restart the saved feed is used instead of a new merge (docs/decisions.md#a-restart-serves-what-was-served).
  */
 import { bufferOf, endOfString } from '../adcp/json.js'
 import { HANDLE_LENGTH, handleKey, signalPart } from '../merge/identity.js'
