@@ -14,6 +14,7 @@ import { Pool } from 'undici'
 import { postgresBinaries, startPostgres } from '../test/store/support/postgres.js'
 import { addFinishedCalls } from './finished-calls.js'
 import { offer, percentile } from './offer.js'
+import { ours } from './ours.js'
 
 const [SECONDS = 60, FINISHED = 1_000_000, RATE = 1_000] = process.argv.slice(2).map(Number)
 const IDLE_S = 5
@@ -52,7 +53,7 @@ async function ended(child: ChildProcess, signal: NodeJS.Signals): Promise<void>
 /** A Tributary in a process of its own. */
 async function startTributary(configuration: object) {
   const began = performance.now()
-  const child = fork(PROGRAM)
+  const child = ours(fork(PROGRAM))
   child.send(JSON.stringify(configuration))
   const { url } = await told(child)
   const startMs = performance.now() - began
@@ -169,7 +170,7 @@ async function measure(
   return after.stopMs <= STOP_BAR_MS && p99.meanwhile <= READ_BAR * p99.idle && written.done === written.sent
 }
 
-const agents = fork(PROGRAM, ['agents'])
+const agents = ours(fork(PROGRAM, ['agents']))
 const sandbox = await told(agents)
 const folder = await mkdtemp(join(tmpdir(), 'tributary-activation-'))
 const results = [await measure('SQLite', `file:${folder}`, sandbox)]

@@ -19,6 +19,7 @@ import { systemClock } from '../src/net/clock.js'
 import { startAgents } from './agents.js'
 import type { Found, Wanted } from './change-client.js'
 import { watchIdleThread } from './idle-thread.js'
+import { ours } from './ours.js'
 import { type Limit, report } from './report.js'
 
 const TOKEN = 'bench'
@@ -48,7 +49,7 @@ async function served(signals: number): Promise<void> {
     random: Math.random,
     log: pino({ level: 'silent' }),
   })
-  const client = fork(CLIENT, [federation.url, TOKEN])
+  const client = ours(fork(CLIENT, [federation.url, TOKEN]))
   const gone = once(client, 'exit').then(() => {
     throw new Error('the client ended')
   })

@@ -25,6 +25,7 @@ import { NO_ROWS, readRows } from '../src/upstreams/rows/read-rows.js'
 import { createUpstreams } from '../src/upstreams/upstreams.js'
 import { judgeThat, sliceOf } from '../test/feed/world.js'
 import { briefListing, FEED_SIGNALS } from './discovery-agents-rows.js'
+import { ours } from './ours.js'
 import { report } from './report.js'
 
 const UPSTREAMS = 50
@@ -36,9 +37,11 @@ const ROUNDS = 3
 
 const AGENTS = fileURLToPath(new URL('./discovery-agents.js', import.meta.url))
 
-const agents = spawn(process.execPath, [AGENTS, String(UPSTREAMS), String(HUNG), String(SLOWEST_MS)], {
-  stdio: ['ignore', 'pipe', 'inherit'],
-})
+const agents = ours(
+  spawn(process.execPath, [AGENTS, String(UPSTREAMS), String(HUNG), String(SLOWEST_MS)], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  }),
+)
 const [line] = (await once(agents.stdout, 'data')) as [Buffer]
 const urls = JSON.parse(line.toString()) as string[]
 const egress = createEgress({ policy: { allowHttp: false, allowNetworks: ['127.0.0.0/8'], hosts: {} } })

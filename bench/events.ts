@@ -26,6 +26,7 @@ import { buildSnapshot } from '../src/snapshot/builder.js'
 import type { Snapshot } from '../src/snapshot/snapshot.js'
 import { openStore } from '../src/store/store.js'
 import { benchSlice } from './feed-world.js'
+import { ours } from './ours.js'
 import { report } from './report.js'
 
 const SIGNALS = 100_000
@@ -76,7 +77,7 @@ async function serve(feed: Feed) {
   return {
     async load(work: () => Promise<unknown>): Promise<readonly number[]> {
       const script = new URL('./feed-load.js', import.meta.url)
-      const child = fork(script, [String(port), String(LONGEST_SECONDS)])
+      const child = ours(fork(script, [String(port), String(LONGEST_SECONDS)]))
       const measured = once(child, 'message') as Promise<[{ latencies: readonly number[] }]>
       await once(child, 'spawn')
       await work()
@@ -89,7 +90,7 @@ async function serve(feed: Feed) {
 
 async function bench(): Promise<void> {
   const receivers = new URL('./events-receivers.js', import.meta.url)
-  const child = fork(receivers)
+  const child = ours(fork(receivers))
   const said = <T>() => new Promise<T>((resolve) => child.once('message', (value) => resolve(value as T)))
   const { port } = await said<{ port: number }>()
   const count = async () => {

@@ -15,6 +15,7 @@ import { createSigner, WEBHOOKS } from '../src/signing/signature.js'
 import { createReplayGuard } from '../src/signing/verify.js'
 import { buildSnapshot } from '../src/snapshot/builder.js'
 import { benchSlice } from './feed-world.js'
+import { ours } from './ours.js'
 import { report } from './report.js'
 import { servingOptions, TOKENS } from './serving-options.js'
 
@@ -89,7 +90,7 @@ async function bench(): Promise<void> {
     },
   })
   const { port } = new URL(await app.listen({ host: '127.0.0.1', port: 0 }))
-  const child = fork(new URL(import.meta.url), ['send'])
+  const child = ours(fork(new URL(import.meta.url), ['send']))
 
   /** CPU of this process for one request, in microseconds. */
   async function cost(path: string, headers: Record<string, string>, body: string): Promise<number> {

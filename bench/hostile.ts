@@ -11,6 +11,7 @@ import { createA2aAgent } from '../src/upstreams/agent/a2a.js'
 import { createMcpAgent } from '../src/upstreams/agent/mcp.js'
 import { createCollector } from '../src/upstreams/rows/collect.js'
 import { corpusOf } from '../test/hostile/support/corpus.js'
+import { ours } from './ours.js'
 import { report } from './report.js'
 
 const EVERY_MS = 5
@@ -43,9 +44,11 @@ async function longestStop(task: () => Promise<unknown>): Promise<number> {
   return longest
 }
 
-const child = spawn(process.execPath, [fileURLToPath(new URL('hostile-strangers.js', import.meta.url))], {
-  stdio: ['ignore', 'pipe', 'inherit'],
-})
+const child = ours(
+  spawn(process.execPath, [fileURLToPath(new URL('hostile-strangers.js', import.meta.url))], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  }),
+)
 const [line] = (await once(child.stdout as NodeJS.ReadableStream, 'data')) as [Buffer]
 const origin = line.toString().trim()
 const egress = createEgress({ policy: { allowHttp: false, allowNetworks: ['127.0.0.0/8'], hosts: {} } })

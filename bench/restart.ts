@@ -12,6 +12,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { startAgents } from './agents.js'
 import { freePort } from './free-port.js'
+import { ours } from './ours.js'
 import { startProviders } from './providers.js'
 import { report, rounded } from './report.js'
 
@@ -38,9 +39,11 @@ async function isReady(url: string, signals: number): Promise<boolean> {
 /** Starts `serve` and gives the seconds until it serves that many signals. */
 async function serve(config: string, url: string, signals: number) {
   const startedAt = performance.now()
-  const child = spawn(process.execPath, [beside('../program/main.js'), 'serve', '--config', config], {
-    stdio: 'ignore',
-  })
+  const child = ours(
+    spawn(process.execPath, [beside('../program/main.js'), 'serve', '--config', config], {
+      stdio: 'ignore',
+    }),
+  )
   while (!(await isReady(url, signals))) {
     if (child.exitCode !== null || performance.now() - startedAt > BOUND_MS)
       throw new Error('it never served')
@@ -85,10 +88,12 @@ async function importingSeconds(): Promise<number> {
   const times: number[] = []
   for (let run = 0; run < RUNS; run += 1) {
     const startedAt = performance.now()
-    const child = spawn(process.execPath, ['--input-type=module', '--eval', script], {
-      stdio: 'inherit',
-      cwd: fileURLToPath(new URL('../..', import.meta.url)),
-    })
+    const child = ours(
+      spawn(process.execPath, ['--input-type=module', '--eval', script], {
+        stdio: 'inherit',
+        cwd: fileURLToPath(new URL('../..', import.meta.url)),
+      }),
+    )
     await once(child, 'exit')
     times.push((performance.now() - startedAt) / 1_000)
   }

@@ -8,6 +8,7 @@ import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { request } from 'undici'
+import { ours } from './ours.js'
 import { type Bar, report, rounded } from './report.js'
 import { type Ask, type Cost, cpuOf, headersOf, type Load, measure } from './serving-load.js'
 import { ACCOUNT, TOKENS } from './serving-options.js'
@@ -25,9 +26,11 @@ const WARMING = 1_200 // requests: fewer leave code that is not compiled yet, an
 type Started = { urls: Record<'bare' | 'least' | 'gathering' | 'lean' | 'full', string> }
 type Compared = { ratio: number; limit: number; cost: Cost; bare: Cost; least: Cost }
 
-const server = fork(fileURLToPath(new URL('./serving-world.js', import.meta.url)), [], {
-  execArgv: ['--expose-gc'],
-})
+const server = ours(
+  fork(fileURLToPath(new URL('./serving-world.js', import.meta.url)), [], {
+    execArgv: ['--expose-gc'],
+  }),
+)
 const [{ urls }] = (await once(server, 'message')) as [Started]
 const cpu = cpuOf(server)
 
@@ -321,7 +324,7 @@ const officialName = (what: string) =>
   `${what}, metrics and limits, against the official McpServer for each request`
 
 async function compareOfficial(chosen: readonly (typeof OFFICIAL)[number][]): Promise<void> {
-  const child = fork(fileURLToPath(new URL('./serving-official.js', import.meta.url)))
+  const child = ours(fork(fileURLToPath(new URL('./serving-official.js', import.meta.url))))
   const { signals } = await answered(page, token)
   const status = 'completed'
   child.send({

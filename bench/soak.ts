@@ -8,6 +8,7 @@ import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import autocannon from 'autocannon'
 import { BUYER } from '../test/support/federation.js'
+import { ours } from './ours.js'
 
 const { values: given } = parseArgs({ options: { minutes: { type: 'string', default: '3' } } })
 const SECONDS = 60 * Number(given.minutes)
@@ -32,7 +33,9 @@ type Usage = {
   retained: { snapshots: number; bytes: number }
 }
 
-const server = fork(fileURLToPath(new URL('./soak-world.js', import.meta.url)), { execArgv: ['--expose-gc'] })
+const server = ours(
+  fork(fileURLToPath(new URL('./soak-world.js', import.meta.url)), { execArgv: ['--expose-gc'] }),
+)
 const [{ url }] = (await once(server, 'message')) as [{ url: string }]
 
 async function usage(): Promise<Usage> {

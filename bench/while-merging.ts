@@ -16,6 +16,7 @@ import { buildSnapshot } from '../src/snapshot/builder.js'
 import { createBuilderHost } from '../src/snapshot/builder-host.js'
 import { benchSlice, everyoneMay, range } from './feed-world.js'
 import { startRewriting } from './merge-limit.js'
+import { ours } from './ours.js'
 import { report } from './report.js'
 
 const SIGNALS = Number(process.env.SIGNALS ?? 300_000)
@@ -46,7 +47,7 @@ const { port } = app.server.address() as AddressInfo
 /** p99 of requests, ms, measured by another process. */
 async function load(): Promise<number> {
   const script = fileURLToPath(new URL('./feed-load.js', import.meta.url))
-  const child = fork(script, [String(port), String(LOAD_SECONDS)])
+  const child = ours(fork(script, [String(port), String(LOAD_SECONDS)]))
   const [{ p99 }] = (await once(child, 'message')) as [{ p99: number }]
   return p99
 }

@@ -16,7 +16,7 @@ import {
   watchStops,
 } from './bench.js'
 import { inTurns, middle, SIDES, type Side } from './ledger.js'
-import { end, ours, prepare, type Running, toolCall, until } from './program.js'
+import { end, prepare, type Running, toolCall, until } from './program.js'
 
 const AGENTS = 20
 const WALKED = 250 // pages of a round that nobody asked for before
@@ -170,7 +170,6 @@ export async function compareFeed(bench: Bench): Promise<void> {
   const { ledger, programs, rounds, signals } = bench
   const rows = signals / AGENTS
   const agents = { before: await startAgents(AGENTS, rows), after: await startAgents(AGENTS, rows) }
-  for (const side of SIDES) ours(agents[side].child)
   const urls = SIDES.flatMap((side) => agents[side].urls)
   const { server, hosts } = await startProviders(urls, rows, AGENTS)
   const configOf = (side: Side) => ({

@@ -7,9 +7,10 @@ import { GOLD_ACCOUNT } from '../../sandbox/discovery.js'
 import { AGENTS } from '../../sandbox/parties.js'
 import { JUDGED_BRIEFS } from '../../test/support/judged-briefs.js'
 import { offer, percentile } from '../offer.js'
+import { ours } from '../ours.js'
 import { ACCOUNT, type Bench, callersOf, compareLoads, PAGE, TOKENS, TRADE_DESK } from './bench.js'
 import { inTurns, middle, SIDES } from './ledger.js'
-import { end, ours, prepare, type Running, toolCall, until } from './program.js'
+import { end, prepare, type Running, toolCall, until } from './program.js'
 
 const SIGNALS = 2_400
 const BRIEFS = JUDGED_BRIEFS.slice(0, 50)

@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import { request } from 'undici'
 import { freePort } from '../free-port.js'
+import { ours } from '../ours.js'
 
 export type Program = { folder: string; entry: string }
 /** As much of an answer as is looked at. */
@@ -24,18 +25,6 @@ const POLL_MS = 10
 const BOUND_MS = 120_000
 const QUIET_MS = 500
 const QUIET_SHARE = 0.08 // of a core: less is timers, polls of upstreams and the like
-
-const children = new Set<ChildProcess>()
-process.on('exit', () => {
-  for (const child of children) child.kill('SIGKILL')
-})
-
-/** Sees to it that a process ends no later than this one. */
-export function ours<C extends ChildProcess>(child: C): C {
-  children.add(child)
-  child.once('exit', () => children.delete(child))
-  return child
-}
 
 /** Ends a process, and waits for that. */
 export async function end(child: ChildProcess): Promise<void> {

@@ -4,16 +4,16 @@ import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { corpusOf } from '../../test/hostile/support/corpus.js'
 import { startAgents } from '../agents.js'
+import { ours } from '../ours.js'
 import { startHeavyProviders } from '../providers.js'
 import { type Bench, callersOf, isWhole, watchStops } from './bench.js'
 import { inTurns } from './ledger.js'
-import { end, ours, prepare, until } from './program.js'
+import { end, prepare, until } from './program.js'
 
 const egress = { allow_networks: ['127.0.0.0/8'] }
 
 async function compareFiles({ ledger, programs, rounds }: Bench): Promise<void> {
   const { child, urls } = await startAgents(1, 1)
-  ours(child)
   const { server, hosts } = await startHeavyProviders(urls[0] as string)
   const upstreams = urls.map((url) => ({ id: 'agent', url, protocol: 'mcp' }))
   await inTurns(rounds, async (side) => {
