@@ -27,6 +27,55 @@ test('every name has its number, and nothing else has one', async (t) => {
   t.pass('each was found, and no other')
 })
 
+const MAX_GRANTS = 32 // of one name to one agent
+
+type Named = { url: string; authorization_type: string; names: string[] }
+
+/** The indices of the entries behind each name that an agent is granted, as the file's own order gives them. */
+function grantsIn(entries: readonly Named[]): Map<string, number[]> {
+  const found = new Map<string, number[]>()
+  for (const [index, { url, authorization_type: by, names }] of entries.entries()) {
+    for (const name of new Set(names)) {
+      const key = `${url} ${by} ${name}`
+      const behind = found.get(key) ?? []
+      if (behind.length < MAX_GRANTS) found.set(key, [...behind, index])
+    }
+  }
+  return found
+}
+
+test('behind each granted name stand the entries that name it, in whatever order they do', async (t) => {
+  const entry = fc.record({
+    url: fc.constantFrom('https://a.example/', 'https://b.example/'),
+    authorization_type: fc.constantFrom('signal_ids', 'signal_tags'),
+    names: fc.array(fc.constantFrom('n0', 'n1', 'n2', 'n3', 'n4', 'n5', 'n6'), {
+      minLength: 1,
+      maxLength: 30,
+    }),
+  })
+  const entries = fc.oneof(
+    fc.array(entry, { maxLength: 12 }),
+    fc.array(entry, { minLength: 100, maxLength: 150 }),
+  )
+  proven(
+    t,
+    100,
+    fc.property(entries, (list) => {
+      const authorized_agents = list.map(({ names, ...rest }) => ({
+        ...{ ...rest, authorized_for: 'x', [rest.authorization_type]: names },
+      }))
+      const { rules } = compiled({ signals: [{ id: 'n5' }, { id: 'n2' }], authorized_agents })
+      const named = [...(rules?.namedGrants() ?? [])].map(
+        ({ agent, by, name, grants }) =>
+          [`${agent} ${by} ${name}`, grants.map((each) => each.entry)] as const,
+      )
+      assert.equal(new Set(named.map(([key]) => key)).size, named.length, 'each name once')
+      assert.deepEqual(new Map(named), grantsIn(list))
+    }),
+  )
+  t.pass('each was found, and no other')
+})
+
 test('a definition is parsed from its own bytes, whatever stands around it', async (t) => {
   const text = `{"signals": [{"id":"s0"}], "\\u0073ignals" :\n[ 7 , {"id":"a","name":"Ü ]}\\"","value_type":"binary"} ,{"id":"b"}],
     "authorized_agents":[{"url":"${AGENT}","authorized_for":"x","authorization_type":"signal_ids","signal_ids":["a"]}]}`

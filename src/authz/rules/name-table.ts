@@ -3,6 +3,7 @@
  * choose the names, so the hash of each table has its own seed: nobody can choose names that collide.
  */
 import { randomInt } from 'node:crypto'
+import { bufferOf } from '../../adcp/json.js'
 import { mixed } from '../../process/remembered.js'
 
 export type NameTable = {
@@ -18,13 +19,6 @@ const MAX_SEED = 2 ** 32
 const encoder = new TextEncoder()
 const decoder = new TextDecoder()
 let scratch = new Uint8Array(1_024)
-
-/** A list of numbers in shared memory. */
-export function sharedNumbers(numbers: ArrayLike<number>): Uint32Array {
-  const shared = new Uint32Array(new SharedArrayBuffer(numbers.length * Uint32Array.BYTES_PER_ELEMENT))
-  shared.set(numbers)
-  return shared
-}
 
 function encoded(text: string): Uint8Array {
   if (scratch.length < text.length * 3) scratch = new Uint8Array(text.length * 3)
@@ -69,29 +63,35 @@ export function nameCount({ starts }: NameTable): number {
 /** Numbers names in the order in which they are added, then makes the table. */
 export function createNames() {
   const numbers = new Map<string, number>()
+  const names: string[] = []
+  let last = -1
 
   function add(name: string): number {
-    const known = numbers.get(name)
-    if (known !== undefined) return known
-    numbers.set(name, numbers.size)
-    return numbers.size - 1
+    // Most lists have the names in one order: what follows the last one is compared before all are searched.
+    if (names[last + 1] === name) last += 1
+    else last = numbers.get(name) ?? addNew(name)
+    return last
+  }
+
+  function addNew(name: string): number {
+    numbers.set(name, names.length)
+    return names.push(name) - 1
   }
 
   function table(): NameTable {
-    const encodedNames = [...numbers.keys()].map((name) => encoder.encode(name))
-    const starts = new Uint32Array(new SharedArrayBuffer((encodedNames.length + 1) * 4))
-    let end = 0
-    for (const [number, name] of encodedNames.entries()) {
-      end += name.length
-      starts[number + 1] = end
+    const starts = new Uint32Array(new SharedArrayBuffer((numbers.size + 1) * 4))
+    for (const [name, number] of numbers) {
+      starts[number + 1] = (starts[number] as number) + Buffer.byteLength(name)
     }
-    const bytes = new Uint8Array(new SharedArrayBuffer(end))
+    const bytes = new Uint8Array(new SharedArrayBuffer(starts[numbers.size] as number))
+    const text = bufferOf(bytes)
     const seed = randomInt(MAX_SEED)
-    const mask = 2 ** Math.ceil(Math.log2(2 * encodedNames.length + 1)) - 1
+    const mask = 2 ** Math.ceil(Math.log2(2 * numbers.size + 1)) - 1
     const slots = new Uint32Array(new SharedArrayBuffer((mask + 1) * 4))
-    for (const [number, name] of encodedNames.entries()) {
-      bytes.set(name, starts[number])
-      let at = hash(name, 0, name.length, seed) & mask
+    for (const [name, number] of numbers) {
+      const start = starts[number] as number
+      text.write(name, start)
+      let at = hash(bytes, start, starts[number + 1] as number, seed) & mask
       while (slots[at] !== 0) at = (at + 1) & mask
       slots[at] = number + 1
     }

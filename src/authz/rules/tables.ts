@@ -15,7 +15,8 @@ import {
   instantOf,
   readEntry,
 } from './entry.js'
-import { createNames, type NameTable, sharedNumbers } from './name-table.js'
+import { createLists, type Lists, type NewLists, sharedLists, sharedNumbers } from './lists.js'
+import { createNames, type NameTable } from './name-table.js'
 
 const SIGNAL_ID = /^[a-zA-Z0-9_-]{1,256}$/
 const TAG = /^[a-z0-9_-]+$/
@@ -31,9 +32,6 @@ const MAX_DEPTH = 64
  */
 const MAX_CONTAINERS = 2_000_000
 const MAX_VALIDATOR = 255 // schema adagents.json, catalog_etag
-
-/** A list of lists: list `n` is in `items` from `starts[n]` up to (excluding) `starts[n + 1]`. */
-export type Lists = { readonly starts: Uint32Array; readonly items: Uint32Array }
 
 export type RuleTables = {
   /** Signal ids and tags. */
@@ -109,16 +107,6 @@ function sharedInstants(instants: readonly number[]): Float64Array {
   return shared
 }
 
-function sharedLists(lists: Iterable<readonly number[]>): Lists {
-  const starts = [0]
-  const items: number[] = []
-  for (const list of lists) {
-    for (const item of list) items.push(item)
-    starts.push(items.length)
-  }
-  return { starts: sharedNumbers(starts), items: sharedNumbers(items) }
-}
-
 function readTags(row: Record<string, unknown>, at: string, diagnostics: Diagnostics): readonly string[] {
   if (row.tags === undefined) return []
   if (!Array.isArray(row.tags)) {
@@ -141,7 +129,8 @@ function readSignals(
   names: ReturnType<typeof createNames>,
   diagnostics: Diagnostics,
 ): ReadSignal[] {
-  const signals = new Map<number, ReadSignal>()
+  const signals: ReadSignal[] = []
+  const signalOf: number[] = [] // by name: its number
   if (list !== undefined && !Array.isArray(list))
     diagnostics.add('/signals', 'skipped', 'signals is not a list')
   for (const [index, row] of (Array.isArray(list) ? list : []).entries()) {
@@ -152,44 +141,69 @@ function readSignals(
     }
     const name = names.add(id)
     const tags = readTags(row, `/signals/${index}`, diagnostics).map(names.add)
-    const first = signals.get(name)
-    if (!first) {
-      signals.set(name, { name, tags, index })
+    const number = signalOf[name]
+    if (number === undefined) {
+      signalOf[name] = signals.push({ name, tags, index }) - 1
       continue
     }
+    const first = signals[number] as ReadSignal
     diagnostics.add(
       `/signals/${index}`,
       'skipped',
       `the id is already defined at /signals/${first.index}; tags grant only when both definitions carry them`,
     )
-    signals.set(name, { ...first, tags: first.tags.filter((tag) => tags.includes(tag)) })
+    signals[number] = { ...first, tags: first.tags.filter((tag) => tags.includes(tag)) }
   }
-  return [...signals.values()]
+  return signals
 }
 
-/** The grants of one agent and kind as pairs of name and grant, in the order of the file. */
-type Pairs = { names: number[]; grants: number[] }
-
-/** Adds the pairs to the lists, by name; returns the grants that exceed what one verdict may look at. */
-function groupByName({ names, grants }: Pairs, granted: number[], behind: number[][]): Set<number> {
-  const left = new Set<number>()
-  // One number for both parts keeps the order of the file within a name, and sorts without a comparing function.
-  const sorted = Float64Array.from(names, (name, position) => name * names.length + position).sort()
-  let list: number[] = []
-  let last = -1
-  for (const each of sorted) {
-    const name = Math.floor(each / names.length)
-    const grant = grants[each % names.length] as number
-    if (name !== last) {
-      list = []
-      granted.push(name)
-      behind.push(list)
+/** The names of some grants, ascending, and of one name in the order of `grants`: name * count of grants + place of the grant. */
+function sortedNames(grants: readonly number[], { starts, items }: Lists): Float64Array {
+  const begin = (grant: number) => starts[grant] as number
+  const size = grants.reduce((sum, grant) => sum + begin(grant + 1) - begin(grant), 0)
+  const packed = new Float64Array(size) // numbers of this kind are sorted without a comparing function
+  let end = 0
+  let last = 0
+  let isSorted = true // it often is: one grant names the signals in the order in which the file defines them
+  for (const [place, grant] of grants.entries()) {
+    for (let at = begin(grant); at < begin(grant + 1); at += 1) {
+      const next = (items[at] as number) * grants.length + place
+      isSorted &&= last <= next
+      packed[end] = next
+      last = next
+      end += 1
     }
-    last = name
-    if (list.at(-1) === grant) continue // one entry names it twice
-    if (list.length < MAX_GRANTS) list.push(grant)
-    else left.add(grant)
   }
+  return isSorted ? packed : packed.sort()
+}
+
+/**
+ * Adds the names that an agent is granted by grants of one kind, each with the grants behind it; `names`: those of every
+ * grant. Returns the grants that exceed what one verdict may look at.
+ */
+function groupByName(
+  grants: readonly number[],
+  names: Lists,
+  granted: NewLists,
+  behind: NewLists,
+): Set<number> {
+  const left = new Set<number>()
+  const sorted = sortedNames(grants, names)
+  for (let at = 0; at < sorted.length; ) {
+    const name = Math.floor((sorted[at] as number) / grants.length)
+    const first = name * grants.length
+    let count = 0
+    for (; at < sorted.length && (sorted[at] as number) < first + grants.length; at += 1) {
+      if (sorted[at] === sorted[at - 1]) continue // one entry names it twice
+      const grant = grants[(sorted[at] as number) - first] as number
+      if (count < MAX_GRANTS) behind.add(grant)
+      else left.add(grant)
+      count += 1
+    }
+    granted.add(name)
+    behind.end()
+  }
+  granted.end()
   return left
 }
 
@@ -206,7 +220,9 @@ export function makeTables(
   // A file may define 50,000 signals: the position of each takes eight bytes, a parsed object takes a kilobyte.
   const spans = elementSpans(bytes, ['signals'])
   const neighbours: number[][] = []
-  const pairs: Pairs[] = []
+  /** Two lists per agent: its grants by id (even) and by tag (odd). */
+  const grantsOf: number[][] = []
+  const named = createLists()
   const entries: number[] = []
   const limits: GrantLimits[] = []
   const boundaries = new Set<number>()
@@ -215,7 +231,7 @@ export function makeTables(
     const before = agents.size()
     const agent = agents.add(url)
     if (agent < before) return agent
-    pairs.push({ names: [], grants: [] }, { names: [], grants: [] })
+    grantsOf.push([], [])
     const host = hosts.add(hostOf(url))
     neighbours[host] ??= []
     if (neighbours[host].length < MAX_NEIGHBOURS) neighbours[host].push(agent)
@@ -231,26 +247,23 @@ export function makeTables(
     const agent = agentOf(entry.url)
     if (entry.kind === 'other') continue
     if (!entry.labelled) diagnostics.add(`/authorized_agents/${index}`, 'noted', 'authorized_for is missing')
-    const into = pairs[2 * agent + (entry.kind === 'ids' ? 0 : 1)] as Pairs
-    for (const name of entry.names) {
-      into.names.push(names.add(name))
-      into.grants.push(entries.length)
-    }
+    grantsOf[2 * agent + (entry.kind === 'ids' ? 0 : 1)]?.push(entries.length)
+    for (const name of entry.names) named.add(names.add(name))
+    named.end()
     entries.push(index)
     limits.push(entry.limits)
     for (const edge of [entry.limits.from, entry.limits.until])
       if (Number.isFinite(edge)) boundaries.add(edge)
   }
 
-  const starts = [0]
-  const granted: number[] = []
-  const behind: number[][] = []
-  for (const each of pairs) {
-    for (const grant of groupByName(each, granted, behind)) {
+  const granted = createLists()
+  const behind = createLists()
+  const namesOf = named.held()
+  for (const grants of grantsOf) {
+    for (const grant of groupByName(grants, namesOf, granted, behind)) {
       const at = `/authorized_agents/${entries[grant]}`
       diagnostics.add(at, 'skipped', `more than ${MAX_GRANTS} entries name the same signal for one agent`)
     }
-    starts.push(granted.length)
   }
 
   const table = names.table()
@@ -268,8 +281,8 @@ export function makeTables(
       tags: sharedLists(signals.map(({ tags }) => tags)),
     },
     agents: agents.table(),
-    granted: { starts: sharedNumbers(starts), items: sharedNumbers(granted) },
-    behind: sharedLists(behind),
+    granted: granted.shared(),
+    behind: behind.shared(),
     grants: {
       entry: sharedNumbers(entries),
       from: sharedInstants(limits.map(({ from }) => from)),
