@@ -11,7 +11,7 @@ import {
   type Synonyms,
   senseTerm,
 } from './search-index.js'
-import { corrections, findTerm, lowerBound, type TermTable, termRows, termText } from './term-table.js'
+import { corrections, findTerm, type TermTable, termRows } from './term-table.js'
 import { MAX_CHARACTERS, misspeltPlace } from './wishes.js'
 import { fold, isStop, isStopWord, KINDS, overlap, parseIntervalTerm, termOf, tokens } from './words.js'
 
@@ -98,19 +98,24 @@ function conceptOf(
   }
 }
 
-/** Spans in the index that overlap a requested one. */
-function spans({ words }: SearchIndex, term: string): Posting[] {
+/** Spans in the index that overlap a requested one, those that do most first. */
+function spans({ words, spans }: SearchIndex, term: string): Posting[] {
   const asked = parseIntervalTerm(term)
   if (!asked) return []
-  const kind = term.charAt(0)
+  const { kind } = asked
+  const { firstTerm, from, to } = spans[kind]
   const found: Posting[] = []
-  const end = lowerBound(words, String.fromCharCode(kind.charCodeAt(0) + 1))
-  for (let at = lowerBound(words, kind); at < end; at += 1) {
-    const span = parseIntervalTerm(termText(words, at))
-    const weight = span ? overlap(asked, span) : 0
-    if (weight >= MIN_OVERLAP) found.push({ table: words, term: at, weight })
+  for (let at = 0; at < from.length; at += 1) {
+    const [first, last] = [from[at] as number, to[at] as number]
+    if (first > asked.to || last < asked.from) continue // most of them, at little cost
+    const weight = overlap(asked, { kind, from: first, to: last })
+    const least = found[MAX_SPANS - 1]
+    if (!(weight >= MIN_OVERLAP) || (least && weight <= least.weight)) continue
+    const place = found.findIndex((one) => one.weight < weight)
+    found.splice(place < 0 ? found.length : place, 0, { table: words, term: firstTerm + at, weight })
+    found.length = Math.min(found.length, MAX_SPANS)
   }
-  return found.sort((one, other) => other.weight - one.weight || one.term - other.term).slice(0, MAX_SPANS)
+  return found
 }
 
 /** The words that were probably meant by a word that no row has, as one word or as two. */

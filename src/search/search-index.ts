@@ -8,8 +8,8 @@ import { createMeter, drained, type InPortions, rowUnits } from '../process/port
 import { answerJobs, giveWay } from '../process/threads.js'
 import type { Rows } from '../snapshot/columns.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
-import { createTermTableBuilder, type TermTable } from './term-table.js'
-import { isStop, termOf, tokens } from './words.js'
+import { createTermTableBuilder, lowerBound, type TermTable, termText } from './term-table.js'
+import { isStop, KINDS, type Kind, parseIntervalTerm, termOf, tokens } from './words.js'
 
 const WEIGHT = { name: 3, keyword: 2, provider: 1.5, prose: 1 }
 const SATURATION = 1.2 // BM25's k1
@@ -23,6 +23,7 @@ const MOST_COUNTRIES = 10
  * platforms, and comparing a question with all of them would cost too much.
  */
 const MOST_PLATFORMS = 1_000
+const SPAN_UNITS = 4 // reading a span is as much work as looking at this many signals
 const decoder = new TextDecoder()
 /** The group of all rows that name any place. */
 export const ANY_PLACE = '@'
@@ -42,6 +43,9 @@ export type SearchableRow = {
   countries?: readonly string[]
 }
 
+/** The spans of one kind, in the order of their terms. A question is compared with all of them, and reads no term for it. */
+type Spans = { readonly firstTerm: number; readonly from: Float64Array; readonly to: Float64Array }
+
 export type SearchIndex = {
   readonly rows: number
   /** The rows that are not withheld: only these say how rare a word is, and how long a row usually is. */
@@ -50,6 +54,8 @@ export type SearchIndex = {
   readonly words: TermTable
   /** Neighbouring words of names and keywords, `first second`. */
   readonly pairs: TermTable
+  /** Those of `words` that are spans. */
+  readonly spans: Readonly<Record<Kind, Spans>>
   /** The order of rows with equal scores: live ones first, then broader coverage. 0 to 255 per row. */
   readonly prior: Uint8Array
 }
@@ -118,6 +124,22 @@ function fieldsOf(row: SearchableRow): Field[] {
 function priorOf(row: SearchableRow): number {
   const live = row.deployments?.some((deployment) => deployment.is_live) ? LIVE : 0
   return live + Math.round(Math.min(row.coverage_percentage ?? 0, 100))
+}
+
+function* spansOf(words: TermTable, kind: Kind): InPortions<Spans> {
+  const meter = createMeter()
+  const firstTerm = lowerBound(words, kind)
+  const count = lowerBound(words, String.fromCharCode(kind.charCodeAt(0) + 1)) - firstTerm
+  const numbers = () => new Float64Array(new SharedArrayBuffer(count * Float64Array.BYTES_PER_ELEMENT))
+  const [from, to] = [numbers(), numbers()]
+  for (let at = 0; at < count; at += 1) {
+    const span = parseIntervalTerm(termText(words, firstTerm + at))
+    from[at] = span?.from ?? Number.NaN
+    to[at] = span?.to ?? Number.NaN
+    meter.did(SPAN_UNITS)
+    if (meter.isDue()) yield
+  }
+  return { firstTerm, from, to }
 }
 
 /** What is known of a token after its first occurrence, so that each word is stemmed once. */
@@ -207,7 +229,7 @@ export function createSearchIndexBuilder(synonyms: Synonyms) {
     priors.push(0)
   }
 
-  /** Gives the index. It stops between its two tables. */
+  /** Gives the index. It stops between its tables. */
   function* finish(): InPortions<SearchIndex> {
     const average = lengths.reduce((sum, length) => sum + length, 0) / Math.max(1, shown) || 1
     const impactOf = (row: number, weight: number) => {
@@ -226,7 +248,13 @@ export function createSearchIndexBuilder(synonyms: Synonyms) {
       impactOf,
     )
     yield
-    return { rows: lengths.length, shown, words: table, pairs: pairs.finish(pairNames, impactOf), prior }
+    const pairTable = pairs.finish(pairNames, impactOf)
+    const spans = {
+      [KINDS.number]: yield* spansOf(table, KINDS.number),
+      [KINDS.money]: yield* spansOf(table, KINDS.money),
+      [KINDS.days]: yield* spansOf(table, KINDS.days),
+    }
+    return { rows: lengths.length, shown, words: table, pairs: pairTable, spans, prior }
   }
 
   return { add, skip, finish }

@@ -8,7 +8,7 @@
 
 /** The first character of a span's term, by what it counts. */
 export const KINDS = { number: '#', money: '$', days: '~' } as const
-type Kind = (typeof KINDS)[keyof typeof KINDS]
+export type Kind = (typeof KINDS)[keyof typeof KINDS]
 
 /** `to` is Infinity when the span is open. */
 type Interval = { kind: Kind; from: number; to: number }
@@ -78,9 +78,8 @@ export function overlap(one: Interval, other: Interval): number {
     return point >= span.from && point <= span.to ? 0.25 : 0
   }
   const open = one.kind === KINDS.number ? OLDEST : OPEN_TIMES * Math.max(one.from, other.from)
-  const [a, b] = [one, other].map(({ from, to }) =>
-    to === Number.POSITIVE_INFINITY ? Math.max(from, open) : to,
-  ) as [number, number]
+  const endOf = ({ from, to }: Interval) => (to === Number.POSITIVE_INFINITY ? Math.max(from, open) : to)
+  const [a, b] = [endOf(one), endOf(other)]
   const shared = Math.min(a, b) - Math.max(one.from, other.from)
   return shared <= 0 ? 0 : shared / (Math.max(a, b) - Math.min(one.from, other.from))
 }

@@ -1,0 +1,83 @@
+/** Spans of a question among those of an index, where names may carry a number each. */
+import { isDeepStrictEqual } from 'node:util'
+import fc from 'fast-check'
+import { test } from 'tap'
+import { readQuestion } from '../../src/search/concepts.js'
+import { compileSynonyms } from '../../src/search/synonyms.js'
+import { termText } from '../../src/search/term-table.js'
+import { overlap, parseIntervalTerm, tokens } from '../../src/search/words.js'
+import { proven } from '../support/proven.js'
+import { indexRows } from '../support/search-at-once.js'
+
+const TURNS = 50
+const MOST = 20 // three usually; a question that reads the text of every span takes a hundred times as long
+const MOST_FOUND = 16
+const LEAST = 0.1
+
+const synonyms = compileSynonyms({
+  filler: '',
+  qualifiers: '',
+  same: [],
+  places: {},
+  destinations: {},
+  kinds: {},
+})
+
+const indexOf = (names: readonly string[]) =>
+  indexRows(
+    names.map((name) => ({ name, description: '' })),
+    synonyms,
+  )
+
+const spanText = fc
+  .tuple(fc.nat(60), fc.nat(60), fc.constantFrom('one', 'range', 'open', 'days', 'money'))
+  .map(([first, second, kind]) => {
+    if (kind === 'one') return `${first}`
+    if (kind === 'range') return `${Math.min(first, second)}-${Math.max(first, second)}`
+    if (kind === 'open') return `over ${first}`
+    return kind === 'days' ? `${first} days` : `$${first}k+`
+  })
+
+test('a span finds those that overlap it most, among any', (t) => {
+  proven(
+    t,
+    200,
+    fc.property(fc.array(spanText, { minLength: 1, maxLength: 60 }), spanText, (texts, asked) => {
+      const [term = ''] = tokens(asked)
+      const span = parseIntervalTerm(term)
+      const found = readQuestion(indexOf(texts), synonyms, asked).concepts.flatMap(({ alternatives }) =>
+        alternatives.map((one) => ({ term: termText(one.table, one.term), weight: one.weight })),
+      )
+      const all = [...new Set(texts.flatMap(tokens))].sort().flatMap((one) => {
+        const other = parseIntervalTerm(one)
+        const weight = span && other ? overlap(span, other) : 0
+        return weight >= LEAST ? [{ term: one, weight }] : []
+      })
+      const best = all.sort((one, other) => other.weight - one.weight).slice(0, MOST_FOUND)
+      return isDeepStrictEqual(found, best)
+    }),
+  )
+  t.end()
+})
+
+test('a question takes the time of its words, not of the numbers that names carry', (t) => {
+  const numbered = (count: number) => indexOf(Array.from({ length: count }, (_, at) => `Buyers ${at}`))
+  /** CPU of one of so many questions. How a short time is divided between user and system is a guess of the kernel's. */
+  function costOf(index: ReturnType<typeof indexOf>, times: number): number {
+    const before = process.cpuUsage()
+    for (let asked = 0; asked < times; asked += 1) readQuestion(index, synonyms, 'buyers over 7')
+    const { user, system } = process.cpuUsage(before)
+    return (user + system) / times
+  }
+  // Both in turn and the least of each, so that other work on the machine meets both alike; on a busy one it takes more turns.
+  const [few, many] = [numbered(100), numbered(10_000)]
+  const least = { few: Number.POSITIVE_INFINITY, many: Number.POSITIVE_INFINITY }
+  let ratio = Number.POSITIVE_INFINITY
+  for (let turn = 0; turn < TURNS && !(ratio < MOST); turn += 1) {
+    least.few = Math.min(least.few, costOf(few, 100))
+    least.many = Math.min(least.many, costOf(many, 10))
+    ratio = least.many / least.few
+  }
+  t.ok(ratio < MOST, `a hundred times the numbers: ${ratio.toFixed(1)} times the time`)
+  t.end()
+})
