@@ -8,20 +8,18 @@
  * tap's own command would load its coverage and process hooks into every test and into every process that a test starts:
  * nothing here reads them, and they cost more than most of the tests.
  */
-import { readdirSync, readFileSync } from 'node:fs'
-import { availableParallelism } from 'node:os'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { availableParallelism, tmpdir } from 'node:os'
 import { dirname, join, relative, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { t } from 'tap'
 import { postgresBinaries, startPostgres } from './store/support/postgres.js'
 import { LONGEST_MS, SOAK } from './support/longest.js'
-import { keepFilesInMemory } from './support/memory-folder.js'
 
 /**
  * A process costs two seconds of a processor, for what its files import and until that is fast, so many files share one:
- * as many begin at once as two cores keep busy, and all end at nearly the same time. The same files share a process on
- * every machine.
+ * as many begin at once as two cores keep busy. Which files share a process is another each time; its log says it.
  */
 const PARTS = 5
 const FEWEST = 20
@@ -40,23 +38,20 @@ const NODE_FLAGS = ['--enable-source-maps', '--min-semi-space-size=16', '--max-s
 const HERE = dirname(fileURLToPath(import.meta.url))
 const SOURCES = resolve(HERE, '../../test')
 
-/** The test files of a folder, as their compiled paths; the sources are read, since what was compiled may be of yesterday. */
+/** The test files of a folder; the sources are read, since what was compiled may be of yesterday. */
 function testFiles(folder: string, isWanted: (source: string) => boolean): string[] {
   return readdirSync(join(SOURCES, folder))
-    .filter((file) => file.endsWith('.test.ts') && isWanted(join(SOURCES, folder, file)))
+    .filter((file) => file.endsWith('.test.ts'))
+    .map((file) => join(SOURCES, folder, file))
+    .filter(isWanted)
     .sort()
-    .map((file) => relative('.', join(HERE, folder, file.replace(/ts$/, 'js'))))
 }
+
+const compiled = (source: string) => relative('.', join(HERE, relative(SOURCES, source).replace(/ts$/, 'js')))
 
 const isSlow = (source: string) => source.endsWith('.slow.test.ts')
 const triesProperties = (source: string) =>
   !isSlow(source) && readFileSync(source, 'utf8').includes('/support/proven.js')
-
-/** Files dealt out like cards, so that each part has its share of every folder, and of those that take long. */
-function inParts(files: readonly string[], fewest: number): string[][] {
-  const count = Math.min(PARTS, Math.ceil(files.length / fewest))
-  return Array.from({ length: count }, (_, part) => files.filter((_, at) => at % count === part))
-}
 
 /** tap's diagnostics of one failed assertion, without what only its source says. */
 function printFailure(fullname: string, diagnostics: Record<string, unknown>): void {
@@ -77,9 +72,6 @@ const { positionals, values } = parseArgs({
 t.jobs = availableParallelism() + 3
 t.setTimeout(0)
 
-// What takes minutes breaks processes and disks on purpose, and has more data.
-if (!values.slow) keepFilesInMemory()
-
 // One for all files: each of them makes databases of its own in it.
 const binaries = postgresBinaries()
 const postgres = binaries ? await startPostgres(binaries) : undefined
@@ -95,27 +87,44 @@ const folders = positionals.length > 0 ? positionals : everyFolder.map(({ name }
 const filesOf = (rooms: readonly string[], isWanted: (source: string) => boolean) =>
   rooms.flatMap((folder) => testFiles(folder, isWanted))
 
-/** Files that run one after another in a process, where so many times as many cases of each property are tried. */
-type Part = { files: string[]; cases: number }
+/** Files that run one after another in a process, or in several of which each runs what no other claims before. */
+type Part = {
+  sources: readonly string[]
+  claims?: string
+  /** How many times as many cases of each property are tried. */
+  cases: number
+}
+
+/** The largest first: so what is left at the end is short, and all processes end at nearly the same time. */
+function shared(sources: readonly string[], cases: number, fewest: number): Part[] {
+  const size = (source: string) => statSync(source).size
+  const largestFirst = [...sources].sort((one, other) => size(other) - size(one))
+  const claims = mkdtempSync(join(tmpdir(), 'tributary-claims-'))
+  t.teardown(() => rmSync(claims, { recursive: true }))
+  const count = Math.min(PARTS, Math.ceil(sources.length / fewest))
+  return Array.from({ length: count }, () => ({ sources: largestFirst, claims, cases }))
+}
 
 function slowParts(): Part[] {
   const casesOf = (folder: string) => CASES_OF[folder] ?? CASES
   const properties = [...new Set(folders.map(casesOf))].flatMap((cases) => {
     const rooms = folders.filter((folder) => casesOf(folder) === cases)
-    return inParts(filesOf(rooms, triesProperties), FEWEST_PROPERTIES).map((files) => ({ files, cases }))
+    return shared(filesOf(rooms, triesProperties), cases, FEWEST_PROPERTIES)
   })
-  return [...properties, ...filesOf(folders, isSlow).map((file) => ({ files: [file], cases: 1 }))]
+  return [...properties, ...filesOf(folders, isSlow).map((source) => ({ sources: [source], cases: 1 }))]
 }
 
 function usualParts(): Part[] {
   const usual = filesOf(folders, (source) => !isSlow(source))
-  return inParts(usual, FEWEST).map((files) => ({ files, cases: 1 }))
+  return shared(usual, 1, FEWEST)
 }
 
 const parts = values.slow ? slowParts() : usualParts()
-for (const [at, { files, cases }] of parts.entries()) {
-  const command = [process.execPath, ...NODE_FLAGS, join(HERE, 'together.js'), ...files]
-  const what = files.length === 1 ? files[0] : `${files.length} files`
+for (const [at, { sources, claims, cases }] of parts.entries()) {
+  const files = sources.map(compiled)
+  const sharing = claims ? ['--claims', claims] : []
+  const command = [process.execPath, ...NODE_FLAGS, join(HERE, 'together.js'), ...sharing, ...files]
+  const what = files.length === 1 ? files[0] : `of ${files.length} files`
   t.spawn('env', ['-u', 'NODE_OPTIONS', ...command], {
     name: `${at + 1} of ${parts.length}: ${what}${cases > 1 ? `, ${cases} times as many cases` : ''}`,
     buffered: true,

@@ -4,11 +4,15 @@
  *     node --enable-source-maps dist/test/together.js dist/test/net/clock.test.js dist/test/net/time.test.js
  *
  * Every test is named with its file. A file has ended when its tests have, and what it asked `tap.teardown` for.
+ *
+ * With `--claims FOLDER` several processes are given the same files, and each runs those that no other has begun before.
  */
 import './no-hooks.js' // before tap
 import { once } from 'node:events'
-import { relative, resolve } from 'node:path'
+import { closeSync, openSync } from 'node:fs'
+import { join, relative, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
+import { parseArgs } from 'node:util'
 import { setFlagsFromString } from 'node:v8'
 import { t } from 'tap'
 import { LONGEST_MS } from './support/longest.js'
@@ -54,17 +58,36 @@ async function runFile(file: string): Promise<void> {
   }
 }
 
-const left = process.argv.slice(2)
+const {
+  positionals: left,
+  values: { claims },
+} = parseArgs({ allowPositionals: true, options: { claims: { type: 'string' } } })
 
-/** Files that never ran are no success: where one ends the process, or leaves nothing to wait for in its middle. */
+/** Whether no other process has begun it. */
+function isClaimed(file: string): boolean {
+  if (claims === undefined) return true
+  try {
+    closeSync(openSync(join(claims, encodeURIComponent(file)), 'wx'))
+    return true
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false
+    throw error
+  }
+}
+
+/**
+ * Files that never ran are no success: where one ends the process, or leaves nothing to wait for in its middle. Those behind
+ * it are run by the processes that share them.
+ */
 function failUnlessDone(): void {
-  if (left.length > 0) fail(`the process ended before these files: ${left.splice(0).join(', ')}`)
+  const missed = left.splice(0).slice(0, claims === undefined ? undefined : 1)
+  if (missed.length > 0) fail(`the process ended before these files: ${missed.join(', ')}`)
 }
 process.once('beforeExit', failUnlessDone)
 process.once('exit', failUnlessDone)
 
 while (left[0]) {
-  await runFile(left[0])
+  if (isClaimed(left[0])) await runFile(left[0])
   left.shift()
 }
 running = undefined

@@ -3,25 +3,33 @@ import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { type Test, test } from 'tap'
+import { temporaryFolder } from '../support/temporary-folder.js'
 import { ROOT } from './support/graph.js'
 
 const TOGETHER = fileURLToPath(new URL('../together.js', import.meta.url))
 const PROVEN = join('support', 'proven.ts')
 const FOLDER = fileURLToPath(new URL('.', import.meta.url)) // where `tap` can be imported
 
-/** Runs files of these texts in one process: its exit code, and the results that it printed. */
-async function together(t: Test, files: Readonly<Record<string, string>>) {
+type Texts = Readonly<Record<string, string>>
+
+async function written(t: Test, files: Texts): Promise<string[]> {
   const folder = await mkdtemp(join(FOLDER, 'files-'))
   t.teardown(() => rm(folder, { recursive: true }))
-  const paths = Object.keys(files).map((name) => join(folder, name))
   for (const [name, text] of Object.entries(files)) await writeFile(join(folder, name), text)
+  return Object.keys(files).map((name) => join(folder, name))
+}
+
+/** Runs them in one process: its exit code, and the results that it printed. */
+async function run(...given: string[]) {
   const { code, stdout } = await new Promise<{ code: unknown; stdout: string }>((resolve) => {
-    execFile(process.execPath, [TOGETHER, ...paths], (error, stdout) =>
+    execFile(process.execPath, [TOGETHER, ...given], (error, stdout) =>
       resolve({ code: error?.code, stdout }),
     )
   })
   return { code, results: stdout.split('\n').filter((line) => /^(not )?ok/.test(line)) }
 }
+
+const together = async (t: Test, files: Texts) => run(...(await written(t, files)))
 
 test('of files that share a process, each that goes wrong is named, and the others run', async (t) => {
   const { code, results } = await together(t, {
@@ -56,6 +64,29 @@ test('a file that ends tap fails the process: tests of the others would not be c
     'wrong.js': `import { test } from 'tap'; test('is wrong', async (t) => { t.equal(1, 2) })`,
   })
   t.equal(code, 1, results.join('; '))
+})
+
+test('of files that processes share, each is run once, and one that ends its process is told by that alone', async (t) => {
+  const right = `import { test } from 'tap'; test('is right', async (t) => { t.pass() })`
+  const ends = `import { test } from 'tap'; test('ends', async () => process.exit(0))`
+  const paths = await written(t, {
+    'a.js': right,
+    'b.js': right,
+    'ends.js': ends,
+    'c.js': right,
+    'd.js': right,
+  })
+  const claims = await temporaryFolder(t)
+  const ended = await Promise.all([1, 2].map(() => run('--claims', claims, ...paths)))
+  t.equal(ended.filter(({ code }) => code === 1).length, 1)
+  const results = ended.flatMap((each) => each.results)
+  t.equal(
+    results.filter((line) => /^ok \d+ - .*\/[abcd]\.js > is right/.test(line)).length,
+    4,
+    results.join('; '),
+  )
+  t.equal(new Set(results.map((line) => /\/(\w+)\.js/.exec(line)?.[1])).size, 5)
+  t.match(results.join(), /not ok \d+ - the process ended before these files: \S+\/ends\.js(,not|,ok|$| #)/)
 })
 
 test('every property is tried by the one helper, which knows the seed and how many cases are asked for', async (t) => {
