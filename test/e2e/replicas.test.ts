@@ -121,7 +121,7 @@ test('three replicas read upstreams and providers as often as one does, and show
     }
   }
 
-  for (const [turn, next] of ['v1', 'v2', 'v3'].entries()) {
+  for (const [turn, next] of ['v1', 'v2'].entries()) {
     t.same(
       await walk(turn, async () => {
         publish(next)
@@ -131,12 +131,12 @@ test('three replicas read upstreams and providers as often as one does, and show
       'replaced everywhere, where nobody walked in it either',
     )
   }
-  const seen = await Promise.all([0, 1, 2].map((turn) => seenAt(turn, 'v3')))
+  const seen = await Promise.all([0, 1, 2].map((turn) => seenAt(turn, 'v2')))
   t.equal(new Set(seen.map((answer) => answer.wholesale_feed_version)).size, 1)
 
   publish('v4')
   const torn = []
-  for (let turn = 0; turn < 9; turn += 1) torn.push((await walk(turn)).torn)
+  for (let turn = 0; turn < 4; turn += 1) torn.push((await walk(turn)).torn)
   t.notOk(torn.includes(true), 'while replicas take up what is new')
   await Promise.all([0, 1, 2].map((turn) => seenAt(turn, 'v4')))
 
@@ -148,7 +148,7 @@ test('three replicas read upstreams and providers as often as one does, and show
   const second = await page(0, pagination.cursor)
   t.equal(second.signals[0].name.split(' ').at(-1), 'v4', 'at one that began after it was replaced')
   // A spot check, which names no version, may be the first to meet a change; then nobody asks about it.
-  const changes = 5
+  const changes = 4
   t.ok(readings.length < 2 * changes, `one of them read each: ${readings}`)
 })
 

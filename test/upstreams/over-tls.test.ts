@@ -2,7 +2,9 @@ import { writeFile } from 'node:fs/promises'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { join } from 'node:path'
 import { type Test, test } from 'tap'
-import type { CheckReport } from '../../src/composition/check.js'
+import { type CheckReport, checkConfig } from '../../src/composition/check.js'
+import { parseConfig } from '../../src/config/load.js'
+import { systemClock } from '../../src/net/clock.js'
 import { runCommand } from '../support/command.js'
 import { temporaryFolder } from '../support/temporary-folder.js'
 import { type Certificate, startHttps, TRUSTING } from '../support/tls.js'
@@ -60,23 +62,32 @@ async function market(
   )
   const folder = await temporaryFolder(t)
   const file = join(folder, 'config.json')
-  const config = {
+  const settings = {
     registries: [{ url: registry.origin }],
     upstreams: [{ id: 'known', url: agent.url }],
     egress: { allow_networks: ['127.0.0.0/8'], hosts: { [PROVIDER]: provider.origin } },
   }
-  await writeFile(file, JSON.stringify(config))
+  await writeFile(file, JSON.stringify(settings))
 
-  return async (environment: Record<string, string>) => {
-    const { out, err } = await runCommand(['check', '--config', file, '--json'], environment)
-    t.comment(err)
-    return JSON.parse(out) as CheckReport
+  return {
+    /** In a process that trusts the authority of these certificates. */
+    async trusting(): Promise<CheckReport> {
+      const { out, err } = await runCommand(['check', '--config', file, '--json'], TRUSTING)
+      t.comment(err)
+      return JSON.parse(out) as CheckReport
+    },
+    /** In this one, which does not. */
+    async here(): Promise<CheckReport> {
+      const config = parseConfig(file, JSON.stringify(settings), {})
+      const options = { config, clock: systemClock, random: Math.random, onProgress: () => {} }
+      return JSON.parse(JSON.stringify(await checkConfig(options))) as CheckReport
+    },
   }
 }
 
 test('registry, agent and provider over https are federated once the operator trusts their authority', async (t) => {
   const check = await market(t)
-  t.match(await check(TRUSTING), {
+  t.match(await check.trusting(), {
     outcome: 'complete',
     signals: ids.length,
     registries: [{ agents: 1 }],
@@ -84,7 +95,7 @@ test('registry, agent and provider over https are federated once the operator tr
     providers: [{ domain: PROVIDER, url: `https://${PROVIDER}/.well-known/adagents.json` }],
   })
   const problem = { reason: 'unreachable', message: /authority that is not trusted here/ }
-  t.match(await check({}), {
+  t.match(await check.here(), {
     outcome: 'nothing',
     registries: [{ problem }],
     upstreams: [{ state: 'absent', problem }],
@@ -93,7 +104,7 @@ test('registry, agent and provider over https are federated once the operator tr
 
 test('a bad certificate is named as the reason at each of them, and costs the others nothing', async (t) => {
   const check = await market(t, { registry: 'expired', provider: 'other-name' })
-  t.match(await check(TRUSTING), {
+  t.match(await check.trusting(), {
     outcome: 'nothing',
     registries: [{ problem: { reason: 'unreachable', message: /its certificate has expired/ } }],
     upstreams: [{ state: 'fresh', rows: ids.length, published: 0 }],

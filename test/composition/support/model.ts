@@ -52,7 +52,7 @@ async function settle(model: Model, { world, shift }: Real): Promise<void> {
   for (let why = await difference(model, world); why; why = await difference(model, world)) {
     if (Date.now() > end) throw new Error(`it never settled: ${why}`)
     shift(200)
-    await new Promise((resolve) => setTimeout(resolve, 10))
+    await new Promise((resolve) => setTimeout(resolve, 20))
   }
   settled(model)
 }

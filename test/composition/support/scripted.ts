@@ -184,7 +184,7 @@ export async function until<T>(
     const value = await read()
     if (holds(value)) return value
     if (Date.now() > end) throw new Error(`it never came to hold: ${JSON.stringify(value).slice(0, 2_000)}`)
-    await new Promise((resolve) => setTimeout(resolve, 5))
+    await new Promise((resolve) => setTimeout(resolve, 10))
   }
 }
 
