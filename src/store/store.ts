@@ -120,14 +120,14 @@ function storeOn(db: Kysely<Tables>, blobs: AddedBlobs, shared: boolean, means: 
   const direct = repositories(db, means)
   const transact = <T>(work: (repositories: Repositories, tx: Db) => Promise<T>) =>
     db.transaction().execute((tx) => work(repositories(tx, means), tx))
-  const watched = watchedStorage()
-  const records = Object.entries(direct).map(([name, methods]) => [name, watched.methods(methods)])
+  const watched = watchedStorage(means.now)
+  const records = Object.entries(direct).map(([name, methods]) => [name, watched.using.methods(methods)])
   return {
     shared,
     blobs,
     ...(Object.fromEntries(records) as Repositories),
-    ...watched.methods(createSteps(transact)),
-    write: (work) => watched.work(() => transact(work)),
+    ...watched.writing.methods(createSteps(transact)),
+    write: (work) => watched.writing.work(() => transact(work)),
     problem: watched.problem,
     db,
     close: () => db.destroy(),

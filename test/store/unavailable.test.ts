@@ -36,14 +36,22 @@ test('a full disk refuses writes, keeps nothing of them, and goes on reading', a
   t.equal((await store.jobs.get('a'))?.state, 'open')
 })
 
-test('a read-only database refuses writes and goes on reading', async (t) => {
-  const store = await (await embedded(t)).open()
+test('a read-only database refuses writes, says so, and goes on reading', async (t) => {
+  const { clock, open } = await embedded(t)
+  const store = await open()
   const held = await add(store)
   await sql`pragma query_only = 1`.execute(store.db)
   await t.rejects(store.jobs.end(held, 'answered', {}), StorageUnavailable)
   t.equal((await store.jobs.get('a'))?.state, 'open')
+  t.match(store.problem(), /readonly/, 'that it was read is no answer')
   await sql`pragma query_only = 0`.execute(store.db)
-  t.equal(await store.jobs.end(held, 'answered', {}), true)
+  t.equal(await store.write(({ jobs }) => jobs.end(held, 'answered', {})), true)
+  t.equal(store.problem(), undefined)
+  await sql`pragma query_only = 1`.execute(store.db)
+  await t.rejects(add(store), StorageUnavailable)
+  clock.now += 60_000
+  await store.jobs.get('a')
+  t.equal(store.problem(), undefined, 'nothing was tried for a minute')
 })
 
 test('a database that goes away and returns is used again', { skip: NO_POSTGRES }, async (t) => {

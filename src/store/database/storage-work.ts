@@ -34,6 +34,10 @@ const SOCKET_CODES = /^(ECONN|ENOTFOUND|EAI_|ETIMEDOUT|EPIPE|EHOSTUNREACH|ENETUN
 /** Errors of the folder: full, read-only, not ours, out of files, broken. */
 const FILE_CODES = /^(ENOSPC|EDQUOT|EROFS|EACCES|EPERM|EMFILE|ENFILE|EIO)$/
 
+/** It is read as before, and cannot be written: full, or read-only. */
+const UNWRITABLE = /^(SQLITE_(FULL|READONLY)|25006|53100|ENOSPC|EDQUOT|EROFS)/
+const UNWRITABLE_MS = 60_000
+
 /** pg gives these errors without a code. */
 const POSTGRES_MESSAGES =
   /^(Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error|Query read timeout)/
@@ -52,6 +56,10 @@ function isUnavailable(error: unknown): error is Error {
 /** Whether the work waited too long for another transaction's lock: other work is not affected. */
 function isHeldUp(error: unknown): boolean {
   return error instanceof Error && (error as { code?: unknown }).code === LOCK_NOT_AVAILABLE
+}
+
+function isUnwritable({ cause }: StorageUnavailable): boolean {
+  return UNWRITABLE.test(String((cause as { code?: unknown } | undefined)?.code))
 }
 
 /** Runs `work`; a failure of the storage itself is thrown as `StorageUnavailable`. */
@@ -80,26 +88,36 @@ export function storageMethods<T extends Methods>(methods: T): T {
   return methodsThrough(storageWork, methods)
 }
 
-/** Storage work that remembers how its last run ended. */
-export function watchedStorage() {
-  let problem: string | undefined
+/**
+ * Storage work that remembers how its last run ended. What was read says nothing of whether the storage can be written, so of one that
+ * is full or read-only it says so until something was written, or for `UNWRITABLE_MS` after the last that could not be.
+ */
+export function watchedStorage(now: () => number) {
+  let problem: { message: string; until: number } | undefined
 
-  async function work<T>(run: () => Promise<T>): Promise<T> {
-    try {
-      const result = await storageWork(run)
-      problem = undefined
-      return result
-    } catch (error) {
-      if (error instanceof StorageUnavailable) problem = error.message
-      throw error
+  function watching(isWriting: boolean) {
+    async function work<T>(run: () => Promise<T>): Promise<T> {
+      try {
+        const result = await storageWork(run)
+        if (isWriting || now() >= (problem?.until ?? 0)) problem = undefined
+        return result
+      } catch (error) {
+        if (error instanceof StorageUnavailable) {
+          problem = { message: error.message, until: isUnwritable(error) ? now() + UNWRITABLE_MS : 0 }
+        }
+        throw error
+      }
     }
+    return { work, methods: <T extends Methods>(methods: T): T => methodsThrough(work, methods) }
   }
 
   return {
-    work,
-    methods: <T extends Methods>(methods: T): T => methodsThrough(work, methods),
+    /** Of work that always writes. */
+    writing: watching(true),
+    /** Of work that may only read. */
+    using: watching(false),
     /** Why the storage could not serve; undefined after it has served again. */
-    problem: () => problem,
+    problem: () => problem?.message,
   }
 }
 
