@@ -12,6 +12,7 @@ import type { FastifyInstance } from 'fastify'
 const QUIET_TURNS = 3 // after the last that was accepted: it is read in the next one
 const ACCEPTING_MS = 5_000
 const KEEP_ALIVE_MS = 200 // for who was promised that the connection stays open, and asks once more
+const SILENT_MS = 2_000 // who connects asks at once, as far as it comes to it
 
 /** Keeps the requests that come; gives what begins them, and those that come later as soon as they come. */
 function holdRequests({ server }: FastifyInstance): () => void {
@@ -43,16 +44,21 @@ async function allAccepted({ server }: FastifyInstance, now: () => number): Prom
  * when the last connection has.
  */
 export function createClosing(app: FastifyInstance, now: () => number) {
-  const open = new Set<Socket>()
+  const open = new Map<Socket, number>() // since when
   let ended: Promise<unknown> | undefined
   app.server.on('connection', (socket) => {
-    open.add(socket)
+    open.set(socket, performance.now())
     socket.once('close', () => open.delete(socket))
   })
 
   /** Node counts a connection without a first byte as busy; load balancers and browsers open such connections in advance. */
   function dropSilent(): void {
-    for (const socket of open) if (socket.bytesRead === 0) socket.destroy()
+    const silent = [...open].filter(([socket]) => socket.bytesRead === 0)
+    const before = performance.now() - SILENT_MS
+    for (const [socket, since] of silent) {
+      if (since <= before) socket.destroy()
+      else setTimeout(() => socket.bytesRead === 0 && socket.destroy(), since - before).unref()
+    }
   }
 
   app.addHook('onSend', (_request, reply, _payload, done) => {

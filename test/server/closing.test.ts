@@ -91,6 +91,22 @@ test('a request that is read while the server closes is answered, on a kept conn
   for (const text of await Promise.all(texts)) t.match(text, /^HTTP\/1\.1 200 OK[\s\S]*"status":"completed"/)
 })
 
+test('who has connected and not yet asked is answered, and who never asks is waited for shortly', async (t) => {
+  const { app, open } = await serving(t)
+  const [late, silent] = [open(), open()]
+  const [answer, nothing] = [received(late), received(silent)]
+  await Promise.all([connected(late), connected(silent)])
+  const closed = app.close()
+  await until(
+    () => app.server.listening,
+    (listening) => !listening,
+  )
+  late.write(CALL)
+  t.match(await answer, /^HTTP\/1\.1 200 OK[\s\S]*"status":"completed"/)
+  await closed
+  t.equal(await nothing, '')
+})
+
 test('a connection is not waited for where its answer had promised to keep it', async (t) => {
   let end = () => {}
   const { app, open } = await serving(t, {
