@@ -16,6 +16,7 @@ import { parseArgs } from 'node:util'
 import { t } from 'tap'
 import { postgresBinaries, startPostgres } from './store/support/postgres.js'
 import { LONGEST_MS, SOAK } from './support/longest.js'
+import { keepFilesInMemory } from './support/memory-folder.js'
 
 /**
  * A process costs two seconds of a processor, for what its files import and until that is fast, so many files share one:
@@ -71,6 +72,9 @@ const { positionals, values } = parseArgs({
 // Three more than there are cores: much of their time tests wait, for sockets, files and intervals of a second.
 t.jobs = availableParallelism() + 3
 t.setTimeout(0)
+
+// What takes minutes breaks processes and disks on purpose, and has more data.
+if (!values.slow) keepFilesInMemory()
 
 // One for all files: each of them makes databases of its own in it.
 const binaries = postgresBinaries()

@@ -4,7 +4,7 @@ import type { Worker } from 'node:worker_threads'
 import { sql } from 'kysely'
 import { test } from 'tap'
 import { StorageUnavailable } from '../../src/store/database/storage-work.js'
-import { freezer, NO_FREEZING, NO_SMALL_DISK, smallDisk } from '../store/support/disk.js'
+import { freezableFolder, NO_FREEZING, NO_SMALL_DISK, smallDisk } from '../store/support/disk.js'
 import { embedded, mortal, NO_POSTGRES } from '../store/support/storages.js'
 import { buyer, soon } from './support/parts.js'
 import { asks, first, key, openLive, startWorld, type World } from './support/world.js'
@@ -47,11 +47,10 @@ test('an activation rides out a full disk', async (t) => {
 })
 
 test('a folder that became read-only', async (t) => {
-  const { url } = await embedded(t)
-  const world = await startWorld(t, { agents: ['northwind'], store: await openLive(t, url) })
-  const folder = url.slice('file:'.length)
-  const freezing = freezer(t, folder)
+  const freezing = freezableFolder(t)
   if (!freezing) return t.comment(NO_FREEZING)
+  const { folder } = freezing
+  const world = await startWorld(t, { agents: ['northwind'], store: await openLive(t, `file:${folder}`) })
   await rides(t, world, {
     async begin() {
       freezing.freeze()

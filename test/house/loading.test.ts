@@ -25,7 +25,7 @@ test('a thread loads the packages that its work needs, and no validator before t
   t.same(packagesOf('authz/provider/inspector.js'), [])
   t.same(packagesOf('upstreams/agent/answer.js'), [])
   t.same(packagesOf('store/blob-files.js'), [])
-  t.same(packagesOf('store/database/sqlite-thread.js'), ['libsql', 'lru-cache'])
+  t.same(packagesOf('store/database/sqlite-thread.js'), ['libsql'])
 })
 
 test('the program holds the code of every thread where who starts it looks for it', async (t) => {

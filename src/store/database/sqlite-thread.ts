@@ -8,7 +8,6 @@ import { dirname } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { parentPort, workerData } from 'node:worker_threads'
 import Database from 'libsql'
-import { createRecent } from '../../process/memory.js'
 
 // A process that reads at the same time holds the lock for milliseconds.
 const BUSY_MS = 1_000
@@ -194,7 +193,7 @@ function prepare(db: Database.Database, sql: string): Prepared {
 }
 
 function executor(db: Database.Database) {
-  const prepared = createRecent<Prepared>(PREPARED)
+  const prepared = new Map<string, Prepared>() // in the order of their last use
 
   return function execute({ begins, sql, parameters }: Statement): ThreadReply {
     // A failed commit (disk full) has rolled back already: a second rollback must not hide the first error.
@@ -204,7 +203,9 @@ function executor(db: Database.Database) {
       // first write.
       if (begins) db.exec('begin immediate')
       const known = prepared.get(sql) ?? prepare(db, sql)
+      prepared.delete(sql)
       prepared.set(sql, known)
+      if (prepared.size > PREPARED) prepared.delete(prepared.keys().next().value as string)
       return known(parameters)
     } catch (error) {
       prepared.delete(sql) // a statement that failed half-way is not used again

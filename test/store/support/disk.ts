@@ -4,6 +4,7 @@ import { closeSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Test } from 'tap'
+import { diskFolder } from '../../support/memory-folder.js'
 
 /** False where this user or this file system may not do it. */
 function done(command: string, ...args: string[]): boolean {
@@ -34,9 +35,8 @@ export function smallDisk(t: Test, megabytes: number) {
 export const NO_FREEZING =
   'skipped: this user, or this file system, cannot make open files read-only (chattr +i)'
 
-/** Whether a file that is open for writing can be made read-only here, as a disk with an error does it. */
-function canFreeze(): boolean {
-  const folder = mkdtempSync(join(tmpdir(), 'tributary-freeze-'))
+/** Whether a file that is open for writing can be made read-only in this folder, as a disk with an error does it. */
+function canFreeze(folder: string): boolean {
   const file = join(folder, 'probe')
   const open = openSync(file, 'w')
   try {
@@ -48,19 +48,21 @@ function canFreeze(): boolean {
   } finally {
     closeSync(open)
     done('chattr', '-i', file)
-    rmSync(folder, { recursive: true, force: true })
+    rmSync(file)
   }
 }
 
 /**
- * Makes the storage folder of a running process read-only and writable again; undefined where that cannot be done.
- * A remount would be refused: the database's files are open. The -shm file is left alone, as a disk that turned read-only
- * leaves it: it is memory that SQLite shares between processes.
+ * A storage folder that can be made read-only and writable again while a process works on it; undefined where that cannot be
+ * done. A remount would be refused: the database's files are open. The -shm file is left alone, as a disk that turned
+ * read-only leaves it: it is memory that SQLite shares between processes.
  */
-export function freezer(t: Test, folder: string) {
-  if (!canFreeze()) return undefined
+export function freezableFolder(t: Test) {
+  const folder = mkdtempSync(join(diskFolder(), 'tributary-freeze-'))
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+  if (!canFreeze(folder)) return undefined
   const paths = ['.', 'blobs', 'tributary.db', 'tributary.db-wal'].map((name) => join(folder, name))
   const thaw = () => execFileSync('chattr', ['-i', ...paths])
   t.teardown(() => done('chattr', '-i', ...paths))
-  return { freeze: () => execFileSync('chattr', ['+i', ...paths]), thaw }
+  return { folder, freeze: () => execFileSync('chattr', ['+i', ...paths]), thaw }
 }
