@@ -1,9 +1,10 @@
 import { sql } from 'kysely'
+import pg from 'pg'
 import { test } from 'tap'
 import { StorageUnavailable } from '../../src/store/database/storage-work.js'
 import type { Held, NewJob } from '../../src/store/jobs.js'
-import type { Store } from '../../src/store/store.js'
-import { embedded, mortal, NO_POSTGRES } from './support/storages.js'
+import { openStore, type Store } from '../../src/store/store.js'
+import { embedded, mortal, NO_POSTGRES, shared } from './support/storages.js'
 
 const call: NewJob = {
   ...{ id: 'a', kind: 'call', lane: 'northwind', caller: 'acme', key: 'key' },
@@ -64,6 +65,92 @@ test('a database that goes away and returns is used again', { skip: NO_POSTGRES 
   await t.rejects(store.blobs.read('slice'), StorageUnavailable)
   await storage.server.start()
   t.equal(await store.jobs.end(held, 'answered', {}), true)
+})
+
+/** Resolves for all when so many have come. */
+function createRendezvous(count: number): () => Promise<void> {
+  let there = 0
+  let all = () => {}
+  const come = new Promise<void>((resolve) => {
+    all = resolve
+  })
+  return () => {
+    there += 1
+    if (there === count) all()
+    return come
+  }
+}
+
+/** What is done to the role and the database of that name, how it is undone, and where. */
+const WITHDRAWN: readonly [what: string, done: string, undone: string, there?: string][] = [
+  [
+    'a database that takes nobody in',
+    'alter database withdrawn allow_connections false',
+    'alter database withdrawn allow_connections true',
+  ],
+  [
+    'a database under another name',
+    'alter database withdrawn rename to renamed',
+    'alter database renamed rename to withdrawn',
+  ],
+  ['a role that may not log in', 'alter role withdrawn nologin', 'alter role withdrawn login'],
+  [
+    'a role without a privilege',
+    'revoke all on jobs from withdrawn',
+    'grant all on jobs to withdrawn',
+    'withdrawn',
+  ],
+]
+
+test('what an operator withdrew cannot serve, and does again afterwards', {
+  skip: NO_POSTGRES,
+}, async (t) => {
+  const storage = await mortal(t)
+  if (!storage) return
+  const [role, name] = ['withdrawn', 'withdrawn']
+  const at = (pathname: string, username: string) =>
+    Object.assign(new URL(storage.url), { pathname, username }).href
+  /** Everybody connects anew before it and after it. */
+  async function operate(said: string, there = 'template1'): Promise<void> {
+    const client = new pg.Client({ connectionString: at(there, 'tributary') })
+    await client.connect()
+    const ended = `select pg_terminate_backend(pid) from pg_stat_activity where usename = '${role}'`
+    for (const asked of [ended, said, ended]) await client.query(asked)
+    await client.end()
+  }
+  await operate(`create role ${role} login`)
+  await operate(`create database ${name}`)
+  await operate(`grant all on schema public to ${role}`, name)
+  const store = await openStore({ url: at(name, role), now: Date.now, onProblem: () => {} })
+  t.teardown(() => store.close())
+  await operate(`alter table jobs owner to tributary; grant all on jobs to ${role}`, name)
+  for (const [what, done, undone, there] of WITHDRAWN) {
+    await operate(done, there)
+    await t.rejects(store.jobs.get('a'), StorageUnavailable, what)
+    t.match(store.problem(), /cannot serve just now/)
+    await operate(undone, there)
+    t.equal(await store.jobs.get('a'), undefined)
+    t.equal(store.problem(), undefined)
+  }
+})
+
+test('of two units that wait for each other one is done, and one refused', {
+  skip: NO_POSTGRES,
+}, async (t) => {
+  const store = await (await shared(t))?.open()
+  if (!store) return
+  const request = (key: string) => ({ caller: 'acme', key, task: 't', fingerprint: 'f' })
+  const both = createRendezvous(2)
+  const unit = (first: string, second: string) =>
+    store.write(async (tx) => {
+      await tx.idempotency.bind(request(first))
+      await both()
+      await tx.idempotency.bind(request(second))
+    })
+  const outcomes = await Promise.allSettled([unit('a', 'b'), unit('b', 'a')])
+  t.same(outcomes.map(({ status }) => status).sort(), ['fulfilled', 'rejected'])
+  for (const one of outcomes)
+    if (one.status === 'rejected') t.match(one.reason, { name: 'StorageUnavailable' })
 })
 
 test('a mistake of ours is not taken for a storage that cannot serve', async (t) => {

@@ -6,6 +6,7 @@
 import { Kysely, PostgresDialect, type PostgresPoolClient } from 'kysely'
 import pg from 'pg'
 import { bound, type Tables } from './database.js'
+import { reached } from './storage-work.js'
 
 const CONNECT_MS = 10_000 // includes waiting for a free connection: long enough for a burst, short enough to report a lost database
 const SILENCES = 3 // statements of a transaction follow each other at once, so this many statement limits without one mean a dead client
@@ -73,7 +74,7 @@ export function openPostgres(options: PostgresOptions): Kysely<Tables> {
   // The pool listens for errors of idle connections only. Without this listener, a connection lost between two queries
   // of a transaction would end the process. The work that it belongs to fails at its next query.
   pool.on('connect', (client) => client.on('error', () => {}))
-  const clients = { connect: async () => guarded(await pool.connect()), end: () => pool.end() }
+  const clients = { connect: async () => guarded(await reached(pool.connect())), end: () => pool.end() }
   return new Kysely<Tables>({ dialect: new PostgresDialect({ pool: clients as never }) })
 }
 

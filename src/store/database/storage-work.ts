@@ -21,13 +21,15 @@ export class StorageUnavailable extends Error {
 const SQLITE_CODES = /^SQLITE_(FULL|READONLY|IOERR|BUSY|LOCKED|CANTOPEN|NOLFS)/
 
 /**
- * PostgreSQL's classes 08 (connection), 53 (resources, disk full among them), 57P and 57014 (operator intervention, statement
- * timeout), 58 (system error), 25006 (read-only: a standby, or a primary out of space), 25P03 (a transaction in which this process
- * was silent for too long), 55P03 (lock not available).
+ * PostgreSQL's classes 08 (connection), 40 (rolled back in favour of others, deadlocks among them), 53 (resources, disk full among
+ * them), 57P and 57014 (operator intervention, statement timeout), 58 (system error), 25006 (read-only: a standby, or a primary out of
+ * space), 25P03 (a transaction in which this process was silent for too long), 42501 (a privilege was withdrawn), 55P03 (lock not
+ * available).
  */
-const POSTGRES_CODES = /^(08|53|57P|57014|58|25006|25P03|55P03)/
+const POSTGRES_CODES = /^(08|40|53|57P|57014|58|25006|25P03|42501|55P03)/
 
-const LOCK_NOT_AVAILABLE = '55P03'
+/** It was in the way of others, or they in its: the same work alone may be done. */
+const HELD_UP = /^(40|55P03)/
 
 const SOCKET_CODES = /^(ECONN|ENOTFOUND|EAI_|ETIMEDOUT|EPIPE|EHOSTUNREACH|ENETUNREACH|ENOENT)/
 
@@ -53,9 +55,13 @@ function isUnavailable(error: unknown): error is Error {
   return POSTGRES_MESSAGES.test(error.message)
 }
 
-/** Whether the work waited too long for another transaction's lock: other work is not affected. */
+/** Whether the work and another transaction were in each other's way: other work is not affected. */
 function isHeldUp(error: unknown): boolean {
-  return error instanceof Error && (error as { code?: unknown }).code === LOCK_NOT_AVAILABLE
+  return error instanceof Error && HELD_UP.test(String((error as { code?: unknown }).code))
+}
+
+function unavailable(cause: Error): StorageUnavailable {
+  return new StorageUnavailable(`the storage cannot serve just now: ${cause.message}`, { cause })
 }
 
 function isUnwritable({ cause }: StorageUnavailable): boolean {
@@ -68,7 +74,16 @@ export async function storageWork<T>(work: () => Promise<T>): Promise<T> {
     return await work()
   } catch (error) {
     if (!isUnavailable(error) || error instanceof StorageUnavailable) throw error
-    throw new StorageUnavailable(`the storage cannot serve just now: ${error.message}`, { cause: error })
+    throw unavailable(error)
+  }
+}
+
+/** The connection that is made; throws `StorageUnavailable` when it cannot be, whatever keeps it from that. */
+export async function reached<T>(connecting: Promise<T>): Promise<T> {
+  try {
+    return await connecting
+  } catch (error) {
+    throw unavailable(error as Error)
   }
 }
 
