@@ -26,13 +26,13 @@ export function createWatchdog(registry: Registry) {
   let longestMs = 0
   const stops = new Histogram({
     name: 'tributary_loop_stop_seconds',
-    help: 'Stops of the thread that serves, those of 20 ms and more',
+    help: 'Stops of the serving thread, those of 20 ms and more',
     buckets: STOP_SECONDS,
     registers: [registry],
   })
   new Gauge({
     name: 'tributary_loop_longest_stop_seconds',
-    help: 'The longest stop of the thread that serves, since the start',
+    help: 'The longest stop of the serving thread, since the start',
     registers: [registry],
     collect() {
       this.set(longestMs / 1_000)

@@ -91,20 +91,20 @@ export function createMetrics(observed: ObservedState, now: () => number): Metri
         problem ? [[{ upstream: label(id), reason: problem.reason }, 1]] : [],
       ),
   )
-  perUpstream('tributary_upstream_rows', 'Rows of the slice in use', ({ listings }) => listings)
+  perUpstream('tributary_upstream_rows', 'Rows in use', ({ listings }) => listings)
   perUpstream(
     'tributary_upstream_token_distrusted',
-    '1 while tokens are not believed, because rows changed under an unchanged one',
+    "1 while an upstream's version tokens are ignored, because rows changed under an unchanged one",
     ({ caughtAt }) => (caughtAt === undefined ? 0 : 1),
   )
   perUpstream(
     'tributary_upstream_age_seconds',
-    'Since the slice in use was last confirmed to be current',
+    'Time since the rows in use were last confirmed to be current',
     ({ confirmedAt }) => ageSeconds(confirmedAt),
   )
   perUpstream(
     'tributary_upstream_next_attempt_seconds',
-    'Until the next refresh; with a problem, until the next probe',
+    'Time until the next refresh; after a failure, until the next probe',
     ({ nextAttemptAt }) => nextAttemptAt && Math.max(0, nextAttemptAt - now()) / 1_000,
   )
   gauge('tributary_upstream_dropped_rows', 'Rows that were read and not kept', ['upstream', 'reason'], () =>
@@ -115,21 +115,21 @@ export function createMetrics(observed: ObservedState, now: () => number): Metri
       ),
   )
 
-  number('tributary_rows_bytes', "What all upstreams' rows take", () => observed.memory().usedBytes)
+  number('tributary_rows_bytes', "Memory that all upstreams' rows take", () => observed.memory().usedBytes)
   number(
     'tributary_rows_limit_bytes',
-    "What all upstreams' rows may take (limits.memory)",
+    "Most memory that all upstreams' rows may take (limits.memory)",
     () => observed.memory().limitBytes,
   )
   number(
     'tributary_rows_evictions',
-    'Times that rows were dropped because all together took too much memory',
+    "Times that an upstream's rows were dropped because all together took too much memory",
     () => observed.memory().evictions,
   )
 
   number(
     'tributary_answers_bytes',
-    'Answers of upstreams, registries and providers that are being read (limits.under_way)',
+    'Bytes of the answers of upstreams, registries and providers that are being read (limits.under_way)',
     observed.underWay.bytes,
   )
   number(
@@ -155,7 +155,7 @@ export function createMetrics(observed: ObservedState, now: () => number): Metri
         return [{ state: document ? 'expired' : (problem?.reason ?? 'pending') }, 1]
       }),
   )
-  number('tributary_provider_bytes', 'Provider files that are held, each once', () => {
+  number('tributary_provider_bytes', 'Bytes of the provider files that are held, each counted once', () => {
     const held = new Map<string, number>()
     for (const { document } of observed.providers())
       if (document) held.set(document.digest, recordBytes(document))
@@ -168,7 +168,7 @@ export function createMetrics(observed: ObservedState, now: () => number): Metri
   )
   gauge(
     'tributary_offers',
-    'Offers by what became of them: published, or withheld',
+    'Offers, by whether they are published or withheld',
     ['upstream', 'fate'],
     async () =>
       (await observed.contributions()).flatMap(({ upstream, published, withheld }): Sample[] => [
@@ -187,7 +187,7 @@ export function createMetrics(observed: ObservedState, now: () => number): Metri
   )
 
   number('tributary_snapshot_signals', 'Signals in the feed', () => observed.snapshot()?.shown.length)
-  number('tributary_snapshot_age_seconds', 'Since the current snapshot was published', () =>
+  number('tributary_snapshot_age_seconds', 'Time since the current snapshot was published', () =>
     ageSeconds(observed.publishedAt()),
   )
   number('tributary_snapshot_bytes', 'Bytes of the rows of the current snapshot', () =>
@@ -206,22 +206,22 @@ export function createMetrics(observed: ObservedState, now: () => number): Metri
   )
   number(
     'tributary_retained_snapshots',
-    'Replaced snapshots that page walks may go on in',
+    'Replaced snapshots that are kept for page walks',
     () => observed.retained().snapshots,
   )
   number(
     'tributary_retained_bytes',
-    'Memory that nothing but replaced snapshots holds',
+    'Memory that would be free without the replaced snapshots',
     () => observed.retained().bytes,
   )
-  gauge('tributary_account_scopes', 'Accounts as upstreams price them, by state', ['state'], () => {
+  gauge('tributary_account_scopes', 'Accounts that are read from upstreams, by state', ['state'], () => {
     const states = observed.accountStatuses().map(({ state }) => state)
     return STATES.map((state): Sample => [{ state }, states.filter((each) => each === state).length])
   })
   gauge('tributary_config_info', 'The revision of the configuration in force', ['revision'], () => [
     [{ revision: observed.config().revision }, 1],
   ])
-  gauge('tributary_config_file_info', 'The revision of the file as it stands on disk', ['revision'], () => {
+  gauge('tributary_config_file_info', 'The revision of the file on disk', ['revision'], () => {
     const revision = observed.configuration().file_revision
     return revision === undefined ? [] : [[{ revision }, 1]]
   })
@@ -241,7 +241,7 @@ export function createMetrics(observed: ObservedState, now: () => number): Metri
   )
   const moved = new Counter({
     name: 'tributary_snapshot_moves_total',
-    help: 'Published snapshots that differ from the one before, by what moved',
+    help: 'Published snapshots that differ from the one before, by what changed',
     labelNames: ['what'],
     registers,
   })
@@ -253,39 +253,39 @@ export function createMetrics(observed: ObservedState, now: () => number): Metri
   })
   const failed = new Counter({
     name: 'tributary_snapshot_build_failures_total',
-    help: 'Snapshots that could not be built; the one before stays',
+    help: 'Snapshots that could not be built; the one before is served on',
     registers,
   })
 
   const questions = new Counter({
     name: 'tributary_console_questions_total',
-    help: 'Questions of the console about the feed: answered, or left, since the page had gone or asked anew',
+    help: 'Questions of the console about the feed: answered, or left because the page was closed or asked anew',
     labelNames: ['outcome'],
     registers,
   })
 
   const events = new Counter({
     name: 'tributary_feed_events_total',
-    help: 'Attempts to tell subscribers what changed, by outcome: delivered, failed, refused, suspended',
+    help: 'Deliveries to subscribers of the feed, by outcome: delivered, failed, refused, suspended',
     labelNames: ['outcome'],
     registers,
   })
 
   const heard = new Counter({
     name: 'tributary_upstream_events_total',
-    help: 'What upstreams told, by what became of it: heard, duplicate, challenge, ignored, refused',
+    help: 'Events from upstreams, by outcome: heard, duplicate, challenge, ignored, refused',
     labelNames: ['outcome'],
     registers,
   })
   const gained = new Counter({
     name: 'tributary_upstream_events_gained_seconds_total',
-    help: 'By how much sooner upstreams were read because they told that something changed',
+    help: 'How much sooner upstreams were read because they told of a change',
     registers,
   })
 
   const spared = new Counter({
     name: 'tributary_upstream_events_readings_spared_total',
-    help: 'Readings of upstreams that events did not cost, because one that was coming already served them too',
+    help: 'Events of upstreams that needed no reading of their own, because one was due anyway',
     registers,
   })
 

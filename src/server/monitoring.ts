@@ -218,7 +218,7 @@ export function createServingMetrics(overload: Overload) {
   })
   const refused = new Counter({
     name: 'tributary_refused_requests_total',
-    help: 'Requests that came to no task, by reason: wrong_credentials, too_many_guesses, not_found, and so on',
+    help: 'Requests that called no task, by reason: wrong_credentials, too_many_guesses, not_found, and so on',
     labelNames: ['reason'],
     registers: [registry],
   })
