@@ -6,7 +6,7 @@ import { RELEASE } from './storyboards.js'
 
 const PROBE = 'the runner’s raw probe speaks MCP to the A2A endpoint; over MCP the step passes'
 const UNPRICED =
-  'the SDK names no release (adcp_major_version alone), is answered by 3.1, and holds that against 3.0.6, which has no signal without a price'
+  'the SDK names no release (adcp_major_version alone) and is answered by 3.1; it validates the answer by 3.0.6, in which every signal has a price'
 const FIXTURE =
   'the step sends the segment id of its author’s own agent; the variant of the storyboard with our ids is below'
 const DROPPED =
@@ -20,9 +20,9 @@ const NO_CAP =
 const TWO_TYPES =
   'a request with two content types is refused as such (415) before its signature is looked at'
 const OTHER_RELEASE =
-  'the SDK names no release (adcp_major_version alone), is answered by 3.1, and holds that against 3.0.6, which has no name for three of the scenarios'
+  'the SDK names no release (adcp_major_version alone) and is answered by 3.1; it validates the answer by 3.0.6, which has no name for three of the scenarios'
 const NO_ACCOUNT =
-  'the step names no account: since 3.1 nothing may be forced then, which is FORBIDDEN before anything else is looked at'
+  'the step names no account: since 3.1 nothing may be forced without one, so the answer is FORBIDDEN before anything else is looked at'
 const NOT_SENT = 'the grader fails before it sends anything: it cannot sign with the key of the vector'
 const SIGNED = `${RELEASE} mcp signed_requests`
 

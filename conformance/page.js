@@ -105,9 +105,9 @@ function schemaSection(rows, before) {
   return at < 0 ? `${SCHEMAS}\n\nNot checked.\n` : before.slice(at)
 }
 
-const SCHEMA_WORDS = `Every answer of the checks of our own is held against the protocol's JSON Schemas of its release, one of 3.1 against those of 3.2
-too, of a failure its error. Those of 3.0 are the SDK's, the others are in a folder next to the repository (\`../shared/adcp/schemas\`); where they
-are absent the run says so and this section stays.`
+const SCHEMA_WORDS = `Every answer of the checks of our own is validated by the protocol's JSON Schemas of its release, an answer of 3.1 by those of 3.2
+too; of a failure, its error is. The schemas of 3.0 are the SDK's. The others are in a folder next to the repository
+(\`../shared/adcp/schemas\`); where that is absent, the run says so and this section stays as it was.`
 
 const INTRODUCTION = `# Does it pass the protocol's own tests?
 
@@ -117,25 +117,25 @@ const INTRODUCTION = `# Does it pass the protocol's own tests?
 npm run build && npm run conformance
 \`\`\`
 
-starts Tributary over the demo world (a fresh folder, a free port, anonymous callers denied) and runs against it, over MCP and over A2A:
+starts Tributary over the demo world (a fresh folder, a free port, anonymous callers denied) and tests it over MCP and over A2A with
 
-- every storyboard of \`@adcp/sdk\` ${SDK_VERSION}, the newest that npm has, that the agent's capabilities select, and its fuzzer with two tenants;
-- checks of our own for what 3.1 and 3.2 ask beyond them, each answer held against the JSON Schemas of its release;
+- \`@adcp/sdk\` ${SDK_VERSION}, the newest that npm has: every storyboard that the agent's capabilities select, and the fuzzer with two tenants;
+- checks of our own for what 3.1 and 3.2 ask beyond the storyboards, each answer validated by the JSON Schemas of its release;
 - the storyboard of signed requests, with a caller that signs by the protocol's published test keys;
-- what needs \`comply_test_controller\`, where it is switched on: the SDK's \`deterministic_testing\` and, as checks of our own, the
-  storyboards of 3.1 that npm does not carry yet (\`get_signals_async\`, \`comply_controller_mode_gate\`, seeded accounts);
+- at a server with \`comply_test_controller\`: the SDK's \`deterministic_testing\` and, as checks of our own, the storyboards of 3.1 that
+  npm does not have yet (\`get_signals_async\`, \`comply_controller_mode_gate\`, seeded accounts);
 - hosts of language models: the MCP Inspector's command line and the tool readers of two model SDKs;
-- the official clients: every task in every state, and what each client makes of the answer.
+- the official clients: every task in every state, and how each client reads the answer.
 
-The run writes this page. It fails when a step fails that \`conformance/exceptions.js\` does not list, when a listed one passes
-("remove the exception"), when a part ran nothing, and when this page was out of date. It has a \`package.json\` of its own, because it
-needs both generations of the A2A SDK; nothing of it is downloaded by install scripts.`
+The run writes this page. It fails when a step fails that \`conformance/exceptions.js\` does not list, when a listed step passes, when
+a part ran nothing, and when this page was out of date. It has a \`package.json\` of its own, because it needs both generations of the
+A2A SDK. Its packages are installed without their install scripts.`
 
-const CLIENT_WORDS = `A cell says whether the client understood: the state, the error's code, and the name of a task that goes on. "By its text alone" is
-somebody who reads only the text part, as a language model may. An activation that an agent goes on with
-comes to stand as its agent says: \`input-required\` when somebody there has to approve it.`
+const CLIENT_WORDS = `A cell says whether the client read the answer as it was meant: the state, the error's code, and the \`task_id\` of a task that is not
+finished. "By its text alone" means that only the text part was read, as a language model may. An activation that the upstream
+finishes later has the state that the upstream reports, such as \`input-required\` when somebody there has to approve it.`
 
-const HOST_WORDS = `What the Inspector's command line and the tool readers of two model SDKs make of the tools over MCP.`
+const HOST_WORDS = `Whether the Inspector's command line and the tool readers of two model SDKs can list and call the tools over MCP.`
 
 export function pageOf(rows, excepted, before) {
   const of = (part) => rows.filter((row) => row.part === part)
@@ -149,7 +149,7 @@ ${table(['part', 'release', 'transport', 'of them', 'steps passed', 'failed', 's
 
 ## Exceptions
 
-Every step that fails, and why it may.
+Every step that fails, and why it is excepted.
 
 ${table(['release', 'transport', 'what', 'step', 'why'], exceptionLines(rows, excepted))}
 
