@@ -212,14 +212,11 @@ export type BodyOutcome =
   | { kind: 'crowded_out' }
   | { kind: 'broken'; message: string }
 
-/** A thread of Node's unpacks each chunk on request. Chunks of 16 KiB, the default, are four times as many requests. */
-const UNPACKING = { chunkSize: 64 * 1024 }
-
 const DECODERS: Record<string, () => Transform> = {
-  gzip: () => createGunzip(UNPACKING),
-  'x-gzip': () => createGunzip(UNPACKING),
-  deflate: () => createInflate(UNPACKING),
-  br: () => createBrotliDecompress(UNPACKING),
+  gzip: createGunzip,
+  'x-gzip': createGunzip,
+  deflate: createInflate,
+  br: createBrotliDecompress,
 }
 
 /**
