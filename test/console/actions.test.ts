@@ -132,7 +132,7 @@ test('what operators do takes effect at once, and is written down', async (t) =>
     const command = async (...given: string[]) =>
       (await run(process.execPath, [MAIN, ...given, '--url', url, '--token', OPERATOR])).stdout
     t.equal(await command('suspend', 'other'), 'other: suspended, until the configuration is read again\n')
-    await act('resume-caller', 'other')
+    t.equal(await command('resume', 'other'), 'other: resumed, until the configuration is read again\n')
     t.match(
       await command('audit'),
       /^\S+Z {2}op {2}resume-caller {2}other {2}done\n\S+Z {2}op {2}suspend-caller/,

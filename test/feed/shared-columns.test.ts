@@ -67,6 +67,23 @@ function columnsOf(lists: readonly (readonly number[])[]) {
   return { at, children }
 }
 
+test('a list that grew beside one that shrank is no column that stayed', (t) => {
+  const [old, now] = [columnsOf([[1], [2, 2], [1]]), columnsOf([[1, 1], [2]])]
+  const kept: Run = { patch: false, start: 2, end: 3 }
+  for (const replaced of [
+    [{ patch: true, start: 0, end: 2 }],
+    [
+      { patch: true, start: 0, end: 1 },
+      { patch: true, start: 1, end: 2 },
+    ],
+  ]) {
+    const weave = weaveOf([...replaced, kept], 3)
+    const children = childWeave(weave, old.at, now.at)
+    t.equal(wovenAt(old.at, now.at, weave, children).join(), columnsOf([[1, 1], [2], [1]]).at.join())
+  }
+  t.end()
+})
+
 test('weaving gives what concatenating the runs gives, whatever is inserted, replaced or removed', (t) => {
   const lists = fc.array(fc.array(fc.nat(2), { maxLength: 3 }), { maxLength: 12 })
   const step = fc.constantFrom('keep', 'keep', 'keep', 'remove', 'replace', 'insert')
