@@ -403,8 +403,16 @@ onEmbeddedStorage(
     for (let published = 0; published < 4; published += 1) {
       publishNext()
       one.announcer.published()
-      await pass(15 * MINUTE, one, 5 * MINUTE)
+      await pass(10 * MINUTE, one, 5 * MINUTE)
+      const tried = published === 0 ? 'signal.created' : 'wholesale_feed.bulk_change'
+      t.match(
+        back.events.at(-1)?.body,
+        { notification_type: tried },
+        'one for all after a quarter of an hour',
+      )
+      await pass(10 * MINUTE, one, 5 * MINUTE)
     }
+    t.equal(new Set(back.events.slice(-2).map(({ body }) => body.idempotency_key)).size, 1, 'under one key')
     isBack = true
     const before = back.events.length
     await pass(5 * MINUTE, one, MINUTE)
@@ -416,7 +424,9 @@ onEmbeddedStorage(
     one.announcer.published()
     await pass(1, one)
     t.match(back.events.at(-1)?.body, { notification_type: 'signal.created' }, 'then as before')
-    await pass(24 * HOUR, one, 2 * HOUR)
+    await pass(20 * HOUR, one, 2 * HOUR)
+    t.match(await one.store.subscriptions.ofCaller('buyer'), [{}, { suspended: undefined }], 'not for less')
+    await pass(4 * HOUR, one, 2 * HOUR)
     const { length } = dead.events
     const stored = await one.store.subscriptions.ofCaller('buyer')
     t.match(stored, [{ subscriberId: 'back', suspended: undefined }, { suspended: { reason: /for a day/ } }])
