@@ -6,7 +6,7 @@
 import { isRecord } from '../adcp/json.js'
 import { shownUrl } from '../adcp/redaction.js'
 import { iso } from '../authz/report.js'
-import { nameAt, nameCount } from '../authz/rules/name-table.js'
+import { nameAt, nameCount } from '../authz/rules/lists.js'
 import { type HeldDocument, type ProviderState, shownFileUrl } from '../authz/rules/verdict.js'
 import type { Config } from '../config/values.js'
 import { deliveryOf } from '../events/subscriptions.js'

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import { test } from 'tap'
-import { createNames, findName, nameAt } from '../../src/authz/rules/name-table.js'
+import { createNames, findName, nameAt } from '../../src/authz/rules/lists.js'
 import { anyText } from '../support/any-text.js'
 import { proven } from '../support/proven.js'
 import { compiled } from './compiled.js'

@@ -1,4 +1,16 @@
-/** Numbers, and lists of them, in shared memory: any thread reads them directly. */
+/**
+ * Lists in shared memory, which any thread reads as they are: of numbers, of lists of numbers, and of names, in which a name is
+ * looked up without building an index first. Strangers choose the names, so the hash of each table has its own seed: nobody can
+ * choose names that collide.
+ */
+import { randomInt } from 'node:crypto'
+import { bufferOf } from '../../adcp/json.js'
+import { mixed } from '../../process/remembered.js'
+
+const MAX_SEED = 2 ** 32
+const encoder = new TextEncoder()
+const decoder = new TextDecoder()
+let scratch = new Uint8Array(1_024)
 
 /** A list of lists: list `n` is in `items` from `starts[n]` up to (excluding) `starts[n + 1]`. */
 export type Lists = { readonly starts: Uint32Array; readonly items: Uint32Array }
@@ -63,4 +75,95 @@ export function sharedLists(lists: Iterable<readonly number[]>): Lists {
     made.end()
   }
   return made.shared()
+}
+
+/** Names, numbered from 0 in the order in which they came. */
+export type NameTable = {
+  /** The names in UTF-8, one after another; name `n` ends where name `n + 1` begins. */
+  readonly bytes: Uint8Array
+  readonly starts: Uint32Array
+  /** Open addressing: number + 1 of a name, 0 where there is none. The length is a power of two. */
+  readonly slots: Uint32Array
+  readonly seed: number
+}
+
+function encoded(text: string): Uint8Array {
+  if (scratch.length < text.length * 3) scratch = new Uint8Array(text.length * 3)
+  return scratch.subarray(0, encoder.encodeInto(text, scratch).written)
+}
+
+/** FNV-1a from a seed, its bits mixed once more at the end. */
+function hash(bytes: Uint8Array, from: number, to: number, seed: number): number {
+  let value = seed
+  for (let i = from; i < to; i += 1) value = Math.imul(value ^ (bytes[i] as number), 0x01000193)
+  return mixed(value)
+}
+
+function isAt({ bytes, starts }: NameTable, number: number, name: Uint8Array): boolean {
+  const start = starts[number] as number
+  if ((starts[number + 1] as number) - start !== name.length) return false
+  for (let i = 0; i < name.length; i += 1) if (bytes[start + i] !== name[i]) return false
+  return true
+}
+
+/** The number of a name; -1 when the table does not have it. */
+export function findName(table: NameTable, name: string): number {
+  const { slots, seed } = table
+  const mask = slots.length - 1
+  const wanted = encoded(name)
+  for (let at = hash(wanted, 0, wanted.length, seed) & mask; ; at = (at + 1) & mask) {
+    const number = (slots[at] as number) - 1
+    if (number < 0 || isAt(table, number, wanted)) return number
+  }
+}
+
+/** The name with this number. */
+export function nameAt({ bytes, starts }: NameTable, number: number): string {
+  return decoder.decode(bytes.subarray(starts[number], starts[number + 1]))
+}
+
+/** How many names the table has; their numbers begin at 0. */
+export function nameCount({ starts }: NameTable): number {
+  return starts.length - 1
+}
+
+/** Numbers names in the order in which they are added, then makes the table. */
+export function createNames() {
+  const numbers = new Map<string, number>()
+  const names: string[] = []
+  let last = -1
+
+  function add(name: string): number {
+    // Most lists have the names in one order: what follows the last one is compared before all are searched.
+    if (names[last + 1] === name) last += 1
+    else last = numbers.get(name) ?? addNew(name)
+    return last
+  }
+
+  function addNew(name: string): number {
+    numbers.set(name, names.length)
+    return names.push(name) - 1
+  }
+
+  function table(): NameTable {
+    const starts = new Uint32Array(new SharedArrayBuffer((numbers.size + 1) * 4))
+    for (const [name, number] of numbers) {
+      starts[number + 1] = (starts[number] as number) + Buffer.byteLength(name)
+    }
+    const bytes = new Uint8Array(new SharedArrayBuffer(starts[numbers.size] as number))
+    const text = bufferOf(bytes)
+    const seed = randomInt(MAX_SEED)
+    const mask = 2 ** Math.ceil(Math.log2(2 * numbers.size + 1)) - 1
+    const slots = new Uint32Array(new SharedArrayBuffer((mask + 1) * 4))
+    for (const [name, number] of numbers) {
+      const start = starts[number] as number
+      text.write(name, start)
+      let at = hash(bytes, start, starts[number + 1] as number, seed) & mask
+      while (slots[at] !== 0) at = (at + 1) & mask
+      slots[at] = number + 1
+    }
+    return { bytes, starts, slots, seed }
+  }
+
+  return { add, table, size: () => numbers.size }
 }

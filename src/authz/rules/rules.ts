@@ -4,8 +4,7 @@
  * near misses: they are explained, and never granted.
  */
 import type { Diagnostic, GrantLimits } from './entry.js'
-import type { Lists } from './lists.js'
-import { findName, nameAt, nameCount } from './name-table.js'
+import { findName, type Lists, nameAt, nameCount } from './lists.js'
 import { hostOf, type RuleTables, unpackedCountry } from './tables.js'
 
 /** The verdict that grants: the entries that do, and the countries where they hold, unless everywhere. */

@@ -15,8 +15,15 @@ import {
   instantOf,
   readEntry,
 } from './entry.js'
-import { createLists, type Lists, type NewLists, sharedLists, sharedNumbers } from './lists.js'
-import { createNames, type NameTable } from './name-table.js'
+import {
+  createLists,
+  createNames,
+  type Lists,
+  type NameTable,
+  type NewLists,
+  sharedLists,
+  sharedNumbers,
+} from './lists.js'
 
 const SIGNAL_ID = /^[a-zA-Z0-9_-]{1,256}$/
 const TAG = /^[a-z0-9_-]+$/
