@@ -36,7 +36,7 @@ function trusted(offers: readonly Offer[], policy: Policy): readonly Offer[] {
 
 /**
  * In the order of merge/offer.ts. A segment that one upstream gives twice counts as one offer, because nothing could
- * tell the two apart. Reading refuses such rows (upstreams/rows/collect.ts); if one got through, the order of rows
+ * tell the two apart. Reading refuses such rows (upstreams/rows/new-slice.ts); if one got through, the order of rows
  * would still decide nothing.
  */
 function inOrder(offers: readonly Offer[]): readonly Offer[] {

@@ -2,7 +2,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import { test } from 'tap'
-import { createCollector } from '../../src/upstreams/rows/collect.js'
+import { createCollector } from '../../src/upstreams/rows/new-slice.js'
 import { NO_ROWS, type ReadRows, readRows } from '../../src/upstreams/rows/read-rows.js'
 import { type Places, slabRow } from '../../src/upstreams/rows/slab.js'
 import { digestOf } from '../../src/upstreams/rows/slice.js'

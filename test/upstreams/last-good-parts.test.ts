@@ -1,7 +1,6 @@
 import fc from 'fast-check'
 import { test } from 'tap'
-import { carryParts } from '../../src/upstreams/rows/carry-over.js'
-import { createCollector } from '../../src/upstreams/rows/collect.js'
+import { carryParts, createCollector } from '../../src/upstreams/rows/new-slice.js'
 import { readRows } from '../../src/upstreams/rows/read-rows.js'
 import { PARTS, type Slice, sliceListing } from '../../src/upstreams/rows/slice.js'
 import { proven } from '../support/proven.js'

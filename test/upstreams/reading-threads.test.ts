@@ -8,7 +8,7 @@ import { type Test, test } from 'tap'
 import { giveBackMoved, lend } from '../../src/process/memory.js'
 import { createPool } from '../../src/process/threads.js'
 import { type ReadAnswer, type ReaderJob, readMessages } from '../../src/upstreams/agent/answer.js'
-import { type Collected, createCollector } from '../../src/upstreams/rows/collect.js'
+import { type Collected, createCollector } from '../../src/upstreams/rows/new-slice.js'
 import { slabRow } from '../../src/upstreams/rows/slab.js'
 import { row } from '../support/upstream-world.js'
 

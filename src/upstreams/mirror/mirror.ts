@@ -20,8 +20,7 @@ import {
   listingFields,
   takes,
 } from '../agent/dialect.js'
-import { carryParts, doShare, shareRows } from '../rows/carry-over.js'
-import type { Collected } from '../rows/collect.js'
+import { type Collected, carryParts, doShare, shareRows } from '../rows/new-slice.js'
 import { type Outages, type Part, type Slice, type SliceMode, sameDigests } from '../rows/slice.js'
 import { enumerate, type QuestionsAsked } from '../walk/enumerate.js'
 import type { Share } from '../walk/governor.js'

@@ -4,7 +4,7 @@
  */
 import { agentUrlOf } from '../../adcp/url.js'
 import type { Clock } from '../../net/clock.js'
-import { collectAgain } from '../rows/collect.js'
+import { collectAgain } from '../rows/new-slice.js'
 import { bytesOf, type Slab, sharedBytes } from '../rows/slab.js'
 import type { Slice } from '../rows/slice.js'
 import type { Blobs, Sharing, Turn } from '../rows/storage.js'

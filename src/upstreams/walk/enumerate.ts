@@ -15,7 +15,7 @@ import {
   type Payload,
 } from '../agent/agent.js'
 import { briefShapes, type Dialect, isAboutRequest, lookupShapes, pagingOf } from '../agent/dialect.js'
-import { type Collected, type Collector, createCollector } from '../rows/collect.js'
+import { type Collected, type Collector, createCollector } from '../rows/new-slice.js'
 import type { Part } from '../rows/slice.js'
 import { nextCursor, OVER_MEMORY, partsOut, refusalOf } from './walk.js'
 

@@ -17,7 +17,7 @@ import {
 } from '../agent/agent.js'
 import { type Dialect, isCredentialError } from '../agent/dialect.js'
 import { nameOf } from '../agent/tool-inputs.js'
-import { type Collected, type Collector, createCollector } from '../rows/collect.js'
+import { type Collected, type Collector, createCollector } from '../rows/new-slice.js'
 import { PARTS, type Part } from '../rows/slice.js'
 
 const MOST_NAMED = 5
