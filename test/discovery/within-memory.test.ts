@@ -5,6 +5,7 @@ import { createLearned } from '../../src/briefs/lookup.js'
 import { systemClock } from '../../src/net/clock.js'
 import { buildSnapshot } from '../../src/snapshot/builder.js'
 import { slabBytes } from '../../src/upstreams/rows/slab.js'
+import { sliceListing } from '../../src/upstreams/rows/slice.js'
 import { buyer, judgeThat, listing, sliceOf } from '../feed/world.js'
 
 const MEBIBYTE = 1024 ** 2
@@ -60,4 +61,38 @@ test('rows of earlier answers are remembered within 64 MiB, the last that were u
   t.equal(stored, 200, 'all are stored')
   t.equal(await rowsOf(199), 1)
   t.equal(await rowsOf(1), 0, 'what nobody asked for since has left')
+})
+
+test('of a caller the newest fifty answers are kept, whatever others ask', async (t) => {
+  const kept = createKept({ clock: systemClock, secret: 'secret', onTrouble: (message) => t.fail(message) })
+  t.teardown(kept.close)
+  const answer = { keys: Uint32Array.of(1, 2, 3, 4), beside: [] }
+  const asked = async (caller: string) => {
+    const cursor = kept.cursor(await kept.keep(caller, answer), 0, 'binding')
+    return async () => (await kept.find(cursor, 'binding', caller))?.kind
+  }
+  const other = await asked('other')
+  const mine: (() => Promise<string | undefined>)[] = []
+  for (let at = 0; at < 51; at += 1) mine.push(await asked('buyer'))
+  const found = await Promise.all(mine.map((find) => find()))
+  t.same(found, [undefined, ...Array.from({ length: 50 }, () => 'found')])
+  t.equal(await other(), 'found')
+})
+
+test('a row that is learned again as something else is what was learned last', async (t) => {
+  const learned = createLearned({
+    found: { put: async () => {}, read: async () => [] },
+    ...{ isShared: true, clock: systemClock, scopesOf: () => new Map([['north', 'public']]) },
+    onTrouble: (message) => t.fail(message),
+  })
+  t.teardown(learned.close)
+  const row = (name: string) => {
+    const given = listing('s', { name })
+    const of = { handle: `sig_${'0'.repeat(22)}`, upstream: 'north', scope: 'public' }
+    const at = { agentUrl: 'https://north.example/mcp', segment: given.signal_agent_segment_id }
+    return { ...of, ...at, listing: JSON.stringify(given) }
+  }
+  for (const name of ['before', 'after']) await learned.learn([row(name)])
+  const [slice] = await learned.rowsOf([row('').handle], buyer)
+  t.match(slice && sliceListing(slice, 0), { name: 'after' })
 })

@@ -127,7 +127,8 @@ test('what usually takes longer than the time given is not asked; with more time
   t.equal(calls.length, 5)
 })
 
-test('one that is overdue by far is asked a second time, and the first to answer counts', async (t) => {
+/** An upstream that has answered four times within 200 ms, and has a fifth question for long. */
+async function overdue() {
   const { fanout, calls, clock, pass } = stage()
   for (let round = 0; round < 4; round += 1) {
     const { answers } = fanout.ask({ key: `q${round}`, asked: [asked('a')], deadline: clock.now() + 10_000 })
@@ -136,14 +137,29 @@ test('one that is overdue by far is asked a second time, and the first to answer
     await until('it answered', () => answers().get('a')?.kind === 'answered')
   }
   const { answers } = fanout.ask({ key: 'stuck', asked: [asked('a')], deadline: clock.now() + 10_000 })
+  return { calls, pass, answer: () => answers().get('a') }
+}
+
+test('one that is overdue by far is asked a second time, and the first to answer counts', async (t) => {
+  const { calls, pass, answer } = await overdue()
   pass(500)
   t.equal(calls.length, 5)
   pass(200)
   t.equal(calls.length, 6, 'asked again after three times the usual')
   calls[5]?.answer(found(row(1)))
-  await until('it answered', () => answers().get('a')?.kind === 'answered')
+  await until('it answered', () => answer()?.kind === 'answered')
   pass(5_000)
   t.equal(calls.length, 6, 'never a third time')
+})
+
+test('a second request that fails says nothing about the first', async (t) => {
+  const { calls, pass, answer } = await overdue()
+  pass(700)
+  calls[5]?.answer({ kind: 'failed', reason: 'unreachable', message: 'no connection' })
+  await new Promise(setImmediate)
+  t.not(answer()?.kind, 'failed')
+  calls[4]?.answer(found(row(1)))
+  await until('it answered', () => answer()?.kind === 'answered')
 })
 
 test('a hung upstream gets a bounded number of questions; the others wait, and are busy when it is too late', async (t) => {
