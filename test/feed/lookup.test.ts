@@ -107,3 +107,24 @@ test('an offer handle or an option id pins one offer', (t) => {
   }
   t.end()
 })
+
+test('a handle leads to what its account has, and without an account to what everybody has', (t) => {
+  const shared = emptyFeed()
+  publish(shared, [sliceOf('north', [listing('a')])])
+  const rows = [listing('a'), listing('only')]
+  const snapshot = publish(shared, [sliceOf('gold-north', rows)], { account: 'gold' })
+  t.equal(shared.current('gold'), snapshot)
+  const handles = new Map(
+    ask(shared, {}, { ...buyer, account: 'gold' }).signals.map((row) => [
+      row.signal_ref.signal_id,
+      row.signal_agent_segment_id as string,
+    ]),
+  )
+  const [a = '', only = ''] = [handles.get('a'), handles.get('only')]
+  t.ok(shared.resolve(only, 'gold'))
+  t.equal(shared.resolve(only), undefined)
+  t.equal(shared.resolve(only, 'silver'), undefined)
+  t.match(JSON.stringify(shared.resolve(a, 'gold')), 'gold-north')
+  t.notMatch(JSON.stringify(shared.resolve(a)), 'gold-north')
+  t.end()
+})
