@@ -15,20 +15,20 @@ const EVERYBODY_PASSES = 0o711 // PostgreSQL runs as another user
 /** Its input ends with the process that started it, however that ends; what that one started may write a little longer. */
 const KEEPER = 'read -r ended; rm -rf "$1" || { sleep 5; rm -rf "$1"; }'
 
-function hasRoom(): boolean {
+function folderInMemory(): string | undefined {
   try {
     const { bavail, bsize } = statfsSync(IN_MEMORY)
-    return bavail * bsize > ROOM
+    return bavail * bsize > ROOM ? mkdtempSync(join(IN_MEMORY, 'tributary-tests-')) : undefined
   } catch {
-    return false // there is none on this system
+    return undefined // there is none on this system, or it cannot be written
   }
 }
 
 /** From now on, this process and those that it starts make their temporary folders in one in memory, which goes with it. */
 export function keepFilesInMemory(): void {
-  if (!hasRoom()) return
+  const folder = folderInMemory()
+  if (folder === undefined) return
   process.env.TRIBUTARY_TEST_DISK = tmpdir()
-  const folder = mkdtempSync(join(IN_MEMORY, 'tributary-tests-'))
   chmodSync(folder, EVERYBODY_PASSES)
   process.env.TMPDIR = folder
   // In a group of its own: it is not interrupted with the others.
