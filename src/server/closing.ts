@@ -8,22 +8,26 @@ import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http
 import { Server as Listener, type Socket } from 'node:net'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
+import { closeAfterNewest, followConnections } from './answer/connection.js'
 
 const QUIET_TURNS = 3 // after the last that was accepted: it is read in the next one
 const ACCEPTING_MS = 5_000
 const KEEP_ALIVE_MS = 200 // for who was promised that the connection stays open, and asks once more
 const SILENT_MS = 2_000 // who connects asks at once, as far as it comes to it
 
-/** Keeps the requests that come; gives what begins them, and those that come later as soon as they come. */
-function holdRequests({ server }: FastifyInstance): () => void {
-  const listeners = server.listeners('request') as RequestListener[]
+/** Keeps the requests that come from all but `follow`; gives what begins them, and those that come later as soon as they come. */
+function holdRequests({ server }: FastifyInstance, follow: RequestListener): () => void {
+  const listeners = (server.listeners('request') as RequestListener[]).filter((each) => each !== follow)
   const held: [IncomingMessage, ServerResponse][] = []
   const hold: RequestListener = (request, response) => void held.push([request, response])
-  server.removeAllListeners('request').on('request', hold)
+  for (const listener of listeners) server.off('request', listener)
+  server.on('request', hold)
   return () => {
     server.off('request', hold)
     for (const listener of listeners) server.on('request', listener)
-    for (const [request, response] of held) server.emit('request', request, response)
+    for (const [request, response] of held) {
+      for (const listener of listeners) listener.call(server, request, response)
+    }
   }
 }
 
@@ -44,6 +48,7 @@ async function allAccepted({ server }: FastifyInstance, now: () => number): Prom
  * when the last connection has.
  */
 export function createClosing(app: FastifyInstance, now: () => number) {
+  const follow = followConnections(app.server)
   const open = new Map<Socket, number>() // since when
   let ended: Promise<unknown> | undefined
   app.server.on('connection', (socket) => {
@@ -62,13 +67,13 @@ export function createClosing(app: FastifyInstance, now: () => number) {
   }
 
   app.addHook('onSend', (_request, reply, _payload, done) => {
-    if (!app.server.listening) reply.header('connection', 'close')
+    if (!app.server.listening) closeAfterNewest(reply.raw)
     done()
   })
   app.addHook('preClose', async () => {
     const { server } = app
     if (!server.listening) return
-    const begin = holdRequests(app)
+    const begin = holdRequests(app, follow)
     await allAccepted(app, now)
     ended = new Promise((resolve) => server.once('close', resolve))
     // Only the listener: closing the server of HTTP would end the watch over callers that are slow to ask.

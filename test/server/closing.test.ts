@@ -131,3 +131,37 @@ test('a connection is not waited for where its answer had promised to keep it', 
   await closed
   t.match(await text, /half of it/)
 })
+
+test('requests that were sent without waiting for answers are all answered', async (t) => {
+  const { app, open } = await serving(t)
+  const sockets = Array.from({ length: 20 }, open)
+  const texts = sockets.map(received)
+  sockets.forEach((socket, n) => void socket.write((n % 2 === 0 ? CALL : CALL_OF_FASTIFY).repeat(3)))
+  await Promise.all(sockets.map(connected))
+  await app.close()
+  for (const text of await Promise.all(texts)) {
+    t.equal(text.split('"status":"completed"').length, 4)
+    t.equal(text.match(/\r\nconnection: close\r\n/gi)?.length, 1, 'the last of them closes')
+  }
+})
+
+test('every request of a connection that ends is told, also one whose turn has not come', async (t) => {
+  let begun = 0
+  let closed = 0
+  const { open } = await serving(t, {
+    routes: (routes) => {
+      routes.get('/long', (_request, reply) => {
+        begun += 1
+        reply.hijack().raw.once('close', () => {
+          closed += 1
+        })
+      })
+    },
+  })
+  const socket = open()
+  socket.write('GET /long HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n'.repeat(20))
+  const count = (found: number) => found === 20
+  await until(() => begun, count)
+  socket.destroy()
+  t.equal(await until(() => closed, count), 20)
+})

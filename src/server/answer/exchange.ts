@@ -14,6 +14,7 @@ import { isIPv6 } from 'node:net'
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import { bufferOf } from '../../adcp/json.js'
 import { giveBack, isLent } from '../../process/memory.js'
+import { closeAfterNewest } from './connection.js'
 import { INVALID_MESSAGE, rpcError } from './json-rpc.js'
 import type { AnswerPayload } from './payload.js'
 
@@ -130,8 +131,8 @@ export function sendChunks(
     length += byteLength(chunk)
     if (typeof chunk !== 'string' && isLent(chunk)) borrowed = [...(borrowed ?? []), chunk]
   }
-  // A server that closes finishes this answer, and must not wait for another request on the same connection.
-  if (!isListening()) response.shouldKeepAlive = false
+  // A server that closes finishes this answer, and those that were asked for on the same connection, and waits for no other.
+  if (!isListening()) closeAfterNewest(response)
   response.writeHead(status, ['content-length', String(length), 'x-request-id', id, ...headers])
   response.cork()
   let text = ''

@@ -114,7 +114,7 @@ export function hangUpSignal({ response }: Pick<Exchange, 'response'>): AbortSig
     if (!response.writableFinished) gone.abort()
     deadline.release()
   }
-  if (response.closed) closed()
+  if (response.destroyed) closed()
   else response.once('close', closed)
   return deadline.signal
 }
