@@ -6,7 +6,6 @@
  * headers that the operator's propagator writes (W3C `traceparent` as a rule). OpenTelemetry's API only: an SDK that is loaded
  * before us (`node --import`) makes the spans real, without one nothing here costs anything.
  */
-
 import { createRequire } from 'node:module'
 import type { Attributes, Span, SpanStatusCode } from '@opentelemetry/api'
 import type { FastifyInstance } from 'fastify'
@@ -22,7 +21,6 @@ const BUCKETS_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10
 const MAX_URLS = 10_000
 const OTHERS = 'others' // upstreams without a series of their own
 const OTHER = 'other' // requests to registries, and to upstreams that have left the roster meanwhile
-
 const TRACER = 'tributary'
 const ERROR: SpanStatusCode.ERROR = 2
 

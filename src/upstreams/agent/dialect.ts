@@ -1,12 +1,21 @@
 /**
  * What an agent understands, read from its capabilities, and what it may therefore be sent
- * (docs/protocol.md#how-agents-differ: old agents reject arguments they do not know).
+ * (docs/protocol.md#how-agents-differ: old agents reject arguments they do not know); and which failure an error answer of it is.
  */
 import { isRecord } from '../../adcp/json.js'
 import type { SignalRef } from '../../adcp/signal.js'
 import { PROJECTABLE } from '../../adcp/signal-requests.js'
 import type { SigningWish } from '../../signing/signature.js'
-import type { AgentError, AgentOutcome, Arguments, Payload, Protocol } from './agent.js'
+import {
+  type AgentError,
+  type AgentOutcome,
+  type Arguments,
+  type CallFailure,
+  callFailed,
+  type Payload,
+  type Protocol,
+  type UpstreamFailure,
+} from './agent.js'
 import {
   type AgentRelease,
   asksForTooMany,
@@ -25,6 +34,13 @@ const MAX_EVENT_TYPES = 100
 const LEAST_REPLAY_S = 3_600 // schema protocol/get-adcp-capabilities-response
 const MAX_PROVIDER_DOMAINS = 1_000 // each of them is asked for its file
 const MAX_WORD = 253 // characters; the longest name of a domain; no known operation, release or mode is longer
+const MOST_NAMED = 5 // of other offers, in a sentence
+
+/** Codes that say only that the request is wrong: what is wrong with it stands in the field or the message. */
+const OF_THE_REQUEST: ReadonlySet<string> = new Set(['INVALID_REQUEST', 'VALIDATION_ERROR', 'TOOL_ERROR'])
+
+/** Failures that an agent has which was never meant to be asked for signals. */
+const OF_OTHERS: ReadonlySet<UpstreamFailure> = new Set(['agent_error', 'account_needed', 'not_enumerable'])
 
 /** What changes a request's meaning when it is left out: an activation for another account, ungoverned. */
 const MEANT = ['account', 'governance_context'] as const
@@ -178,6 +194,45 @@ export function isAboutRequest(
   outcome: { kind: 'answer' } | { kind: 'failed' } | { kind: 'error'; error: AgentError },
 ): boolean {
   return outcome.kind === 'error' && !isTransient(outcome.error) && !isCredentialError(outcome.error)
+}
+
+/** Whether it wants an account that it knows: frameworks say so in a field or a message of a validation error. */
+function isAboutAccount({ code, field = '', message }: AgentError): boolean {
+  if (code.startsWith('ACCOUNT_')) return true
+  return OF_THE_REQUEST.has(code) && /\baccount\b/i.test(`${field} ${message}`)
+}
+
+function reasonOf(error: AgentError): UpstreamFailure {
+  if (isCredentialError(error)) return 'unauthorized'
+  if (isAboutAccount(error)) return 'account_needed'
+  return error.code === 'RATE_LIMITED' ? 'rate_limited' : 'agent_error'
+}
+
+/** The failure that an error answer to get_signals is. */
+export function refusalOf(error: AgentError): CallFailure {
+  return callFailed(reasonOf(error), `get_signals: ${error.code}: ${error.message}`, error.retryAfterMs)
+}
+
+function listed(names: readonly string[]): string {
+  const rest = names.length - MOST_NAMED
+  return [...names.slice(0, MOST_NAMED), ...(rest > 0 ? [`${rest} more`] : [])].join(', ')
+}
+
+/** What the agent itself says that shows that it offers no signals; empty when nothing does. */
+function otherOffers({ offers, protocol, tools }: Dialect): string[] {
+  // The skills of an A2A card are named as its author likes.
+  const lacks = protocol === 'mcp' && tools && tools.size > 0 && !tools.has(nameOf('get_signals', tools))
+  return [
+    ...(offers ? [`its capabilities name ${listed(offers)}, not signals`] : []),
+    ...(lacks ? [`its list of tools has ${listed([...tools.keys()])}, not get_signals`] : []),
+  ]
+}
+
+/** A refusal by an agent that says itself that it offers something else. */
+export function asOfAnother(failure: CallFailure, dialect: Dialect): CallFailure {
+  const offers = OF_OTHERS.has(failure.reason) ? otherOffers(dialect) : []
+  if (offers.length === 0) return failure
+  return callFailed('not_signals', [failure.message, ...offers].join('; '), failure.retryAfterMs)
 }
 
 /** Our own account is for reading: whoever activates or reports usage says for whom. */

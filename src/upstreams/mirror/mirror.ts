@@ -12,23 +12,24 @@ import {
   createDoubt,
 } from '../agent/agent.js'
 import {
+  asOfAnother,
   type Dialect,
   fitting,
   isAboutRequest,
   isCredentialError,
   isTransient,
   listingFields,
+  refusalOf,
   takes,
 } from '../agent/dialect.js'
 import { type Collected, carryParts, doShare, shareRows } from '../rows/new-slice.js'
 import { type Outages, type Part, type Slice, type SliceMode, sameDigests } from '../rows/slice.js'
 import { enumerate, type QuestionsAsked } from '../walk/enumerate.js'
 import type { Share } from '../walk/governor.js'
-import { createSpotCheck, isDistrusted } from '../walk/spot-check.js'
 import {
-  asOfAnother,
+  createSpotCheck,
+  isDistrusted,
   isSameVersion,
-  refusalOf,
   type Tokens,
   type WalkOutcome,
   walkUpstream,

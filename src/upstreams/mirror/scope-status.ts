@@ -5,7 +5,7 @@
 import { shownUrl } from '../../adcp/redaction.js'
 import type { Protocol, UpstreamFailure } from '../agent/agent.js'
 import type { Outages, SliceMode } from '../rows/slice.js'
-import { isDistrusted } from '../walk/spot-check.js'
+import { isDistrusted } from '../walk/walk.js'
 import type { HeldSlice } from './mirror.js'
 import { isRateCard, PUBLIC, type ScopeSetting } from './scope-setting.js'
 

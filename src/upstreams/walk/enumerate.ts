@@ -14,10 +14,17 @@ import {
   callFailed,
   type Payload,
 } from '../agent/agent.js'
-import { briefShapes, type Dialect, isAboutRequest, lookupShapes, pagingOf } from '../agent/dialect.js'
+import {
+  briefShapes,
+  type Dialect,
+  isAboutRequest,
+  lookupShapes,
+  pagingOf,
+  refusalOf,
+} from '../agent/dialect.js'
 import { type Collected, type Collector, createCollector } from '../rows/new-slice.js'
 import type { Part } from '../rows/slice.js'
-import { nextCursor, OVER_MEMORY, partsOut, refusalOf } from './walk.js'
+import { nextCursor, OVER_MEMORY, partsOut } from './walk.js'
 
 const MOST_ASKED = 20
 const LONGEST_ASKED = 500 // characters; a longer question is a brief, and nobody asks it again

@@ -1,38 +1,37 @@
 /**
  * Walks a wholesale feed from its first page to its last under one version, or says why it could not (specification,
- * "mid-pagination" and "Wholesale conditional-fetch rules"; docs/protocol.md#how-agents-differ, pages). An agent's error answer
- * becomes the failure of the reading: what was tried, what came back, and which kind it is.
+ * "mid-pagination" and "Wholesale conditional-fetch rules"; docs/protocol.md#how-agents-differ, pages). Where the feed's
+ * token says that nothing changed, some pages are looked at instead, because a token that matches proves little: one agent hashes
+ * its first 500 rows only, others forget to move it (docs/decisions.md#a-token-is-checked).
  */
 import { howMany } from '../../adcp/answer.js'
 import { isRecord } from '../../adcp/json.js'
 import { UNIT_MS } from '../../adcp/signal-requests.js'
 import { giveBackMoved } from '../../process/memory.js'
+import { nextOwnPortion } from '../../process/portions.js'
 import {
   type AgentError,
   type AgentOutcome,
   type CallFailure,
   callFailed,
   type Payload,
-  type UpstreamFailure,
 } from '../agent/agent.js'
-import { type Dialect, isCredentialError } from '../agent/dialect.js'
-import { nameOf } from '../agent/tool-inputs.js'
 import { type Collected, type Collector, createCollector } from '../rows/new-slice.js'
-import { PARTS, type Part } from '../rows/slice.js'
+import type { ReadRows } from '../rows/read-rows.js'
+import { digestNumbers, PARTS, type Part, type Slice } from '../rows/slice.js'
 
-const MOST_NAMED = 5
 const MAX_PAGES = 20_000 // 100 rows a page: two million rows; beyond that an upstream is looping
 const MAX_BYTES = 4 * 1024 ** 3
 const MAX_RESTARTS = 3
 const MAX_NEEDLESS_PAGES = 3 // empty pages in a row after all rows that the agent counts have come
 const MAX_CURSOR = 4_096
 const MAX_TOKEN = 512 // characters; it is kept, and sent with every poll
-
-/** Codes that say only that the request is wrong: what is wrong with it stands in the field or the message. */
-const OF_THE_REQUEST: ReadonlySet<string> = new Set(['INVALID_REQUEST', 'VALIDATION_ERROR', 'TOOL_ERROR'])
-
-/** Failures that an agent has which was never meant to be asked for signals. */
-const OF_OTHERS: ReadonlySet<UpstreamFailure> = new Set(['agent_error', 'account_needed', 'not_enumerable'])
+const CHECK_EVERY_MS = 20 * 60 * 1_000
+const PAGES_A_CHECK = 2 // six an hour
+const AFTER_A_FALSE_ALARM_MS = 24 * 60 * 60 * 1_000
+const REMEMBERED_CURSORS = 64 // cursors of the last walk
+const PORTION = 200_000 // digests between two portions: under a millisecond
+const DISTRUSTED_MS = 7 * 24 * 60 * 60 * 1_000
 
 /** What a walk ends with when `gathers` says so. */
 export const OVER_MEMORY = callFailed(
@@ -68,45 +67,6 @@ type WalkOptions = {
 }
 
 type Pagination = { kind: 'more'; cursor: string } | { kind: 'end' } | CallFailure
-
-/** Whether it wants an account that it knows: frameworks say so in a field or a message of a validation error. */
-function isAboutAccount({ code, field = '', message }: AgentError): boolean {
-  if (code.startsWith('ACCOUNT_')) return true
-  return OF_THE_REQUEST.has(code) && /\baccount\b/i.test(`${field} ${message}`)
-}
-
-function reasonOf(error: AgentError): UpstreamFailure {
-  if (isCredentialError(error)) return 'unauthorized'
-  if (isAboutAccount(error)) return 'account_needed'
-  return error.code === 'RATE_LIMITED' ? 'rate_limited' : 'agent_error'
-}
-
-/** The failure that an error answer to get_signals is. */
-export function refusalOf(error: AgentError): CallFailure {
-  return callFailed(reasonOf(error), `get_signals: ${error.code}: ${error.message}`, error.retryAfterMs)
-}
-
-function listed(names: readonly string[]): string {
-  const rest = names.length - MOST_NAMED
-  return [...names.slice(0, MOST_NAMED), ...(rest > 0 ? [`${rest} more`] : [])].join(', ')
-}
-
-/** What the agent itself says that shows that it offers no signals; empty when nothing does. */
-function otherOffers({ offers, protocol, tools }: Dialect): string[] {
-  // The skills of an A2A card are named as its author likes.
-  const lacks = protocol === 'mcp' && tools && tools.size > 0 && !tools.has(nameOf('get_signals', tools))
-  return [
-    ...(offers ? [`its capabilities name ${listed(offers)}, not signals`] : []),
-    ...(lacks ? [`its list of tools has ${listed([...tools.keys()])}, not get_signals`] : []),
-  ]
-}
-
-/** A refusal by an agent that says itself that it offers something else. */
-export function asOfAnother(failure: CallFailure, dialect: Dialect): CallFailure {
-  const offers = OF_OTHERS.has(failure.reason) ? otherOffers(dialect) : []
-  if (offers.length === 0) return failure
-  return callFailed('not_signals', [failure.message, ...offers].join('; '), failure.retryAfterMs)
-}
 
 function waitOf(duration: unknown): number | undefined {
   if (!isRecord(duration)) return undefined
@@ -157,7 +117,7 @@ export function tokensOf(payload: Payload): Tokens {
 }
 
 /** A page without tokens says nothing about a change: agents that do not declare versioning may leave them out. */
-export function moved(first: Tokens, page: Tokens): boolean {
+function moved(first: Tokens, page: Tokens): boolean {
   const differs = (a?: string, b?: string) => a !== undefined && b !== undefined && a !== b
   return differs(first.feedVersion, page.feedVersion) || differs(first.pricingVersion, page.pricingVersion)
 }
@@ -290,4 +250,99 @@ export async function walkUpstream(options: WalkOptions): Promise<WalkOutcome> {
     if (outcome.kind !== 'restart') return outcome
   }
   return callFailed('unstable_feed', `the version moved during each of ${MAX_RESTARTS + 1} walks`)
+}
+
+type SpotCheckOptions = { now(): number; random(): number }
+
+type Page = (cursor: string | undefined) => Promise<AgentOutcome>
+
+function totalOf({ pagination }: Payload): number | undefined {
+  const total = isRecord(pagination) ? pagination.total_count : undefined
+  return typeof total === 'number' ? total : undefined
+}
+
+/** Whether the slice has every row of a page, byte for byte. */
+async function holdsAll({ digests }: Slice, page: ReadRows): Promise<boolean> {
+  const missing = new Map<number, Set<number>>() // high words by low word: numbers, where a bigint a row would be garbage
+  const asked = digestNumbers(page.digests)
+  for (let at = 0; at < asked.length; at += 2) {
+    const highs = missing.get(asked[at] as number) ?? new Set()
+    missing.set(asked[at] as number, highs.add(asked[at + 1] as number))
+  }
+  const held = digestNumbers(digests)
+  for (let at = 0; at < held.length && missing.size > 0; at += 2) {
+    if (at % (PORTION * 2) === 0) await nextOwnPortion()
+    const highs = missing.get(held[at] as number)
+    if (highs?.delete(held[at + 1] as number) && highs.size === 0) missing.delete(held[at] as number)
+  }
+  return missing.size === 0
+}
+
+/** Whether an agent's tokens are not believed, because its rows changed under an unchanged token in the last seven days. */
+export function isDistrusted({ caughtAt }: { readonly caughtAt?: number }, now: number): boolean {
+  return caughtAt !== undefined && now - caughtAt < DISTRUSTED_MS
+}
+
+/** For one feed; it begins with the pages of the first walk that it hears of. */
+export function createSpotCheck({ now, random }: SpotCheckOptions) {
+  let dueAt = 0 // the first `unchanged` of a process is looked at: what was saved may be old
+  let cursors: string[] = []
+  let offered = 0
+  let total: number | undefined
+
+  /** A fair choice among all cursors that were offered since the last walk began. */
+  function remember(cursor: string): void {
+    offered += 1
+    if (cursors.length < REMEMBERED_CURSORS) cursors.push(cursor)
+    else if (random() < REMEMBERED_CURSORS / offered)
+      cursors[Math.floor(random() * REMEMBERED_CURSORS)] = cursor
+  }
+
+  function oneOf(places: (string | undefined)[]): string | undefined {
+    return places.splice(Math.floor(random() * places.length), 1)[0]
+  }
+
+  return {
+    isDue: () => now() >= dueAt,
+    /** Hears of a page of a walk. */
+    walked(cursor: string | undefined, outcome: AgentOutcome): void {
+      if (outcome.kind !== 'answer' || outcome.payload.unchanged === true) return
+      if (cursor === undefined) {
+        cursors = []
+        offered = 0
+      } else remember(cursor)
+      total = totalOf(outcome.payload) ?? total
+    },
+    /** Whether a page contradicts what is held, or its token has changed since. */
+    async finds(slice: Slice, page: Page): Promise<boolean> {
+      dueAt = now() + CHECK_EVERY_MS
+      let places: (string | undefined)[] = [undefined, ...cursors]
+      for (let look = 0; look < PAGES_A_CHECK && places.length > 0; look++) {
+        const cursor = oneOf(places)
+        const outcome = await page(cursor)
+        // A passing fault, or expired cursors: neither proves anything.
+        if (outcome.kind !== 'answer' || !Array.isArray(outcome.payload.signals)) {
+          if (cursor !== undefined) cursors = []
+          places = places.filter((each) => each === undefined)
+          continue
+        }
+        const { payload, rows } = outcome
+        const counted = totalOf(payload)
+        if (moved(slice, tokensOf(payload))) return true
+        if (total !== undefined && counted !== undefined && counted !== total) return true
+        if (!(await holdsAll(slice, rows))) return true
+        const next = nextCursor(payload)
+        // After a restart there are no cursors yet.
+        if (next !== undefined && !cursors.includes(next) && cursors.length < REMEMBERED_CURSORS) {
+          cursors.push(next)
+          places.push(next)
+        }
+      }
+      return false
+    },
+    /** A full read found what was held: this agent's pages and counts differ for reasons of their own. */
+    wasWrong(): void {
+      dueAt = now() + AFTER_A_FALSE_ALARM_MS
+    },
+  }
 }
