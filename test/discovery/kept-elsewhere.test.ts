@@ -1,6 +1,6 @@
 /** An answer that was given while the storage was away: its further pages at other processes. */
 import { test } from 'tap'
-import { createKept } from '../../src/briefs/kept.js'
+import { createKept, keepRelevance, shownRelevance } from '../../src/briefs/kept.js'
 import { createLearned } from '../../src/briefs/lookup.js'
 import { StorageUnavailable } from '../../src/store/database/storage-work.js'
 import type { FoundRow } from '../../src/store/records/found.js'
@@ -81,4 +81,21 @@ test('what an answer found beside the feed is stored when the storage is back, w
   }
   t.same(stored, [row], 'once')
   t.equal(troubles.length, 1)
+})
+
+test('each signal keeps how well it fits and what of the question it has, not what another has', (t) => {
+  const of = new Map([
+    [7, { fit: 1, match: 0b11 }],
+    [3, { fit: 0.504, match: 0b10 }],
+  ])
+  const kept = keepRelevance({ labels: ['one', 'two'], of, first: 2 }, [7, 3, 5])
+  t.same(
+    [0, 1, 2].map((place) => shownRelevance(kept, place, `sig_${place}`)),
+    [
+      { signal_agent_segment_id: 'sig_0', fit: 1, has: ['one', 'two'], lacks: [] },
+      { signal_agent_segment_id: 'sig_1', fit: 0.5, has: ['two'], lacks: ['one'] },
+      { signal_agent_segment_id: 'sig_2', has: [], lacks: ['one', 'two'] },
+    ],
+  )
+  t.end()
 })
