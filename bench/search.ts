@@ -7,6 +7,7 @@ import { performance } from 'node:perf_hooks'
 import Database from 'libsql'
 import { createMarket, type Market } from '../sandbox/market.js'
 import { readSynonyms } from '../src/briefs/briefs.js'
+import { drained } from '../src/process/portions.js'
 import { readQuestion } from '../src/search/concepts.js'
 import type { SearchIndex, Synonyms } from '../src/search/search-index.js'
 import { compileSynonyms } from '../src/search/synonyms.js'
@@ -99,7 +100,7 @@ const sums = new Float32Array(size)
 /** The least that every row with a word of the question can cost: its impact is added up, and nothing is compared. */
 function added(index: SearchIndex, brief: string): void {
   const { rest, countries } = readBrief(synonyms, brief, PLATFORMS)
-  for (const { alternatives, idf } of readQuestion(index, synonyms, rest, countries).concepts) {
+  for (const { alternatives, idf } of drained(readQuestion(index, synonyms, rest, countries)).concepts) {
     for (const { table, term } of alternatives) {
       const { rows, impact, postingAt } = table
       const end = postingAt[term + 1] as number

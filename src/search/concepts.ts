@@ -2,6 +2,7 @@
  * Reads a buyer's words as concepts to look up: synonyms, spans, phrases, typing errors, and what is not wanted. A
  * question of filler words alone ("show all available signals") asks for everything.
  */
+import { createMeter, type InPortions, type Meter } from '../process/portions.js'
 import {
   ANY_PLACE,
   countryGroup,
@@ -71,7 +72,7 @@ export type Question = {
 const QUOTED = /["“”]([^"“”]{2,})["“”]/g
 const UNWANTED = /\b(?:excluding|exclude|except(?: for)?|but not|and not)\s+([^.,;!?]+)/g
 
-type Reading = { index: SearchIndex; synonyms: Synonyms }
+type Reading = { index: SearchIndex; synonyms: Synonyms; meter: Meter }
 
 function postings(table: TermTable, text: string, weight: number): Posting[] {
   const term = findTerm(table, text)
@@ -119,13 +120,19 @@ function spans({ words, spans }: SearchIndex, term: string): Posting[] {
 }
 
 /** The words that were probably meant by a word that no row has, as one word or as two. */
-function unknownWord({ words, pairs }: SearchIndex, token: string, stem: string): Posting[] {
+function* unknownWord(
+  { words, pairs }: SearchIndex,
+  token: string,
+  stem: string,
+  meter: Meter,
+): InPortions<Posting[]> {
   if (token.length > LONGEST_MISSPELT) return []
   for (let cut = 3; cut <= token.length - 3; cut += 1) {
     const split = postings(pairs, `${termOf(token.slice(0, cut))} ${termOf(token.slice(cut))}`, WEIGHT.joined)
     if (split.length > 0) return split
   }
-  return corrections(words, stem).map(({ term, weight }) => ({ table: words, term, weight }))
+  const found = yield* corrections(words, stem, meter)
+  return found.map(({ term, weight }) => ({ table: words, term, weight }))
 }
 
 /** Rows with synonyms of the word, or with a narrower word. */
@@ -170,12 +177,12 @@ function inCountries({ words }: SearchIndex, countries: readonly string[], weigh
  * Rows that have the word itself, or the word joined with the next one; otherwise rows with what was meant by it, such
  * as a place.
  */
-function literals(
-  { index, synonyms }: Reading,
+function* literals(
+  { index, synonyms, meter }: Reading,
   read: readonly string[],
   terms: readonly string[],
   at: number,
-): { found: Posting[]; isPlace: boolean } {
+): InPortions<{ found: Posting[]; isPlace: boolean }> {
   const term = terms[at] as string
   const next = read[at + 1]
   const known = [
@@ -185,7 +192,7 @@ function literals(
   if (known.length > 0) return { found: known, isPlace: false }
   const place = misspeltPlace(synonyms, term)
   if (place) return { found: inCountries(index, place, WEIGHT.group), isPlace: true }
-  return { found: unknownWord(index, read[at] as string, term), isPlace: false }
+  return { found: yield* unknownWord(index, read[at] as string, term, meter), isPlace: false }
 }
 
 /** Pairs of words that names contain side by side: a bonus on top of both words. */
@@ -221,7 +228,7 @@ type ReadConcepts = { concepts: Concept[]; windows: Posting[]; isCut: boolean }
  * Concepts that occur in no row stay in the list: with them, a question about something unknown differs from a broad
  * one.
  */
-function conceptsOf(reading: Reading, text: string, most = MAX_CONCEPTS): ReadConcepts {
+function* conceptsOf(reading: Reading, text: string, most = MAX_CONCEPTS): InPortions<ReadConcepts> {
   const { index, synonyms } = reading
   const read = tokens(text)
   const terms = read.map(termOf)
@@ -252,7 +259,7 @@ function conceptsOf(reading: Reading, text: string, most = MAX_CONCEPTS): ReadCo
       spansLeft -= 1
     } else if (length > 1) concepts.push(conceptOf(index, label, same, share))
     else if (known || wanted(at)) {
-      const { found, isPlace } = literals(reading, read, terms, at)
+      const { found, isPlace } = yield* literals(reading, read, terms, at)
       const concept = conceptOf(index, label, [...found, ...same], share)
       concepts.push(isPlace ? { ...concept, subject: false } : concept)
     }
@@ -278,14 +285,14 @@ function bounded({ words }: SearchIndex, found: readonly Posting[], most: number
 }
 
 /** The terms that rows must not have. Clauses are read until there are enough terms. */
-function unwantedTerms(reading: Reading, folded: string): { kept: Posting[]; isCut: boolean } {
+function* unwantedTerms(reading: Reading, folded: string): InPortions<{ kept: Posting[]; isCut: boolean }> {
   const found: Posting[] = []
   const seen = new Set<string>()
   for (const [, clause] of folded.matchAll(UNWANTED)) {
     if (seen.has(clause as string)) continue
     if (seen.size >= MAX_EXCLUDED) return { ...bounded(reading.index, found, MAX_EXCLUDED), isCut: true }
     seen.add(clause as string)
-    const { concepts } = conceptsOf(reading, clause as string)
+    const { concepts } = yield* conceptsOf(reading, clause as string)
     found.push(...concepts.flatMap(({ alternatives, bonus }) => (bonus ? [] : alternatives)))
   }
   return bounded(reading.index, found, MAX_EXCLUDED)
@@ -295,21 +302,21 @@ function unwantedTerms(reading: Reading, folded: string): { kept: Posting[]; isC
  * The concepts that a text asks for. Never throws: every text is a question. `countries`: the places that were read
  * from the text.
  */
-export function readQuestion(
+export function* readQuestion(
   index: SearchIndex,
   synonyms: Synonyms,
   text: string,
   countries: readonly string[] = [],
-): Question {
+): InPortions<Question> {
   const folded = fold(text.slice(0, MAX_CHARACTERS))
-  const reading = { index, synonyms }
+  const reading = { index, synonyms, meter: createMeter() }
   const required = bounded(
     index,
     [...folded.matchAll(QUOTED)].flatMap(([, phrase]) => phraseWords(index, phrase as string)),
     MAX_REQUIRED,
   )
-  const excluded = unwantedTerms(reading, folded)
-  const { concepts, windows, isCut } = conceptsOf(reading, folded.replace(UNWANTED, ' '))
+  const excluded = yield* unwantedTerms(reading, folded)
+  const { concepts, windows, isCut } = yield* conceptsOf(reading, folded.replace(UNWANTED, ' '))
   const own = concepts.filter(({ bonus }) => !bonus)
   const heaviest = Math.max(...own.map(({ idf, alternatives }) => (alternatives.length > 0 ? idf : 0)))
   const decides = ({ idf, alternatives }: Concept) => alternatives.length > 0 && idf >= heaviest * NEGLIGIBLE

@@ -13,6 +13,11 @@ const MOST_ROWS = 2 ** 20 // the most rows in an answer: a place among them and 
 export const CUT = 0.15
 /** Rows that are looked at between two stops: a millisecond, or some before the code is warm. */
 export const STRETCH = 16_384
+/**
+ * Rows that are looked at for the score that the best row has at least. Rows with the rarest concepts were found first, and
+ * the best row is nearly always one of them; any row will do.
+ */
+const PROBED = 2_048
 /** The prior orders rows with equal scores and must not lift a row over a better one. */
 export const PRIOR_SHARE = 1e-6
 
@@ -160,12 +165,19 @@ export function createScores(size: number) {
     return marks
   }
 
-  /** Clears the scores of the last search, also of one that was aborted. */
-  function clear(): void {
-    for (let at = 0; at < count; at += 1) {
+  function clearStretch(from: number, to: number): void {
+    for (let at = from; at < to; at += 1) {
       const row = touched[at] as number
       score[row] = 0
       had[row] = 0
+    }
+  }
+
+  /** Clears the scores of the last search, also of one that was aborted, even while it cleared. */
+  function* clear(): InPortions<void> {
+    for (let from = 0; from < count; from += STRETCH) {
+      if (from > 0) yield
+      clearStretch(from, Math.min(count, from + STRETCH))
     }
     count = 0
     most = 0
@@ -258,7 +270,7 @@ export function createScores(size: number) {
   function assured(subject: number, keeps: Keeps): number {
     const whole = ofSubject(most) + subject
     let highest = 0
-    for (let at = 0; at < count; at += 1) {
+    for (let at = 0; at < Math.min(count, PROBED); at += 1) {
       const row = touched[at] as number
       const has = had[row] as number
       const value = (score[row] as number) * (1 + ofAll(has))
@@ -279,7 +291,7 @@ export function createScores(size: number) {
       left.had += reach.had
     }
     for (const { concept, postings, reach } of queue) {
-      // This check passes over the rows found so far, so it is worth it only before a concept with more rows than those.
+      // Worth it only before a concept with more rows than those found so far.
       if (!isClosed && postings > count && ofSubject(most) >= ofSubject(left.had)) {
         const bound = left.score * (1 + ofAll(left.had)) + MOST_PRIOR * (1 + asked)
         isClosed = bound < CUT * assured(ofSubject(left.had), keeps)

@@ -4,7 +4,14 @@
  * Each snapshot gets an index of its own. That of a small snapshot is made on this thread, in portions; all others are made in
  * another thread. Until an index is finished, searches use the index of the snapshot before.
  */
-import { type InPortions, inOwnTurns, inTurns, SMALL_FEED_BYTES, smallBytes } from '../process/portions.js'
+import {
+  drained,
+  type InPortions,
+  inOwnTurns,
+  inTurns,
+  SMALL_FEED_BYTES,
+  smallBytes,
+} from '../process/portions.js'
 import { createPool } from '../process/threads.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import { type Concept, type Posting, type Question, readQuestion } from './concepts.js'
@@ -83,10 +90,22 @@ function rowsOf({ table, term }: Posting): Uint32Array {
   return term < 0 ? NO_ROWS : table.rows.subarray(table.postingAt[term], table.postingAt[term + 1])
 }
 
+/** Gives all rows that have a word, a stretch at a time. */
+function* inStretches(posting: Posting, each: (rows: Uint32Array) => void): InPortions<void> {
+  const rows = rowsOf(posting)
+  for (let from = 0; from < rows.length; from += STRETCH) {
+    if (from > 0) yield
+    each(rows.subarray(from, from + STRETCH))
+  }
+}
+
 /** Sets the flags of the rows that have one of these, and clears the others. */
-function mark(flags: Uint8Array, postings: readonly Posting[]): void {
+function* mark(flags: Uint8Array, postings: readonly Posting[]): InPortions<void> {
   flags.fill(0)
-  for (const posting of postings) for (const row of rowsOf(posting)) flags[row] = 1
+  const set = (rows: Uint32Array) => {
+    for (const row of rows) flags[row] = 1
+  }
+  for (const posting of postings) yield* inStretches(posting, set)
 }
 
 /** Searches one index, in portions. It reuses its arrays, so it runs one search at a time. */
@@ -99,51 +118,59 @@ export function createSearch(index: SearchIndex, synonyms: Synonyms) {
   const inWindow = new Uint8Array(index.rows)
   const tally = new Uint8Array(index.rows) // how many required words a row has; 255 when it has an excluded one
   const anyPlace = findTerm(index.words, senseTerm({ group: ANY_PLACE, narrower: false }))
-  mark(placed, [{ table: index.words, term: anyPlace, weight: 1 }])
+  drained(mark(placed, [{ table: index.words, term: anyPlace, weight: 1 }]))
 
-  function gate({ required, excluded }: Question, accept: SearchOptions['accept']) {
-    if (required.length === 0 && excluded.length === 0) return accept ?? (() => true)
+  function* gate(
+    { required, excluded }: Question,
+    accept: SearchOptions['accept'] = () => true,
+  ): InPortions<(row: number) => boolean> {
+    if (required.length === 0 && excluded.length === 0) return accept
     tally.fill(0)
-    for (const posting of required) {
-      for (const row of rowsOf(posting)) tally[row] = (tally[row] as number) + 1
+    const count = (rows: Uint32Array) => {
+      for (const row of rows) tally[row] = (tally[row] as number) + 1
     }
-    for (const posting of excluded) for (const row of rowsOf(posting)) tally[row] = UNWANTED
-    return (row: number) => tally[row] === required.length && (accept?.(row) ?? true)
+    const exclude = (rows: Uint32Array) => {
+      for (const row of rows) tally[row] = UNWANTED
+    }
+    for (const posting of required) yield* inStretches(posting, count)
+    for (const posting of excluded) yield* inStretches(posting, exclude)
+    return (row) => tally[row] === required.length && accept(row)
   }
 
   /** The factor for a row's place, when the question names one. */
-  function whereabouts({ places }: Question): ((row: number) => number) | undefined {
+  function* whereabouts({ places }: Question): InPortions<((row: number) => number) | undefined> {
     if (places.length === 0) return undefined
-    mark(inPlace, places)
+    yield* mark(inPlace, places)
     return (row) => (inPlace[row] === 1 ? 1 : placed[row] ? ELSEWHERE : ANYWHERE)
   }
 
   /** Whether a row has one of the windows that the question names; every row has, when it names none. */
-  function windowed({ windows }: Question): (row: number) => boolean {
+  function* windowed({ windows }: Question): InPortions<(row: number) => boolean> {
     if (windows.length === 0) return () => true
-    mark(inWindow, windows)
+    yield* mark(inWindow, windows)
     return (row) => inWindow[row] === 1
   }
 
   /** For rows in this order, the bits of their concepts. It overwrites `had`, so nothing may read that afterwards. */
   function* matchesOf(concepts: readonly Concept[], rows: Uint32Array): InPortions<Uint32Array> {
     const bits = new Uint32Array(rows.length + 1)
-    for (let at = 0; at < scores.count(); at += 1) had[touched[at] as number] = 0
-    for (const [at, row] of rows.entries()) had[row] = at + 1
-    const note = (found: Uint32Array, bit: number) => {
-      for (let at = 0; at < found.length; at += 1) {
-        const place = had[found[at] as number] as number
-        if (place > 0) bits[place] = (bits[place] as number) | bit
-      }
+    const forget = (from: number, to: number) => {
+      for (let at = from; at < to; at += 1) had[touched[at] as number] = 0
     }
+    const count = scores.count()
+    for (let from = 0; from < count; from += STRETCH) {
+      if (from > 0) yield
+      forget(from, Math.min(count, from + STRETCH))
+    }
+    for (let place = 0; place < rows.length; place += 1) had[rows[place] as number] = place + 1
     for (const [at, { alternatives }] of concepts.entries()) {
-      for (const posting of alternatives) {
-        const found = rowsOf(posting)
-        for (let from = 0; from < found.length; from += STRETCH) {
-          if (from > 0) yield
-          note(found.subarray(from, from + STRETCH), 1 << at)
+      const note = (found: Uint32Array) => {
+        for (let next = 0; next < found.length; next += 1) {
+          const place = had[found[next] as number] as number
+          if (place > 0) bits[place] = (bits[place] as number) | (1 << at)
         }
       }
+      for (const posting of alternatives) yield* inStretches(posting, note)
     }
     return bits.subarray(1)
   }
@@ -168,6 +195,13 @@ export function createSearch(index: SearchIndex, synonyms: Synonyms) {
       offer(from, Math.min(count, from + STRETCH))
     }
     return { ...best.ranked(), total }
+  }
+
+  /** Whether rows of the answer fulfil everything. A loop, because `from` with a function takes as long as finding the rows. */
+  function fulfilledBy(rows: Uint32Array): Uint8Array {
+    const fulfils = new Uint8Array(rows.length)
+    for (let place = 0; place < rows.length; place += 1) fulfils[place] = had[rows[place] as number] as number
+    return fulfils
   }
 
   function* everything(
@@ -200,18 +234,18 @@ export function createSearch(index: SearchIndex, synonyms: Synonyms) {
 
   return function* search(text: string, options: SearchOptions): InPortions<SearchHits> {
     const { limit, accept, weigh = () => 1, countries } = options
-    scores.clear()
-    const question = readQuestion(index, synonyms, text, countries)
+    yield* scores.clear()
+    const question = yield* readQuestion(index, synonyms, text, countries)
     const { concepts, asked, full, labels, isCut } = question
-    const open = gate(question, accept)
+    const open = yield* gate(question, accept)
     if (question.everything) return yield* everything(open, options, isCut)
-    const where = whereabouts(question)
+    const where = yield* whereabouts(question)
     const placeOf = (row: number, isAbout: boolean) =>
       where === undefined ? 1 : isAbout ? where(row) : ELSEWHERE
     yield* scores.add(concepts, asked, (row, share) =>
       open(row) ? placeOf(row, share >= SAME_SUBJECT) * weigh(row) : 0,
     )
-    const hasWindow = windowed(question)
+    const hasWindow = yield* windowed(question)
     const subject = scores.subject()
     const count = scores.count()
     let highest = 0
@@ -252,7 +286,7 @@ export function createSearch(index: SearchIndex, synonyms: Synonyms) {
     }
     scores.keep(kept)
     const hits = yield* pick(highest * CUT, limit)
-    const fulfils = Uint8Array.from(hits.rows, (row) => had[row] as number)
+    const fulfils = fulfilledBy(hits.rows)
     const own = concepts.filter(({ bonus }) => !bonus).slice(0, MOST_LABELS)
     const matches = yield* matchesOf(own, hits.rows)
     return { ...hits, matches, fulfils, full, labels, subject, isCut }

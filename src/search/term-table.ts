@@ -3,6 +3,7 @@
  * directly; a term is found as it is written, by its beginning, and by a misspelt word. A Map of strings would take 195 bytes per
  * term (docs/decisions.md#memory-and-threads).
  */
+import type { InPortions, Meter } from '../process/portions.js'
 import { fold, termOf } from './words.js'
 
 const encoder = new TextEncoder()
@@ -11,6 +12,7 @@ const FIRST_SIZE = 1 << 16
 const SHORTEST_CORRECTED = 4 // shorter words resemble too many others
 const LONG_WORD = 8 // from this length on, two errors are allowed
 const MOST_CORRECTIONS = 3
+const COMPARED_UNITS = 8 // comparing a word with another is as much work as looking at this many signals
 const SHORTEST_BEGINNING = 2
 const MOST_LOOKED_AT = 500 // terms with this beginning to look at; with more, the first ones are good enough
 
@@ -182,7 +184,7 @@ export function editDistance(one: string, other: string, most: number): number {
 }
 
 /** The closest words with the same first letter: nearest first, then the more frequent. At most three. */
-export function corrections(words: TermTable, stem: string): Correction[] {
+export function* corrections(words: TermTable, stem: string, meter: Meter): InPortions<Correction[]> {
   const most = stem.length >= LONG_WORD ? 2 : stem.length >= SHORTEST_CORRECTED ? 1 : 0
   const first = stem.charCodeAt(0)
   if (most === 0 || !/^[a-z]+$/.test(stem)) return []
@@ -190,7 +192,10 @@ export function corrections(words: TermTable, stem: string): Correction[] {
   const end = lowerBound(words, String.fromCharCode(first + 1))
   for (let term = lowerBound(words, String.fromCharCode(first)); term < end; term += 1) {
     const length = (words.textAt[term + 1] as number) - (words.textAt[term] as number)
+    meter.did(1)
+    if (meter.isDue()) yield
     if (Math.abs(length - stem.length) > most) continue
+    meter.did(COMPARED_UNITS)
     const edits = editDistance(stem, termText(words, term), most)
     if (edits <= most) found.push({ term, edits, rows: termRows(words, term) })
   }

@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { test } from 'tap'
+import { drained } from '../../src/process/portions.js'
 import { type Concept, readQuestion } from '../../src/search/concepts.js'
 import type { SearchIndex } from '../../src/search/search-index.js'
 import { compileSynonyms } from '../../src/search/synonyms.js'
@@ -44,7 +45,7 @@ type Worth = { row: number; value: number }
 
 /** What each row is worth, said plainly: every concept over every row. */
 function worths(index: SearchIndex, text: string, weigh: (row: number) => number): Worth[] {
-  const { concepts, asked } = readQuestion(index, synonyms, text)
+  const { concepts, asked } = drained(readQuestion(index, synonyms, text))
   const partOf = ({ alternatives, idf, bonus, subject }: Concept, row: number) => {
     const found = alternatives.flatMap(({ table, term, weight }) => {
       const from = table.postingAt[term] as number

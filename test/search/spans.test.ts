@@ -2,6 +2,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import { test } from 'tap'
+import { drained } from '../../src/process/portions.js'
 import { readQuestion } from '../../src/search/concepts.js'
 import { compileSynonyms } from '../../src/search/synonyms.js'
 import { termText } from '../../src/search/term-table.js'
@@ -45,8 +46,9 @@ test('a span finds those that overlap it most, among any', (t) => {
     fc.property(fc.array(spanText, { minLength: 1, maxLength: 60 }), spanText, (texts, asked) => {
       const [term = ''] = tokens(asked)
       const span = parseIntervalTerm(term)
-      const found = readQuestion(indexOf(texts), synonyms, asked).concepts.flatMap(({ alternatives }) =>
-        alternatives.map((one) => ({ term: termText(one.table, one.term), weight: one.weight })),
+      const found = drained(readQuestion(indexOf(texts), synonyms, asked)).concepts.flatMap(
+        ({ alternatives }) =>
+          alternatives.map((one) => ({ term: termText(one.table, one.term), weight: one.weight })),
       )
       const all = [...new Set(texts.flatMap(tokens))].sort().flatMap((one) => {
         const other = parseIntervalTerm(one)
@@ -65,7 +67,7 @@ test('a question takes the time of its words, not of the numbers that names carr
   /** CPU of one of so many questions. How a short time is divided between user and system is a guess of the kernel's. */
   function costOf(index: ReturnType<typeof indexOf>, times: number): number {
     const before = process.cpuUsage()
-    for (let asked = 0; asked < times; asked += 1) readQuestion(index, synonyms, 'buyers over 7')
+    for (let asked = 0; asked < times; asked += 1) drained(readQuestion(index, synonyms, 'buyers over 7'))
     const { user, system } = process.cpuUsage(before)
     return (user + system) / times
   }

@@ -1,0 +1,59 @@
+import { test } from 'tap'
+import { createSearch } from '../../src/search/search.js'
+import { compileSynonyms } from '../../src/search/synonyms.js'
+import { indexRows } from '../support/search-at-once.js'
+
+const ROWS = 40_000 // more than are looked at between two stops
+const WORDS = 3_000
+
+const synonyms = compileSynonyms({
+  filler: '',
+  qualifiers: '',
+  same: [],
+  places: {},
+  destinations: {},
+  kinds: {},
+})
+
+function searchIn(names: readonly string[]) {
+  const search = createSearch(
+    indexRows(
+      names.map((name) => ({ name, description: '' })),
+      synonyms,
+    ),
+    synonyms,
+  )
+  return (text: string) => {
+    let stops = 0
+    const steps = search(text, { limit: 10 })
+    for (;;) {
+      const step = steps.next()
+      if (step.done) return { stops, total: step.value.total }
+      stops += 1
+    }
+  }
+}
+
+test('a search stops wherever it passes over very many rows', async (t) => {
+  const search = searchIn(Array.from({ length: ROWS }, (_, at) => (at % 2 === 0 ? 'car' : 'car owner')))
+  t.same(search('zebra'), { stops: 0, total: 0 })
+  const first = search('car')
+  t.equal(first.total, ROWS)
+  const second = search('car')
+  t.equal(second.stops, first.stops + 2, 'while it clears the scores of the search before')
+  t.same(search('zebra'), { stops: 2, total: 0 })
+  t.same(search('zebra'), { stops: 0, total: 0 }, 'once')
+  const required = search('"car"')
+  t.equal(required.total, ROWS)
+  t.equal(required.stops, first.stops + 2, 'while it counts required words')
+  const excluded = search('owner but not car')
+  t.equal(excluded.total, 0)
+})
+
+test('a misspelt word is compared in portions with the words of an index', async (t) => {
+  const letters = (at: number) => [...at.toString(9)].map((digit) => 'qwrtpdfgh'[Number(digit)]).join('')
+  const search = searchIn([...Array.from({ length: WORDS }, (_, at) => `squad${letters(at)}`), 'streaming'])
+  const { stops, total } = search('streamng')
+  t.ok(stops > 1, `${stops} stops`)
+  t.equal(total, 1)
+})
