@@ -16,17 +16,19 @@ import type { SigningKey } from '../signing/key.js'
 import { createSigner, WEBHOOKS } from '../signing/signature.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import { StorageUnavailable } from '../store/database/storage-work.js'
+import { createLearned } from '../store/records/found.js'
 import type { Store } from '../store/store.js'
 import { createFanout } from '../upstreams/fanout.js'
+import type { Slice } from '../upstreams/rows/slice.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
 import { createAnswerPages } from './answer-pages.js'
 import { type BriefOptions, createBrief, isAskable } from './brief.js'
-import { gatherFindings } from './corpus.js'
+import { foundSlices, gatherFindings } from './corpus.js'
 import { createDiscover, type DiscoverAnswer } from './discover.js'
 import { createKept } from './kept.js'
 import { createLater } from './later.js'
 import { createLocal } from './local.js'
-import { createLearned, createLookup } from './lookup.js'
+import { createLookup } from './lookup.js'
 import { createRanking } from './rank.js'
 
 export type BriefsOptions = {
@@ -87,14 +89,17 @@ export function createBriefs(options: BriefsOptions) {
       },
     }),
   })
-  const learned = createLearned({
-    ...{ found: store.found, isShared: store.shared, clock },
-    scopesOf(reader) {
+  const learned = createLearned({ found: store.found, isShared: store.shared, clock, onTrouble })
+
+  /** Rows of earlier answers, as the upstreams that are asked now for the reader gave them. */
+  async function rowsOf(handles: readonly string[], reader: Reader): Promise<Slice[]> {
+    const scopesOf = () => {
       const asked = upstreams.statuses().filter(isAskable)
       return new Map(asked.map(({ id, agentUrl }) => [id, access(reader, agentUrl).scope]))
-    },
-    onTrouble,
-  })
+    }
+    return foundSlices(await learned.rowsOf(handles, scopesOf))
+  }
+
   const brief = createBrief({ feed, ranking, fanout, upstreams, judge, access, clock })
   const webhook = createWebhook({
     send,
@@ -122,7 +127,7 @@ export function createBriefs(options: BriefsOptions) {
   }
 
   async function found(handles: readonly string[], reader: Reader, snapshot: Snapshot) {
-    const slices = await learned.rowsOf(handles, reader)
+    const slices = await rowsOf(handles, reader)
     return (await gatherFindings(snapshot, slices, judge())).corpus.extra
   }
 
@@ -158,7 +163,7 @@ export function createBriefs(options: BriefsOptions) {
     /** The server's `discover`. */
     discover: answers.discover,
     /** The server's `lookup`. */
-    lookup: createLookup({ feed, pages, learned, judge }),
+    lookup: createLookup({ feed, pages, learned: { rowsOf }, judge }),
     resolve,
     /** The index in use, for the console; undefined until the first one is built. */
     searchable: search.current,

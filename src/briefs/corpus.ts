@@ -17,6 +17,8 @@ import { compareKeys, findKey, putIdentity, WORDS } from '../snapshot/keys.js'
 import { identityAt } from '../snapshot/slice-index.js'
 import { handleAt, type Snapshot } from '../snapshot/snapshot.js'
 import type { FoundRow } from '../store/records/found.js'
+import { foundSlice } from '../upstreams/fanout.js'
+import { readRows } from '../upstreams/rows/read-rows.js'
 import { createRowFinder, createSlabWriter, type RowFinder, slabRow } from '../upstreams/rows/slab.js'
 import { type Slice, sliceListing } from '../upstreams/rows/slice.js'
 
@@ -287,4 +289,19 @@ function* gathered(
 export async function gatherFindings(...given: Parameters<typeof gathered>): Promise<Findings> {
   const [feed, slices] = given
   return slices.length === 0 ? { corpus: { feed }, lists: [], rows: [] } : await inTurns(gathered(...given))
+}
+
+/** Rows that are kept of earlier answers, as the slices of the upstreams that gave them. */
+export function foundSlices(rows: readonly FoundRow[]): Slice[] {
+  const byUpstream = new Map<string, FoundRow[]>()
+  for (const row of rows) {
+    const others = byUpstream.get(row.agentUrl)
+    if (others) others.push(row)
+    else byUpstream.set(row.agentUrl, [row])
+  }
+  return [...byUpstream.values()].map((own) => {
+    const [{ upstream: id, agentUrl, scope }] = own as [FoundRow, ...FoundRow[]]
+    const listings = own.map(({ listing }) => Buffer.from(listing))
+    return foundSlice({ id, agentUrl, scope }, readRows(listings), 0)
+  })
 }

@@ -1,9 +1,8 @@
 /** An answer that was given while the storage was away: its further pages at other processes. */
 import { test } from 'tap'
 import { createKept, keepRelevance, shownRelevance } from '../../src/briefs/kept.js'
-import { createLearned } from '../../src/briefs/lookup.js'
 import { StorageUnavailable } from '../../src/store/database/storage-work.js'
-import type { FoundRow } from '../../src/store/records/found.js'
+import { createLearned, type FoundRow } from '../../src/store/records/found.js'
 import type { Handover } from '../../src/store/replicas/handover.js'
 import { createManualClock } from '../support/upstream-clock.js'
 
@@ -67,7 +66,7 @@ test('what an answer found beside the feed is stored when the storage is back, w
       },
       read: async () => [],
     },
-    ...{ isShared: true, clock: time.clock, scopesOf: () => new Map() },
+    ...{ isShared: true, clock: time.clock },
     onTrouble: (message) => void troubles.push(message),
   })
   t.teardown(learned.close)

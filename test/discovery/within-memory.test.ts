@@ -1,12 +1,11 @@
 /** What questions leave in memory, however large the rows that upstreams answer with. */
 import { test } from 'tap'
 import { createKept } from '../../src/briefs/kept.js'
-import { createLearned } from '../../src/briefs/lookup.js'
 import { systemClock } from '../../src/net/clock.js'
 import { buildSnapshot } from '../../src/snapshot/builder.js'
+import { createLearned } from '../../src/store/records/found.js'
 import { slabBytes } from '../../src/upstreams/rows/slab.js'
-import { sliceListing } from '../../src/upstreams/rows/slice.js'
-import { buyer, judgeThat, listing, sliceOf } from '../feed/world.js'
+import { judgeThat, listing, sliceOf } from '../feed/world.js'
 
 const MEBIBYTE = 1024 ** 2
 const platforms = Array.from({ length: 1_000 }, (_, n) => `${n}`.padEnd(180, 'p'))
@@ -42,7 +41,7 @@ test('rows of earlier answers are remembered within 64 MiB, the last that were u
       },
       read: async () => [],
     },
-    ...{ isShared: true, clock: systemClock, scopesOf: () => new Map([['north', 'public']]) },
+    ...{ isShared: true, clock: systemClock },
     onTrouble: (message) => t.fail(message),
   })
   t.teardown(learned.close)
@@ -53,7 +52,8 @@ test('rows of earlier answers are remembered within 64 MiB, the last that were u
     const from = { upstream: 'north', agentUrl: 'https://north.example/mcp', scope: 'public' }
     return { handle: handle(n), ...from, segment, listing: JSON.stringify(given) }
   }
-  const rowsOf = async (n: number) => (await learned.rowsOf([handle(n)], buyer))[0]?.rows.count ?? 0
+  const scopesOf = () => new Map([['north', 'public']])
+  const rowsOf = async (n: number) => (await learned.rowsOf([handle(n)], scopesOf)).length
   for (let n = 0; n < 200; n += 10) {
     await learned.learn(Array.from({ length: 10 }, (_, at) => row(n + at)))
     t.equal(await rowsOf(0), 1, 'a signal that is asked for again and again stays')
@@ -82,7 +82,7 @@ test('of a caller the newest fifty answers are kept, whatever others ask', async
 test('a row that is learned again as something else is what was learned last', async (t) => {
   const learned = createLearned({
     found: { put: async () => {}, read: async () => [] },
-    ...{ isShared: true, clock: systemClock, scopesOf: () => new Map([['north', 'public']]) },
+    ...{ isShared: true, clock: systemClock },
     onTrouble: (message) => t.fail(message),
   })
   t.teardown(learned.close)
@@ -93,6 +93,6 @@ test('a row that is learned again as something else is what was learned last', a
     return { ...of, ...at, listing: JSON.stringify(given) }
   }
   for (const name of ['before', 'after']) await learned.learn([row(name)])
-  const [slice] = await learned.rowsOf([row('').handle], buyer)
-  t.match(slice && sliceListing(slice, 0), { name: 'after' })
+  const [last] = await learned.rowsOf([row('').handle], () => new Map([['north', 'public']]))
+  t.match(JSON.parse(last?.listing ?? '{}'), { name: 'after' })
 })

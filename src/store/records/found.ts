@@ -1,13 +1,21 @@
 /**
  * Rows that upstreams gave in answers to questions and that the feed does not have. With them, our handles for such
- * rows still work after a restart and on another replica (docs/decisions.md#handles). Bounded: the oldest rows are
- * deleted, because asking again finds them again.
+ * rows still work after a restart and on another replica (docs/decisions.md#handles). Both in memory and in the storage, rows that
+ * are used no more leave when there are too many, because asking again finds them again.
  */
+import { LRUCache } from 'lru-cache'
+import { handleKey } from '../../merge/identity.js'
+import type { Clock } from '../../net/clock.js'
 import type { Db } from '../database/database.js'
 import type { Seal } from '../database/seal.js'
+import { StorageUnavailable } from '../database/storage-work.js'
 
 const MOST_ROWS = 50_000
 const BATCH_ROWS = 100 // seven columns each: well under the bound-parameter limits of both databases
+const RECENT_BYTES = 64 * 1024 ** 2 // in memory: recent rows, which also need not be stored again
+const BYTES_A_CHARACTER = 2
+const OWN_BYTES = 500 // of a row, besides its listing
+const WRITE_AGAIN_MS = 1_000
 
 export type FoundRow = {
   /** The handle of the signal, as we publish it. */
@@ -75,4 +83,116 @@ export function createFound(db: Db, now: () => number, seal: Seal): FoundRows {
   }
 
   return { put, read }
+}
+
+type LearnedOptions = {
+  found: FoundRows
+  /** Whether other processes use the same storage. */
+  isShared: boolean
+  clock: Pick<Clock, 'after'>
+  onTrouble(message: string): void
+}
+
+/** Such rows, of this process and of others on its storage: in memory at once, and in the storage soon after. */
+export function createLearned({ found, isShared, clock, onTrouble }: LearnedOptions) {
+  const names = new Map<string, Set<string>>() // of recent rows, by the handle of their signal
+  const unwritten = new Set<string>() // names of recent rows
+  const recent = new LRUCache<string, FoundRow>({
+    maxSize: RECENT_BYTES,
+    sizeCalculation: ({ listing }) => OWN_BYTES + BYTES_A_CHARACTER * listing.length,
+    noDisposeOnSet: true,
+    dispose({ handle }, name) {
+      unwritten.delete(name)
+      const own = names.get(handle)
+      own?.delete(name)
+      if (own?.size === 0) names.delete(handle)
+    },
+  })
+  let writing: Promise<void> | undefined
+  let isTold = false // a failure that lasts is told once
+  let closed = false
+  let cancelAgain = () => {}
+
+  async function write(): Promise<void> {
+    while (unwritten.size > 0) {
+      const rows = [...unwritten].flatMap((name) => recent.peek(name) ?? [])
+      unwritten.clear()
+      try {
+        await found.put(rows)
+        isTold = false
+      } catch (error) {
+        if (!isTold) onTrouble(`found signals are kept in memory only: ${(error as Error).message}`)
+        isTold = true
+        for (const name of rows.map(nameOf)) if (recent.has(name)) unwritten.add(name)
+        cancelAgain()
+        if (!closed) cancelAgain = clock.after(WRITE_AGAIN_MS, () => void writeOnce())
+        return
+      }
+    }
+  }
+
+  function writeOnce(): Promise<void> {
+    writing ??= write().finally(() => {
+      writing = undefined
+    })
+    return writing
+  }
+
+  /**
+   * Remembers rows, at once. Resolves when they are in the storage or could not be written; undefined when there is
+   * nothing to wait for, because no other process uses the storage or all are written.
+   */
+  function learn(rows: readonly FoundRow[]): Promise<void> | undefined {
+    for (const row of rows) {
+      const name = nameOf(row)
+      if (recent.get(name)?.listing === row.listing) continue
+      const { handle } = row
+      names.set(handle, (names.get(handle) ?? new Set()).add(name))
+      unwritten.add(name)
+      recent.set(name, row)
+    }
+    if (unwritten.size === 0 && !writing) return undefined
+    const written = writeOnce()
+    return isShared ? written : undefined
+  }
+
+  async function stored(handles: readonly string[]): Promise<FoundRow[]> {
+    try {
+      return await found.read(handles)
+    } catch (error) {
+      if (!(error instanceof StorageUnavailable)) throw error
+      return [] // without the storage, only the rows in memory are known
+    }
+  }
+
+  /**
+   * The rows of these signals, without those that were given to another account. `scopesOf` gives the scope that answers the
+   * reader, by the ids of the upstreams that are asked now.
+   */
+  async function rowsOf(
+    handles: readonly string[],
+    scopesOf: () => ReadonlyMap<string, string>,
+  ): Promise<FoundRow[]> {
+    const ours = handles.filter((handle) => handleKey(handle) !== undefined)
+    const rows = new Map<string, FoundRow>()
+    for (const row of await stored(ours)) rows.set(nameOf(row), row)
+    for (const name of ours.flatMap((handle) => [...(names.get(handle) ?? [])])) {
+      const row = recent.get(name)
+      if (row) rows.set(name, row)
+    }
+    if (rows.size === 0) return []
+    const scopes = scopesOf()
+    return [...rows.values()].filter(({ upstream, scope }) => scopes.get(upstream) === scope)
+  }
+
+  return {
+    learn,
+    rowsOf,
+    /** Resolves when everything learned is stored, or could not be. */
+    async close(): Promise<void> {
+      closed = true
+      cancelAgain()
+      await writing
+    },
+  }
 }
