@@ -151,7 +151,7 @@ function toolsOf({ name, aliases = [], title, description, request, response, ..
 }
 
 /** `rest`: what stands behind the id, as JSON. `code`: of an error. */
-export type McpColdAnswer = { rest: Uint8Array; code?: number }
+type McpColdAnswer = { rest: Uint8Array; code?: number }
 
 const UNREADABLE = { code: INVALID_PARAMS, message: 'params are not what the method takes' }
 
