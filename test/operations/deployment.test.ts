@@ -11,6 +11,9 @@ import { COMPOSE, KUBERNETES } from './support/manifests.js'
 type Read = any
 
 const textOf = (name: string) => readFile(`deploy/${name}`, 'utf8')
+/** To accept who had connected, for who is slow to ask and how often that is looked for, and for the longest answer. */
+const LONGEST_STOP_MS = 5_000 + 30_000 + 5_000 + 130_000
+
 const SECRET = /PASSWORD|KEY|TOKEN|SECRET/
 
 /** The configuration as a container has it that is given these names. */
@@ -165,7 +168,10 @@ test('the manifests of Kubernetes name each other, ports and probes that exist',
   const { periodSeconds, timeoutSeconds, failureThreshold } = readinessProbe
   const seen = (periodSeconds * failureThreshold + timeoutSeconds) * 1_000
   t.ok(seen <= listen.drainMs, 'that it stops is seen before the door closes')
-  t.ok(spec.terminationGracePeriodSeconds * 1_000 >= 130_000 + listen.drainMs)
+  t.ok(spec.terminationGracePeriodSeconds * 1_000 > LONGEST_STOP_MS + listen.drainMs)
+  t.match(await textOf('tributary.service'), `TimeoutStopSec=${spec.terminationGracePeriodSeconds}\n`)
+  const { services } = parse(await textOf('compose.yaml'))
+  t.equal(services.tributary.stop_grace_period, `${spec.terminationGracePeriodSeconds}s`)
   const config = container.args[container.args.indexOf('--config') + 1]
   t.equal(config, `${container.volumeMounts[0].mountPath}/config.yaml`)
   await answers(
