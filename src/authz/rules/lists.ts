@@ -23,7 +23,7 @@ export function sharedNumbers(numbers: ArrayLike<number>): Uint32Array {
 }
 
 /** Numbers that come one by one. Four bytes each while they come, because a file may name a million. */
-function createNumbers() {
+function growingNumbers() {
   let numbers = new Uint32Array(16)
   let size = 0
 
@@ -44,8 +44,8 @@ export type NewLists = ReturnType<typeof createLists>
 
 /** Lists whose items come one by one, list after list. */
 export function createLists() {
-  const starts = createNumbers()
-  const items = createNumbers()
+  const starts = growingNumbers()
+  const items = growingNumbers()
   starts.add(0)
 
   /** The lists that are ended, until more is added. */
