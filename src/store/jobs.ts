@@ -124,7 +124,7 @@ export function createJobs(db: Db, now: () => number, dialect: SqlDialect, seal:
 
   /** Of the jobs that were held so, those that still are; a job that has ended has no owner. */
   const amongHeld = (given: readonly Pick<Held, 'id' | 'owner' | 'epoch'>[]) =>
-    sql`from ${dialect.givenJobs(given)} where jobs.id = value->>'id' and jobs.owner = value->>'owner'
+    sql`from ${dialect.givenJobs(given)} where jobs.id = given.job and jobs.owner = value->>'owner'
       and jobs.epoch = cast(value->>'epoch' as integer)`
 
   const from = (ms: number) => sql<number>`${dialect.now()} + ${ms}`
@@ -274,7 +274,7 @@ export function createJobs(db: Db, now: () => number, dialect: SqlDialect, seal:
     const { rows: taken } = await sql<Pick<Held, 'id'>>`update jobs
       set owner = ${hold.owner}, epoch = epoch + 1, attempts = attempts + 1, due = ${from(hold.ms)}
       from ${dialect.givenJobs(ids.map((id) => ({ id })))}
-      where jobs.id = value->>'id' and jobs.due <= ${dialect.now()} and jobs.target is null
+      where jobs.id = given.job and jobs.due <= ${dialect.now()} and jobs.target is null
       returning jobs.id`.execute(db)
     const { rows } = await sql<Selectable<JobTable>>`select jobs.* from ${dialect.given(taken)}
       join jobs on jobs.id = value->>'id'`.execute(db)
@@ -305,7 +305,7 @@ export function createJobs(db: Db, now: () => number, dialect: SqlDialect, seal:
   async function hasten(ids: readonly string[], { untriedOnly = false } = {}): Promise<void> {
     if (ids.length === 0) return
     const given = dialect.givenJobs(ids.map((id) => ({ id, owner: null })))
-    await sql`update jobs set due = ${dialect.now()} from ${given} where jobs.id = value->>'id'
+    await sql`update jobs set due = ${dialect.now()} from ${given} where jobs.id = given.job
       and jobs.owner is not distinct from value->>'owner' and jobs.due > ${dialect.now()}
       ${untriedOnly ? sql`and jobs.attempts = 0` : sql``}`.execute(db)
   }

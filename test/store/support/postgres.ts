@@ -160,6 +160,7 @@ export async function startPostgres(binaries: string): Promise<Postgres> {
       unix_socket_directories: '',
       fsync: 'off',
       max_connections: 300,
+      autovacuum: 'off', // plans would depend on when it counts rows
     }
     const flags = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])
     const command = [join(binaries, 'postgres'), '-D', data, ...flags]
