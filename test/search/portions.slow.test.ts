@@ -1,26 +1,17 @@
 import { test } from 'tap'
 import { createSearcher } from '../../src/search/search.js'
-import { compileSynonyms } from '../../src/search/synonyms.js'
-import { indexRows, searchAtOnce } from '../support/search-at-once.js'
+import { indexRows, NO_SYNONYMS, searchAtOnce } from '../support/search-at-once.js'
 
 const ROWS = 40_000 // more than are looked at between two stops
 
 test('a search in portions finds what one without a stop does, also while others search', async (t) => {
-  const synonyms = compileSynonyms({
-    filler: '',
-    qualifiers: '',
-    same: [],
-    places: {},
-    destinations: {},
-    kinds: {},
-  })
   const rows = Array.from({ length: ROWS }, (_, at) => ({
     name: `Owners ${at % 7} of cars`,
     description: '',
   }))
-  const index = indexRows(rows, synonyms)
-  const atOnce = searchAtOnce(index, synonyms)
-  const searcher = createSearcher(index, synonyms)
+  const index = indexRows(rows, NO_SYNONYMS)
+  const atOnce = searchAtOnce(index, NO_SYNONYMS)
+  const searcher = createSearcher(index, NO_SYNONYMS)
   const texts = ['owners', 'cars 77', 'owners 3 cars', '']
   const inTurns = texts.map((text) => searcher.search(text, { limit: 50 }))
   for (const [at, text] of texts.entries()) {

@@ -1,27 +1,17 @@
 import { test } from 'tap'
 import { createSearch } from '../../src/search/search.js'
-import { compileSynonyms } from '../../src/search/synonyms.js'
-import { indexRows } from '../support/search-at-once.js'
+import { indexRows, NO_SYNONYMS } from '../support/search-at-once.js'
 
 const ROWS = 40_000 // more than are looked at between two stops
 const WORDS = 3_000
-
-const synonyms = compileSynonyms({
-  filler: '',
-  qualifiers: '',
-  same: [],
-  places: {},
-  destinations: {},
-  kinds: {},
-})
 
 function searchIn(names: readonly string[]) {
   const search = createSearch(
     indexRows(
       names.map((name) => ({ name, description: '' })),
-      synonyms,
+      NO_SYNONYMS,
     ),
-    synonyms,
+    NO_SYNONYMS,
   )
   return (text: string) => {
     let stops = 0

@@ -4,30 +4,20 @@ import fc from 'fast-check'
 import { test } from 'tap'
 import { drained } from '../../src/process/portions.js'
 import { readQuestion } from '../../src/search/concepts.js'
-import { compileSynonyms } from '../../src/search/synonyms.js'
 import { termText } from '../../src/search/term-table.js'
 import { overlap, parseIntervalTerm, tokens } from '../../src/search/words.js'
 import { proven } from '../support/proven.js'
-import { indexRows } from '../support/search-at-once.js'
+import { indexRows, NO_SYNONYMS } from '../support/search-at-once.js'
 
 const TURNS = 50
 const MOST = 20 // three usually; a question that reads the text of every span takes a hundred times as long
 const MOST_FOUND = 16
 const LEAST = 0.1
 
-const synonyms = compileSynonyms({
-  filler: '',
-  qualifiers: '',
-  same: [],
-  places: {},
-  destinations: {},
-  kinds: {},
-})
-
 const indexOf = (names: readonly string[]) =>
   indexRows(
     names.map((name) => ({ name, description: '' })),
-    synonyms,
+    NO_SYNONYMS,
   )
 
 const spanText = fc
@@ -46,7 +36,7 @@ test('a span finds those that overlap it most, among any', (t) => {
     fc.property(fc.array(spanText, { minLength: 1, maxLength: 60 }), spanText, (texts, asked) => {
       const [term = ''] = tokens(asked)
       const span = parseIntervalTerm(term)
-      const found = drained(readQuestion(indexOf(texts), synonyms, asked)).concepts.flatMap(
+      const found = drained(readQuestion(indexOf(texts), NO_SYNONYMS, asked)).concepts.flatMap(
         ({ alternatives }) =>
           alternatives.map((one) => ({ term: termText(one.table, one.term), weight: one.weight })),
       )
@@ -67,7 +57,7 @@ test('a question takes the time of its words, not of the numbers that names carr
   /** CPU of one of so many questions. How a short time is divided between user and system is a guess of the kernel's. */
   function costOf(index: ReturnType<typeof indexOf>, times: number): number {
     const before = process.cpuUsage()
-    for (let asked = 0; asked < times; asked += 1) drained(readQuestion(index, synonyms, 'buyers over 7'))
+    for (let asked = 0; asked < times; asked += 1) drained(readQuestion(index, NO_SYNONYMS, 'buyers over 7'))
     const { user, system } = process.cpuUsage(before)
     return (user + system) / times
   }

@@ -7,6 +7,13 @@ import {
   type SearchIndex,
   type Synonyms,
 } from '../../src/search/search-index.js'
+import { compileSynonyms } from '../../src/search/synonyms.js'
+
+/** Every word stands for itself. */
+export const NO_SYNONYMS = compileSynonyms({
+  ...{ filler: '', qualifiers: '', same: [] },
+  ...{ kinds: {}, places: {}, destinations: {} },
+})
 
 /** `withheld`: how many rows follow that nobody is shown. */
 export function indexRows(rows: readonly SearchableRow[], synonyms: Synonyms, withheld = 0): SearchIndex {
