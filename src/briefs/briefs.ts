@@ -163,7 +163,7 @@ export function createBriefs(options: BriefsOptions) {
     /** The server's `discover`. */
     discover: answers.discover,
     /** The server's `lookup`. */
-    lookup: createLookup({ feed, pages, learned: { rowsOf }, judge }),
+    lookup: createLookup({ feed, pages, rowsOf, judge }),
     resolve,
     /** The index in use, for the console; undefined until the first one is built. */
     searchable: search.current,

@@ -22,7 +22,7 @@ type LookupOptions = {
   feed: Pick<Feed, 'moment' | 'see'>
   pages: AnswerPages
   /** Rows of earlier answers that the feed does not have. */
-  learned: { rowsOf(handles: readonly string[], reader: Reader): Promise<Slice[]> }
+  rowsOf(handles: readonly string[], reader: Reader): Promise<Slice[]>
   /** What providers say at this moment. */
   judge(): Judge
 }
@@ -66,7 +66,7 @@ function missingWarnings(
 }
 
 /** Looks named signals up; what is not found is a warning, never an error. */
-export function createLookup({ feed, pages, learned, judge }: LookupOptions) {
+export function createLookup({ feed, pages, rowsOf, judge }: LookupOptions) {
   return async function lookup(
     input: GetSignalsRequest,
     reader: Reader,
@@ -79,7 +79,7 @@ export function createLookup({ feed, pages, learned, judge }: LookupOptions) {
     if (!seen) return NOT_READY
     const elsewhere = refs.filter((ref) => entryOfRef(seen.snapshot, ref) < 0)
     const handles = elsewhere.flatMap(handlesOf)
-    const slices = handles.length > 0 ? await learned.rowsOf(handles, reader) : []
+    const slices = handles.length > 0 ? await rowsOf(handles, reader) : []
 
     const { corpus } = await gatherFindings(seen.snapshot, slices, judge())
     const passes = await createGate(corpus, seen.entries, { criteria: seen.criteria, reader })

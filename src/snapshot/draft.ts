@@ -3,19 +3,10 @@ import { SIGNAL_TYPES, VALUE_TYPES } from '../adcp/signal.js'
 import { type KeySpan, keySpans } from '../merge/deployments.js'
 import type { MergedSignal } from '../merge/merged-signal.js'
 import { NO_CURRENCY, placesIn, type Row, type RowPlaces } from '../merge/row.js'
+import { type Column, createColumn, type Maker } from '../process/column.js'
 import { remembered } from '../process/remembered.js'
 import { createChunks } from '../upstreams/rows/slab.js'
-import {
-  type Column,
-  createColumn,
-  createWords,
-  filled,
-  type Maker,
-  type Spec,
-  valueAt,
-  type WordList,
-  WRITTEN,
-} from './columns.js'
+import { createWords, filled, type Spec, valueAt, type WordList, WRITTEN } from './columns.js'
 import { digestWords, keyWords, type RowWords, rowWords, type Words } from './digests.js'
 import { WORDS } from './keys.js'
 import { type IndexedSlice, keptListing, type OfferPlace, type Snapshot } from './snapshot.js'

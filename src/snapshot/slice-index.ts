@@ -4,6 +4,7 @@
  * (docs/decisions.md#memory-and-threads).
  */
 import { type Identity, identityOf } from '../merge/identity.js'
+import { u8, u16, u32 } from '../process/column.js'
 import { type InPortions, type Meter, rowUnits } from '../process/portions.js'
 import { bytesOf, createRowFinder, type RowFinder } from '../upstreams/rows/slab.js'
 import {
@@ -15,7 +16,6 @@ import {
   slotOf,
 } from '../upstreams/rows/slice.js'
 import { writtenRef } from '../upstreams/rows/written.js'
-import { u8, u16, u32 } from './columns.js'
 import { type Half, halfOf, isNoKey, putIdentity, sortedPositions, WORDS } from './keys.js'
 import type { IndexedSlice, OfferPlace, Snapshot } from './snapshot.js'
 

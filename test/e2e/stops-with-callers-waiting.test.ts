@@ -1,7 +1,8 @@
 /** A stop answers whoever had connected by then, with what it began for them: in order, and after a fault, which does not drain. */
-import { connect, type Socket } from 'node:net'
+import { connect } from 'node:net'
 import { test } from 'tap'
 import { BUYER, startWorld } from '../support/federation.js'
+import { received } from '../support/received.js'
 
 const CALLERS = 100
 
@@ -16,24 +17,13 @@ function briefOf(host: string, words: string): string {
   return `${head}Content-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`
 }
 
-const answered = (socket: Socket) =>
-  new Promise<string>((resolve) => {
-    let text = ''
-    socket.setEncoding('utf8')
-    socket.on('data', (chunk) => {
-      text += chunk
-    })
-    socket.on('error', ({ message }) => resolve(message))
-    socket.on('close', () => resolve(text))
-  })
-
 for (const isFault of [false, true]) {
   test(`briefs that came with ${isFault ? 'a fault' : 'the signal'} are answered`, async (t) => {
     const { federation, close } = await startWorld()
     t.teardown(close)
     const { port, hostname, host } = new URL(federation.url)
     const sockets = Array.from({ length: CALLERS }, () => connect(Number(port), hostname))
-    const answers = sockets.map(answered)
+    const answers = sockets.map(received)
     for (const [n, socket] of sockets.entries()) socket.write(briefOf(host, `hikers ${n}`))
     await Promise.all(sockets.map((socket) => new Promise((resolve) => socket.once('connect', resolve))))
     if (!isFault) await federation.drain()

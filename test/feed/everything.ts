@@ -1,5 +1,6 @@
 /** Whole snapshots as text, to be compared. */
-import { type Numbers, specsOf, TABLE, valueAt } from '../../src/snapshot/columns.js'
+import type { Numbers } from '../../src/process/column.js'
+import { specsOf, TABLE, valueAt } from '../../src/snapshot/columns.js'
 import { rowBytes, type Snapshot } from '../../src/snapshot/snapshot.js'
 
 /** Where rows and listings lie in memory, and how words are numbered, is free. */

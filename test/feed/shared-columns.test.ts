@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { test } from 'tap'
+import { u16, u32 } from '../../src/process/column.js'
 import { buildSnapshot } from '../../src/snapshot/builder.js'
-import { u16, u32 } from '../../src/snapshot/columns.js'
 import { childWeave, type Run, weaveOf, woven, wovenAt } from '../../src/snapshot/join.js'
 import { memoryOf } from '../../src/snapshot/snapshot.js'
 import { proven } from '../support/proven.js'

@@ -6,10 +6,10 @@ import { drained } from '../../src/process/portions.js'
 import { readQuestion } from '../../src/search/concepts.js'
 import { termText } from '../../src/search/term-table.js'
 import { overlap, parseIntervalTerm, tokens } from '../../src/search/words.js'
+import { costRatio } from '../support/cost-ratio.js'
 import { proven } from '../support/proven.js'
 import { indexRows, NO_SYNONYMS } from '../support/search-at-once.js'
 
-const TURNS = 50
 const MOST = 20 // three usually; a question that reads the text of every span takes a hundred times as long
 const MOST_FOUND = 16
 const LEAST = 0.1
@@ -54,22 +54,11 @@ test('a span finds those that overlap it most, among any', (t) => {
 
 test('a question takes the time of its words, not of the numbers that names carry', (t) => {
   const numbered = (count: number) => indexOf(Array.from({ length: count }, (_, at) => `Buyers ${at}`))
-  /** CPU of one of so many questions. How a short time is divided between user and system is a guess of the kernel's. */
-  function costOf(index: ReturnType<typeof indexOf>, times: number): number {
-    const before = process.cpuUsage()
-    for (let asked = 0; asked < times; asked += 1) drained(readQuestion(index, NO_SYNONYMS, 'buyers over 7'))
-    const { user, system } = process.cpuUsage(before)
-    return (user + system) / times
-  }
-  // Both in turn and the least of each, so that other work on the machine meets both alike; on a busy one it takes more turns.
-  const [few, many] = [numbered(100), numbered(10_000)]
-  const least = { few: Number.POSITIVE_INFINITY, many: Number.POSITIVE_INFINITY }
-  let ratio = Number.POSITIVE_INFINITY
-  for (let turn = 0; turn < TURNS && !(ratio < MOST); turn += 1) {
-    least.few = Math.min(least.few, costOf(few, 100))
-    least.many = Math.min(least.many, costOf(many, 10))
-    ratio = least.many / least.few
-  }
+  const asking = (index: ReturnType<typeof indexOf>, times: number) => ({
+    work: () => void drained(readQuestion(index, NO_SYNONYMS, 'buyers over 7')),
+    times,
+  })
+  const ratio = costRatio(asking(numbered(100), 100), asking(numbered(10_000), 10), MOST)
   t.ok(ratio < MOST, `a hundred times the numbers: ${ratio.toFixed(1)} times the time`)
   t.end()
 })

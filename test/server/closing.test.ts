@@ -1,6 +1,7 @@
 /** A server that closes answers whoever had connected, whatever the reason and however busy it is. */
 import { type AddressInfo, connect, type Socket } from 'node:net'
 import { type Test, test } from 'tap'
+import { received } from '../support/received.js'
 import { type FixtureOptions, startServer } from '../support/server-fixture.js'
 import { until } from '../support/until.js'
 
@@ -15,19 +16,6 @@ const HEAD = `POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: application/json\
 const PLAIN = `${HEAD}Content-Type: application/json\r\n\r\n`
 const CALL = PLAIN + BODY
 const CALL_OF_FASTIFY = `${HEAD}Content-Type: application/json; Charset=UTF-8\r\n\r\n${BODY}`
-
-/** All that a connection is sent until it ends. */
-function received(socket: Socket): Promise<string> {
-  return new Promise((resolve) => {
-    let text = ''
-    socket.setEncoding('latin1')
-    socket.on('data', (chunk) => {
-      text += chunk
-    })
-    socket.on('error', ({ message }) => resolve(message))
-    socket.on('close', () => resolve(text))
-  })
-}
 
 const connected = (socket: Socket) => new Promise((resolve) => socket.once('connect', resolve))
 const statusOf = (text: string) => text.slice(0, 15)

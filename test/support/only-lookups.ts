@@ -17,9 +17,8 @@ export function onlyLookups(feed: Pick<Feed, 'moment' | 'see'>): SignalsDiscover
     },
     found: async () => undefined,
   })
-  const learned = { rowsOf: async () => [] }
   return {
-    lookup: createLookup({ feed, pages, learned, judge: () => judge }),
+    lookup: createLookup({ feed, pages, rowsOf: async () => [], judge: () => judge }),
     discover: () => ({
       kind: 'refused',
       error: adcpError('SERVICE_UNAVAILABLE', 'Nothing is searched here.', { suggestion: 'Look up.' }),

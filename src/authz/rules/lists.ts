@@ -5,6 +5,7 @@
  */
 import { randomInt } from 'node:crypto'
 import { bufferOf } from '../../adcp/json.js'
+import { createColumn, u8, u32 } from '../../process/column.js'
 import { mixed } from '../../process/remembered.js'
 
 const MAX_SEED = 2 ** 32
@@ -15,55 +16,28 @@ let scratch = new Uint8Array(1_024)
 /** A list of lists: list `n` is in `items` from `starts[n]` up to (excluding) `starts[n + 1]`. */
 export type Lists = { readonly starts: Uint32Array; readonly items: Uint32Array }
 
-/** A list of numbers in shared memory. */
+/** Numbers in shared memory. */
 export function sharedNumbers(numbers: ArrayLike<number>): Uint32Array {
-  const shared = new Uint32Array(new SharedArrayBuffer(numbers.length * Uint32Array.BYTES_PER_ELEMENT))
+  const shared = u32(numbers.length)
   shared.set(numbers)
   return shared
 }
 
-/** Numbers that come one by one. Four bytes each while they come, because a file may name a million. */
-function growingNumbers() {
-  let numbers = new Uint32Array(16)
-  let size = 0
-
-  function add(number: number): void {
-    if (size === numbers.length) {
-      const larger = new Uint32Array(2 * size)
-      larger.set(numbers)
-      numbers = larger
-    }
-    numbers[size] = number
-    size += 1
-  }
-
-  return { add, size: () => size, held: () => numbers.subarray(0, size) }
-}
-
 export type NewLists = ReturnType<typeof createLists>
 
-/** Lists whose items come one by one, list after list. */
+/** Lists whose items come one by one, list after list. Four bytes each while they come, because a file may name a million. */
 export function createLists() {
-  const starts = growingNumbers()
-  const items = growingNumbers()
-  starts.add(0)
-
-  /** The lists that are ended, until more is added. */
-  function held(): Lists {
-    return { starts: starts.held(), items: items.held() }
-  }
+  const starts = createColumn(u32, 0)
+  const items = createColumn(u32, 0)
+  starts.push(0)
 
   return {
     /** Adds an item to the list that is not ended yet. */
-    add: items.add,
+    add: items.push,
     /** Ends that list; the next item begins another. */
-    end: () => starts.add(items.size()),
-    held,
-    /** The lists that are ended, in shared memory. */
-    shared(): Lists {
-      const lists = held()
-      return { starts: sharedNumbers(lists.starts), items: sharedNumbers(lists.items) }
-    },
+    end: () => starts.push(items.length()),
+    /** The lists that are ended. */
+    finish: (): Lists => ({ starts: starts.finish(), items: items.finish() }),
   }
 }
 
@@ -74,7 +48,7 @@ export function sharedLists(lists: Iterable<readonly number[]>): Lists {
     for (const item of list) made.add(item)
     made.end()
   }
-  return made.shared()
+  return made.finish()
 }
 
 /** Names, numbered from 0 in the order in which they came. */
@@ -146,15 +120,15 @@ export function createNames() {
   }
 
   function table(): NameTable {
-    const starts = new Uint32Array(new SharedArrayBuffer((numbers.size + 1) * 4))
+    const starts = u32(numbers.size + 1)
     for (const [name, number] of numbers) {
       starts[number + 1] = (starts[number] as number) + Buffer.byteLength(name)
     }
-    const bytes = new Uint8Array(new SharedArrayBuffer(starts[numbers.size] as number))
+    const bytes = u8(starts[numbers.size] as number)
     const text = bufferOf(bytes)
     const seed = randomInt(MAX_SEED)
     const mask = 2 ** Math.ceil(Math.log2(2 * numbers.size + 1)) - 1
-    const slots = new Uint32Array(new SharedArrayBuffer((mask + 1) * 4))
+    const slots = u32(mask + 1)
     for (const [name, number] of numbers) {
       const start = starts[number] as number
       text.write(name, start)

@@ -7,6 +7,7 @@
 import { hash } from 'node:crypto'
 import { elementSpans, isRecord, measure } from '../../adcp/json.js'
 import { canonicalUrl } from '../../adcp/url.js'
+import { f64 } from '../../process/column.js'
 import {
   createDiagnostics,
   type Diagnostic,
@@ -109,7 +110,7 @@ export function tableBytes(value: unknown): number {
 }
 
 function sharedInstants(instants: readonly number[]): Float64Array {
-  const shared = new Float64Array(new SharedArrayBuffer(instants.length * Float64Array.BYTES_PER_ELEMENT))
+  const shared = f64(instants.length)
   shared.set(instants)
   return shared
 }
@@ -265,7 +266,7 @@ export function makeTables(
 
   const granted = createLists()
   const behind = createLists()
-  const namesOf = named.held()
+  const namesOf = named.finish()
   for (const grants of grantsOf) {
     for (const grant of groupByName(grants, namesOf, granted, behind)) {
       const at = `/authorized_agents/${entries[grant]}`
@@ -288,8 +289,8 @@ export function makeTables(
       tags: sharedLists(signals.map(({ tags }) => tags)),
     },
     agents: agents.table(),
-    granted: granted.shared(),
-    behind: behind.shared(),
+    granted: granted.finish(),
+    behind: behind.finish(),
     grants: {
       entry: sharedNumbers(entries),
       from: sharedInstants(limits.map(({ from }) => from)),

@@ -193,7 +193,8 @@ function prepare(db: Database.Database, sql: string): Prepared {
 }
 
 function executor(db: Database.Database) {
-  const prepared = new Map<string, Prepared>() // in the order of their last use
+  // In the order of their last use. A map, because each thread would load the package of a cache for it.
+  const prepared = new Map<string, Prepared>()
 
   return function execute({ begins, sql, parameters }: Statement): ThreadReply {
     // A failed commit (disk full) has rolled back already: a second rollback must not hide the first error.
