@@ -1,31 +1,24 @@
 /**
- * The server over all other parts: who may come in, the tasks, the console, and what an operator can do to upstreams, providers,
- * callers and open jobs. Its agent card and its signed identity name the address where it listens, so that is known before. On its
- * way out of service it first says that it is not ready, and answers all the same for so long.
+ * The server over all other parts: who may come in, the tasks, the console, what operators can do. Its agent card and its
+ * signed identity name the address where it listens, so that is known before. On its way out of service it first says that
+ * it is not ready, and answers all the same for so long.
  */
 import { randomUUID } from 'node:crypto'
 import { lookup } from 'node:dns/promises'
 import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
 import type { FastifyInstance } from 'fastify'
-import type { Logger } from 'pino'
 import type { DeclaredAccounts } from '../activation/accounts.js'
 import type { Activation } from '../activation/activation.js'
-import { shownUrl } from '../adcp/redaction.js'
-import { agentUrlOf } from '../adcp/url.js'
-import type { Providers } from '../authz/provider/providers.js'
 import type { Config } from '../config/values.js'
 import { createConsole } from '../console/console.js'
 import type { Feed } from '../feed/feed.js'
 import { type Clock, pause } from '../net/clock.js'
-import { isTracing, traceRequests } from '../operations/meters.js'
 import type { Operations } from '../operations/operations.js'
+import { isTracing, traceRequests } from '../operations/tracing.js'
 import { createApp, type ServerOptions } from '../server/app.js'
 import type { Admission } from '../server/door/admission.js'
 import { createSharedTasks } from '../server/transports/a2a-tasks.js'
-import type { Held, Jobs } from '../store/jobs.js'
-import type { Audit } from '../store/records/history.js'
-import type { Work } from '../store/records/work.js'
 import { activateSignal } from '../tasks/activate-signal.js'
 import { createTestController, scenariosOf } from '../tasks/comply-test-controller.js'
 import { getTaskStatus } from '../tasks/get-task-status.js'
@@ -33,52 +26,14 @@ import { listAccounts } from '../tasks/list-accounts.js'
 import { listTasks } from '../tasks/list-tasks.js'
 import { reportUsage } from '../tasks/report-usage.js'
 import { syncAccounts } from '../tasks/sync-accounts.js'
-import type { Upstreams } from '../upstreams/upstreams.js'
+import { ACTIONS, createActions } from './actions.js'
 import type { FeedEvents } from './feed-events.js'
 import type { Foundation, Stack } from './foundation.js'
 import type { Publishing } from './publishing.js'
-import type { InForce, Overrides } from './running-config.js'
 import { factsOf } from './settings.js'
 import type { Sources } from './sources.js'
 
 const TASKS = [activateSignal, reportUsage, getTaskStatus, listTasks, listAccounts, syncAccounts]
-
-const ACTIONS = [
-  'refresh-upstream',
-  'refresh-provider',
-  'exclude-upstream',
-  'admit-upstream',
-  'suspend-caller',
-  'resume-caller',
-  'retry-job',
-  'give-up-job',
-] as const
-type OperatorAction = (typeof ACTIONS)[number]
-
-/** `until`: it holds until then, no longer. */
-type Acted =
-  | { kind: 'done'; until?: 'reload' }
-  /** There is no such upstream, provider, caller or open job. */
-  | { kind: 'unknown' }
-  | { kind: 'refused'; reason: string }
-
-type ActionsOptions = {
-  inForce: InForce
-  upstreams: Pick<Upstreams, 'refreshWhole' | 'roster'>
-  providers: Pick<Providers, 'refresh' | 'state'>
-  store: { jobs: Pick<Jobs, 'claim' | 'hasten'>; work: Pick<Work, 'openJob'>; audit: Audit }
-  /** How a job of each kind is ended undone. */
-  givingUp: Readonly<Record<string, (held: Held) => Promise<void>>>
-  log: Logger
-}
-
-const MOST_SUBJECT = 2_048 // longer than any url
-const HOLD_MS = 15_000 // to end a job takes a few writes
-const DONE: Acted = { kind: 'done' }
-const UNTIL_RELOAD: Acted = { kind: 'done', until: 'reload' }
-const UNKNOWN: Acted = { kind: 'unknown' }
-const BUSY: Acted = { kind: 'refused', reason: 'it is being worked on now' }
-const WAITS: Acted = { kind: 'refused', reason: 'another job that changes the same is being worked on now' }
 
 async function freePort(host: string): Promise<number> {
   const probe = createServer().listen(0, host)
@@ -120,93 +75,6 @@ function createDraining(clock: Clock, ms: number) {
     async drain(): Promise<void> {
       hasBegun = true
       await pause(clock, ms)
-    },
-  }
-}
-
-/** Each attempt is written down with who, when and what came of it. */
-function createActions(options: ActionsOptions) {
-  const { inForce, upstreams, providers, store, givingUp, log } = options
-  const { jobs, work, audit } = store
-  // Whatever the level of other lines is; a log that is off stays off.
-  const auditLog = log.child({ audit: true }, { level: log.isLevelEnabled('fatal') ? 'info' : 'silent' })
-
-  function override(changed: Partial<Overrides>): Acted {
-    inForce.override({ ...inForce.overrides(), ...changed })
-    return UNTIL_RELOAD
-  }
-
-  /** By id, or by the url of an agent, also of one that is left out. */
-  function agentOf(name: string): string | undefined {
-    const { entries, excluded } = upstreams.roster()
-    const known = entries.find(({ id }) => id === name)?.agentUrl
-    const agentUrl = URL.canParse(name) ? agentUrlOf(name) : undefined
-    const isThere = (url: string) => agentUrlOf(url) === agentUrl
-    if (known !== undefined || agentUrl === undefined) return known
-    return entries.some(({ url }) => isThere(url)) || excluded.some(({ url }) => isThere(url))
-      ? agentUrl
-      : undefined
-  }
-
-  function leaveOut(name: string, isOut: boolean): Acted {
-    const agentUrl = agentOf(name)
-    if (agentUrl === undefined) return UNKNOWN
-    return override({ excluded: new Map([...inForce.overrides().excluded, [agentUrl, isOut]]) })
-  }
-
-  function suspend(id: string, who: string, isOut: boolean): Acted {
-    if (!inForce.file().callers.keys.some((key) => key.id === id)) return UNKNOWN
-    if (id === who) return { kind: 'refused', reason: 'nobody suspends itself' }
-    const suspended = new Set([...inForce.overrides().suspended, id])
-    if (!isOut) suspended.delete(id)
-    return override({ suspended })
-  }
-
-  /** Whichever process works on jobs of its kind takes it up within a second. */
-  async function retry(id: string): Promise<Acted> {
-    const job = await work.openJob(id)
-    if (!job) return UNKNOWN
-    if (job.isHeld) return BUSY
-    await jobs.hasten([id])
-    return DONE
-  }
-
-  async function giveUp(id: string): Promise<Acted> {
-    const job = await work.openJob(id)
-    const end = job && givingUp[job.kind]
-    if (!end) return UNKNOWN
-    if (job.isHeld) return BUSY
-    const held = await jobs.claim(id, { owner: randomUUID(), ms: HOLD_MS }, { early: true })
-    if (!held) return WAITS
-    await end(held)
-    return DONE
-  }
-
-  function act(action: OperatorAction, subject: string, who: string): Acted | Promise<Acted> {
-    if (action === 'retry-job') return retry(subject)
-    if (action === 'give-up-job') return giveUp(subject)
-    if (action === 'refresh-upstream') return upstreams.refreshWhole(subject) ? DONE : UNKNOWN
-    if (action === 'refresh-provider') {
-      if (!providers.state(subject)) return UNKNOWN
-      void providers.refresh(subject)
-      return DONE
-    }
-    if (action === 'exclude-upstream') return leaveOut(subject, true)
-    if (action === 'admit-upstream') return leaveOut(subject, false)
-    return suspend(subject, who, action === 'suspend-caller')
-  }
-
-  return {
-    /** Throws `StorageUnavailable` when the action was done but cannot be recorded. */
-    async run(named: string, given: string, who: string): Promise<Acted> {
-      const action = ACTIONS.find((one) => one === named)
-      if (!action) return UNKNOWN
-      const acted = await act(action, given, who)
-      const subject = shownUrl(given.slice(0, MOST_SUBJECT))
-      const outcome = acted.kind === 'refused' ? acted.reason : acted.kind
-      auditLog.info({ who, action, subject, outcome }, 'an operator acted')
-      await audit.note({ who, action, subject, outcome })
-      return acted
     },
   }
 }

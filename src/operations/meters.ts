@@ -2,13 +2,8 @@
  * What is measured where it happens: how long the serving thread is blocked and answers nothing, and the requests to each
  * upstream with their outcomes, as a wrapper around `send`, so that the code of upstreams does not deal with metrics. Gives
  * `tributary_loop_*` and `tributary_upstream_request*` (docs/metrics.md) and the measured part of `health` in the registry
- * listing. And spans from a request of a caller to the requests that it causes at upstreams, with the context passed on in the
- * headers that the operator's propagator writes (W3C `traceparent` as a rule). OpenTelemetry's API only: an SDK that is loaded
- * before us (`node --import`) makes the spans real, without one nothing here costs anything.
+ * listing.
  */
-import { createRequire } from 'node:module'
-import type { Attributes, Span, SpanStatusCode } from '@opentelemetry/api'
-import type { FastifyInstance } from 'fastify'
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
 import type { Send, SendOutcome } from '../net/send.js'
 import { createRecent } from '../process/memory.js'
@@ -21,13 +16,6 @@ const BUCKETS_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10
 const MAX_URLS = 10_000
 const OTHERS = 'others' // upstreams without a series of their own
 const OTHER = 'other' // requests to registries, and to upstreams that have left the roster meanwhile
-const TRACER = 'tributary'
-const ERROR: SpanStatusCode.ERROR = 2
-
-/** Where each copy of the API finds what an SDK has registered with one of them. */
-const REGISTERED = Symbol.for('opentelemetry.js.api.1')
-
-const require = createRequire(import.meta.url)
 
 /**
  * Measures how long the thread is blocked, into metrics of `registry`, until it is closed. A timer that fires late shows it;
@@ -244,70 +232,4 @@ export function createUpstreamMeter({
   }
 
   return { metered, lastAnswer: (agentUrl) => answers.get(agentUrl), forget }
-}
-
-/** The API, where an SDK is loaded: it registers a propagator, without which no context comes in and none goes out. */
-function registeredApi() {
-  if (!(REGISTERED in globalThis)) return undefined // and its fifty files are not read
-  const api = require('@opentelemetry/api') as typeof import('@opentelemetry/api')
-  return api.propagation.fields().length > 0 ? api : undefined
-}
-
-/** Whether an SDK is loaded. */
-export const isTracing = (): boolean => registeredApi() !== undefined
-
-function endOf(outcome: SendOutcome): { attributes: Attributes; failed: boolean } {
-  if (outcome.kind === 'failed') return { attributes: { 'error.type': outcome.reason }, failed: true }
-  const { status } = outcome
-  return { attributes: { 'http.response.status_code': status }, failed: status >= 400 }
-}
-
-function end(span: Span, attributes: Attributes, failed: boolean): void {
-  span.setAttributes(attributes)
-  if (failed) span.setStatus({ code: ERROR })
-  span.end()
-}
-
-/** A `Send` with a client span for each request. Spans name the host alone: other parts of a url may hold secrets. */
-export function tracedSend(send: Send): Send {
-  const api = registeredApi()
-  if (!api) return send
-  const { context, propagation, SpanKind, trace } = api
-  const tracer = trace.getTracer(TRACER)
-  return async (request) => {
-    const method = request.method ?? 'GET'
-    const host = URL.canParse(request.url) ? new URL(request.url).host : 'no url'
-    const attributes = { 'http.request.method': method, 'server.address': host }
-    const span = tracer.startSpan(`${method} ${host}`, { kind: SpanKind.CLIENT, attributes })
-    const headers = { ...request.headers }
-    propagation.inject(trace.setSpan(context.active(), span), headers)
-    const outcome = await send({ ...request, headers })
-    const { attributes: result, failed } = endOf(outcome)
-    end(span, result, failed)
-    return outcome
-  }
-}
-
-/**
- * Adds a server span for each request, as the child of the caller's span. Call it before the app listens. It ends with the
- * raw response, because answers are written on hijacked replies, where Fastify runs no hook at the end.
- */
-export function traceRequests(app: FastifyInstance): void {
-  const api = registeredApi()
-  if (!api) return
-  const { context, propagation, SpanKind, trace } = api
-  const tracer = trace.getTracer(TRACER)
-  // Around the handler only: however a body is read, and in whatever chain of callbacks, the context holds from here on.
-  app.addHook('preHandler', (request, reply, done) => {
-    const { method, headers, routeOptions } = request
-    const route = routeOptions.url ?? 'none'
-    const parent = propagation.extract(context.active(), headers)
-    const attributes = { 'http.request.method': method, 'http.route': route }
-    const span = tracer.startSpan(`${method} ${route}`, { kind: SpanKind.SERVER, attributes }, parent)
-    reply.raw.once('close', () => {
-      const { statusCode } = reply.raw
-      end(span, { 'http.response.status_code': statusCode }, statusCode >= 500)
-    })
-    context.with(trace.setSpan(parent, span), done)
-  })
 }

@@ -27,8 +27,9 @@ import type { Slice } from '../upstreams/rows/slice.js'
 import type { Blobs } from '../upstreams/rows/storage.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
 import { createSignalHistory, createUpstreamHistory, type Sample } from './history.js'
-import { createWatchdog, tracedSend } from './meters.js'
+import { createWatchdog } from './meters.js'
 import { createMetrics, type Metrics } from './metrics.js'
+import { tracedSend } from './tracing.js'
 import {
   type ActivitySources,
   createActivity,
