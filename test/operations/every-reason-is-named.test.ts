@@ -275,11 +275,13 @@ test('for every way a signal can be missing, explain names the true reason', asy
     )
     await mortal.close()
     registry.records.length = 0
+    const asked = registry.requests.length
     t.match(await eventually('p.example/goes', 'withdrawn'), {
       reason: 'withdrawn',
       upstreams: [{ id: 'main' }],
     })
     t.match((await about('p.example/goes')).left_at, /^20/)
+    await until('a listing without anybody was read', async () => registry.requests.length > asked + 1)
     ahead = 2 * HOUR // past the caps of what a registry without anybody, and an agent without an answer, leave
     t.match(await eventually('p.example/of_leaver', 'upstream_left'), { reason: 'upstream_left' })
     const left = {
