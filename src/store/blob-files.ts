@@ -1,8 +1,8 @@
 /**
  * Blobs as files, one per name. A file is written under another name and then renamed, so that a crash leaves the old file or the new
- * one. Each part has a checksum (CRC-32, as in gzip), so that a damaged file is ignored and reported. A process with a million
- * signals has gigabytes to check at its start, and tens of megabytes to sum up after a change: two threads do that, and the thread
- * that serves only waits for them.
+ * one. Each part has a checksum (CRC-32, as in gzip), and each file says whose name it was written under, so that a file that is
+ * damaged, or in another's place, is ignored and reported. A process with a million signals has gigabytes to check at its start, and
+ * tens of megabytes to sum up after a change: two threads do that, and the thread that serves only waits for them.
  */
 import { hash } from 'node:crypto'
 import { link, open, readdir, rename, rm } from 'node:fs/promises'
@@ -21,9 +21,10 @@ const FIRST_BYTES = 64 * 1024 // a small file is read in one go: a process start
 const BEFORE_HEADER = MAGIC.byteLength + 8 // its length and checksum
 const LONGEST_NAME = 250 // bytes of a file's name before its suffix; file systems refuse more
 const CUT = '+' // does not occur in an escaped name
+const UNREADABLE = /^(EIO|EISDIR)$/ // errors of this one file
 const HERE_BYTES = 2 * 1024 * 1024 // half a millisecond to sum up: asking a thread would take as long
 
-/** `name`: present when the file's own name does not contain it. */
+/** `name`: absent in files of earlier releases whose own name contains it. */
 type Header = { parts: { length: number; crc32: number }[]; name?: string }
 
 type BlobFilesOptions = {
@@ -74,18 +75,25 @@ async function fill(file: File, into: Uint8Array, position: number): Promise<boo
   return true
 }
 
-const isLong = (name: string) => encodeURIComponent(name).length > LONGEST_NAME
-
 /** A long name becomes its beginning, for people, and its hash. */
 function fileName(name: string): string {
   const escaped = encodeURIComponent(name)
-  return isLong(name)
+  return escaped.length > LONGEST_NAME
     ? `${escaped.slice(0, 100)}${CUT}${hash('sha256', name)}${SUFFIX}`
     : `${escaped}${SUFFIX}`
 }
 
+/** Undefined for what is no escaped name. */
+function unescaped(escaped: string): string | undefined {
+  try {
+    return decodeURIComponent(escaped)
+  } catch {
+    return undefined
+  }
+}
+
 async function encodeHeader(parts: readonly Uint8Array[], name: string): Promise<Buffer> {
-  const header: Header = { parts: [], ...(isLong(name) && { name }) }
+  const header: Header = { parts: [], name }
   for (const part of parts) {
     header.parts.push({ length: part.byteLength, crc32: await checksumOf(part) })
   }
@@ -117,10 +125,11 @@ async function readOpening(file: File): Promise<Opening | undefined> {
  * The parts, or what is wrong with the file. Parts are in shared memory, so that a thread reads them without a copy. Some are
  * checked while others are read.
  */
-async function readParts(file: File): Promise<Uint8Array[] | string> {
+async function readParts(file: File, name: string): Promise<Uint8Array[] | string> {
   const opening = await readOpening(file)
   if (!opening) return 'its header is damaged'
   const { header, size, first } = opening
+  if (header.name !== undefined && header.name !== name) return `it was written as ${header.name}`
   let end = opening.end
   const places = header.parts.map((part) => {
     const position = end
@@ -146,6 +155,12 @@ async function readParts(file: File): Promise<Uint8Array[] | string> {
   return whole.length === parts.length ? whole : 'a checksum does not match'
 }
 
+/** What is wrong with a file of which the disk gives nothing. Throws an error that says nothing of the file. */
+function unreadable(error: NodeJS.ErrnoException): string {
+  if (!UNREADABLE.test(String(error.code))) throw error
+  return `it cannot be read (${error.message})`
+}
+
 async function removeUnfinished(folder: string): Promise<void> {
   const files = (await readdir(folder)).filter((file) => file.endsWith(UNFINISHED))
   for (const file of files) await rm(join(folder, file), { force: true })
@@ -167,7 +182,7 @@ export async function openBlobFiles({ folder, sweep, onDamage }: BlobFilesOption
       throw error
     }
     try {
-      const parts = await readParts(file)
+      const parts = await readParts(file, name).catch(unreadable)
       if (typeof parts !== 'string') return parts
       onDamage(name, parts)
       return undefined
@@ -209,15 +224,24 @@ export async function openBlobFiles({ folder, sweep, onDamage }: BlobFilesOption
     await rm(beside)
   }
 
-  /** Undefined for a damaged file whose own name does not contain the blob's name. */
-  async function nameOf(file: string): Promise<string | undefined> {
-    if (!file.includes(CUT)) return decodeURIComponent(file.slice(0, -SUFFIX.length))
-    const opened = await open(join(folder, file), 'r')
+  /** The name in the header of a file whose own name does not contain it; undefined when it is damaged, or gone by now. */
+  async function nameWithin(file: string): Promise<string | undefined> {
+    let opened: File | undefined
     try {
+      opened = await open(join(folder, file), 'r')
       return (await readOpening(opened))?.header.name
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') unreadable(error as NodeJS.ErrnoException)
+      return undefined
     } finally {
-      await opened.close()
+      await opened?.close()
     }
+  }
+
+  /** Undefined for a file that no blob has: it is damaged, or something else has put it here. */
+  async function nameOf(file: string): Promise<string | undefined> {
+    const name = file.includes(CUT) ? await nameWithin(file) : unescaped(file.slice(0, -SUFFIX.length))
+    return name !== undefined && fileName(name) === file ? name : undefined
   }
 
   async function list(prefix: string): Promise<string[]> {

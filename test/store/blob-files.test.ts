@@ -1,4 +1,4 @@
-import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Test, test } from 'tap'
@@ -33,6 +33,41 @@ test('a damaged file is ignored and named, wherever the damage is', async (t) =>
   t.equal(damage.length, Math.ceil(good.byteLength / 37) * 2)
   await writeFile(path, good)
   t.same(texts(await blobs.read('roster')), ['x'.repeat(500)])
+})
+
+test('a file in the place of another is ignored and named, whatever their names', async (t) => {
+  const { folder, damage, open } = await fresh(t)
+  const blobs = await open()
+  const path = (file: string) => join(folder, file)
+  for (const length of [1, 300]) {
+    const [one, other] = ['a', 'b'].map((letter) => letter.repeat(length)) as [string, string]
+    for (const name of [one, other]) await blobs.write(name, [bytes(name)])
+    const [first, second] = (await readdir(folder)).sort() as [string, string]
+    await rename(path(first), path('aside'))
+    await rename(path(second), path(first))
+    await rename(path('aside'), path(second))
+    for (const name of [one, other]) t.equal(await blobs.read(name), undefined)
+    t.same(damage.splice(0), [`${one}: it was written as ${other}`, `${other}: it was written as ${one}`])
+    await blobs.write(one, [bytes('new')])
+    t.same(texts(await blobs.read(one)), ['new'], 'what is written next counts')
+    await rm(path(first))
+    await rm(path(second))
+  }
+})
+
+test('what something else put into the folder is no blob, and what the disk does not give is ignored', async (t) => {
+  const { folder, damage, open } = await fresh(t)
+  const blobs = await open()
+  await blobs.write('doc', [bytes('kept')])
+  await writeFile(join(folder, '50%.blob'), 'not an escaped name')
+  await writeFile(join(folder, 'do c.blob'), 'a name that is escaped otherwise')
+  for (const file of ['roster.blob', 'slice+of.blob']) await mkdir(join(folder, file))
+  await symlink(join(folder, 'nowhere'), join(folder, 'slice+gone.blob'))
+  t.same(await blobs.list('d'), ['doc'])
+  t.same(await blobs.list('slice'), [])
+  t.equal(await blobs.read('roster'), undefined)
+  t.match(damage, [/^roster: it cannot be read \(EISDIR/])
+  t.same(texts(await blobs.read('doc')), ['kept'])
 })
 
 test('a large part in shared memory is summed up elsewhere and refused all the same when a byte differs', async (t) => {
