@@ -1,4 +1,6 @@
+import { join } from 'node:path'
 import { sql } from 'kysely'
+import Database from 'libsql'
 import pg from 'pg'
 import { test } from 'tap'
 import { StorageUnavailable } from '../../src/store/database/storage-work.js'
@@ -53,6 +55,24 @@ test('a read-only database refuses writes, says so, and goes on reading', async 
   clock.now += 60_000
   await store.jobs.get('a')
   t.equal(store.problem(), undefined, 'nothing was tried for a minute')
+})
+
+test('a database that another process keeps locked refuses writes, says so, and goes on reading', async (t) => {
+  const { url, open } = await embedded(t)
+  const store = await open()
+  const held = await add(store)
+  const other = new Database(join(url.slice('file:'.length), 'tributary.db'))
+  t.teardown(() => other.close())
+  other.exec('begin exclusive')
+  await t.rejects(
+    store.write(({ jobs }) => jobs.end(held, 'answered', {})),
+    StorageUnavailable,
+  )
+  t.equal((await store.jobs.get('a'))?.state, 'open')
+  t.match(store.problem(), /locked/, 'that it was read is no answer')
+  other.exec('rollback')
+  t.equal(await store.write(({ jobs }) => jobs.end(held, 'answered', {})), true)
+  t.equal(store.problem(), undefined)
 })
 
 test('a database that goes away and returns is used again', { skip: NO_POSTGRES }, async (t) => {

@@ -36,8 +36,8 @@ const SOCKET_CODES = /^(ECONN|ENOTFOUND|EAI_|ETIMEDOUT|EPIPE|EHOSTUNREACH|ENETUN
 /** Errors of the folder: full, read-only, not ours, out of files, broken. */
 const FILE_CODES = /^(ENOSPC|EDQUOT|EROFS|EACCES|EPERM|EMFILE|ENFILE|EIO)$/
 
-/** It is read as before, and cannot be written: full, or read-only. */
-const UNWRITABLE = /^(SQLITE_(FULL|READONLY)|25006|53100|ENOSPC|EDQUOT|EROFS)/
+/** It is read as before, and cannot be written: full, read-only, or locked by another process that writes to the file. */
+const UNWRITABLE = /^(SQLITE_(FULL|READONLY|BUSY|IOERR)|25006|53100|ENOSPC|EDQUOT|EROFS)/
 const UNWRITABLE_MS = 60_000
 
 /** pg gives these errors without a code. */
@@ -105,7 +105,7 @@ export function storageMethods<T extends Methods>(methods: T): T {
 
 /**
  * Storage work that remembers how its last run ended. What was read says nothing of whether the storage can be written, so of one that
- * is full or read-only it says so until something was written, or for `UNWRITABLE_MS` after the last that could not be.
+ * cannot be written it says so until something was written, or for `UNWRITABLE_MS` after the last that could not be.
  */
 export function watchedStorage(now: () => number) {
   let problem: { message: string; until: number } | undefined
