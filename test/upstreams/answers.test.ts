@@ -69,6 +69,18 @@ for (const transport of ['mcp', 'a2a'] as const) {
   })
 }
 
+test('of several answers in a task the last counts: of its artifacts, else of its status message', async (t) => {
+  const data = (words: string) => ({ parts: [{ data: { status: 'completed', words } }] })
+  const text = (words: string) => ({ text: JSON.stringify({ status: 'completed', words }) })
+  const state = 'TASK_STATE_COMPLETED'
+  for (const [result, words] of [
+    [{ artifacts: [data('first'), data('last')], status: { state, message: data('beside') } }, 'last'],
+    [{ ...data('bare'), status: { state, message: data('beside') } }, 'beside'],
+    [{ artifacts: [{ parts: [text('first'), text('last'), { text: 'Done.' }] }], status: { state } }, 'last'],
+  ] as const)
+    t.match(outcomeOf('a2a', result), { kind: 'answer', payload: { words } })
+})
+
 test('whatever frameworks put around it, the rows of an answer are found', async (t) => {
   const given = { status: 'completed', signals: [{ name: 'A' }, { name: 'B' }] }
   const text = JSON.stringify(given)
