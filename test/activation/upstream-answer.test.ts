@@ -1,6 +1,6 @@
 import { test } from 'tap'
 import { partOutcome, usageCalls } from '../../src/activation/call-kinds.js'
-import { understand } from '../../src/activation/upstream-answer.js'
+import { readStatus, readTold, understand } from '../../src/activation/upstream-answer.js'
 import type { AdcpError } from '../../src/adcp/answer.js'
 import type { Call } from '../../src/store/promised-work.js'
 import type { AgentOutcome } from '../../src/upstreams/agent/agent.js'
@@ -114,6 +114,27 @@ test('a row that an upstream refused is told with its code where it gave one', (
   const [unnamed] = told([{ field: 'usage[0].impressions', code: 'too many words' }])
   t.match(unnamed, { field: 'usage[4].impressions', suggestion: /^Mend/ })
   t.strictSame(unnamed?.details, { upstream: 'https://a.example/' })
+  t.end()
+})
+
+test('what the last artifact states counts, however many there are', (t) => {
+  const destination = { type: 'platform', platform: 'dv360' } as const
+  const artifact = (is_live: boolean) => ({ parts: [{ data: { deployments: [{ ...destination, is_live }] } }] })
+  const artifacts = [...Array.from({ length: 25 }, () => artifact(false)), artifact(true)]
+  t.match(readTold({ artifacts }, [destination]), { deployments: [{ is_live: true }], unknown: [] })
+  t.end()
+})
+
+test('the state of a task is read in any spelling of it', (t) => {
+  for (const [said, state] of [
+    ['cancelled', 'canceled'],
+    ['TASK_STATE_CANCELLED', 'canceled'],
+    ['TASK_STATE_INPUT_REQUIRED', 'input-required'],
+    ['deployed', 'completed'],
+    ['pending', 'submitted'],
+    ['processing', 'working'],
+  ])
+    t.equal(readStatus({ result: { status: { state: said } } }), state)
   t.end()
 })
 
