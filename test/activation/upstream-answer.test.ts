@@ -119,7 +119,9 @@ test('a row that an upstream refused is told with its code where it gave one', (
 
 test('what the last artifact states counts, however many there are', (t) => {
   const destination = { type: 'platform', platform: 'dv360' } as const
-  const artifact = (is_live: boolean) => ({ parts: [{ data: { deployments: [{ ...destination, is_live }] } }] })
+  const artifact = (is_live: boolean) => ({
+    parts: [{ data: { deployments: [{ ...destination, is_live }] } }],
+  })
   const artifacts = [...Array.from({ length: 25 }, () => artifact(false)), artifact(true)]
   t.match(readTold({ artifacts }, [destination]), { deployments: [{ is_live: true }], unknown: [] })
   t.end()

@@ -1,6 +1,6 @@
 import { generateKeyPairSync } from 'node:crypto'
 import { test } from 'tap'
-import { publicJwk, type SigningKey } from '../../src/signing/key.js'
+import { createKeySets, isUsable, publicJwk, type SigningKey } from '../../src/signing/key.js'
 import { createSigner, REQUESTS, WEBHOOKS } from '../../src/signing/signature.js'
 import { createReplayGuard, createVerifier } from '../../src/signing/verify.js'
 
@@ -62,6 +62,62 @@ test('nothing that is signed can be changed', async (t) => {
     await refused({ headers: twice }, 'request_signature_header_malformed')
     t.match(await verify(signed), { kind: 'verified' }, 'and what was refused has used up no nonce')
   }
+})
+
+test('a signature holds for its time, give or take a minute of the clocks', async (t) => {
+  const [key] = KEYS as [SigningKey]
+  let now = NOW
+  const { message, verify } = setUp(key, () => now)
+  for (const seconds of [-60, 360]) {
+    now = NOW + seconds * 1_000
+    t.match(await verify(message()), { kind: 'verified' }, `${seconds} seconds after it was made`)
+    now += Math.sign(seconds) * 1_000
+    t.match(await verify(message()), { code: 'request_signature_window_invalid' })
+  }
+})
+
+test('a signature without its input, or an input without its signature, is no unsigned request', async (t) => {
+  const { message, verify } = setUp(KEYS[0] as SigningKey)
+  const signed = message()
+  for (const name of ['signature', 'signature-input']) {
+    const headers = { ...signed.headers, [name]: undefined }
+    t.same(await verify({ ...signed, headers }), {
+      ...{ kind: 'rejected', code: 'request_signature_header_malformed' },
+    })
+  }
+  t.same(await verify({ ...signed, headers: {} }), { kind: 'unsigned' })
+})
+
+test('only a key that was made for it vouches', (t) => {
+  for (const key of KEYS) {
+    const jwk = publicJwk(key)
+    const [right, wrong] =
+      key.keyId === 'one'
+        ? (['ed25519', 'ecdsa-p256-sha256'] as const)
+        : (['ecdsa-p256-sha256', 'ed25519'] as const)
+    t.ok(isUsable(jwk, right, ['request-signing']))
+    t.notOk(isUsable(jwk, wrong, ['request-signing']))
+    t.notOk(isUsable(jwk, right, ['webhook-signing']))
+    for (const [name, value] of Object.entries({
+      ...{ kty: 'RSA', crv: 'P-384', alg: 'none', use: 'enc' },
+      ...{ key_ops: ['sign'], adcp_use: undefined },
+    }))
+      t.notOk(isUsable({ ...jwk, [name]: value }, right, ['request-signing']), name)
+    t.notOk(isUsable({ ...jwk, key_ops: 'verify' }, right, ['request-signing']), 'a text is no list')
+  }
+  t.end()
+})
+
+test('of keys with one id, that of its owner is found', async (t) => {
+  const find = createKeySets({
+    sources: ['one', 'other'].map((owner) => ({ owner, keys: [{ kid: 'k', x: owner }] })),
+    send: () => Promise.reject(new Error('nothing is fetched')),
+    now: () => NOW,
+  })
+  t.match(await find('k', 'other'), { owner: 'other', jwk: { x: 'other' } })
+  t.match(await find('k'), { owner: 'one', jwk: { x: 'one' } })
+  t.equal(await find('k', 'nobody'), 'unknown')
+  t.equal(await find('another', 'one'), 'unknown')
 })
 
 test('a webhook`s signature is no request`s', async (t) => {

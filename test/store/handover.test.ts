@@ -84,6 +84,23 @@ test('an owner has so many, and so many bytes, of which the newest stay, and tak
   t.ok(await handover.find('answer', 'buyer', 'large 3'))
 })
 
+test('all owners together have so many, of which the newest stay', { skip: NO_POSTGRES }, async (t) => {
+  const storage = await shared(t)
+  if (!storage) return
+  const { handover, db } = await opened(storage)
+  await handover.keep([item('old')])
+  await sql`insert into shelf (name, kind, owner, about, size, kept_at)
+    select 'item ' || n, 'answer', 'owner ' || n, '', 1, kept_at + 1 from shelf, generate_series(1, 20000) as n`.execute(
+    db,
+  )
+  await sql`update shelf set kept_at = kept_at - 60000`.execute(db)
+  t.equal(await textOf(handover, 'old'), 'of old')
+  storage.clock.now += 2_000
+  await handover.keep([item('new', { owner: 'another' })])
+  t.equal(await textOf(handover, 'old'), undefined)
+  t.equal(await textOf(handover, 'new', 'another'), 'of new')
+})
+
 test('bytes that many tasks share are written once, and stay as long as the newest of them', {
   skip: NO_POSTGRES,
 }, async (t) => {
@@ -108,6 +125,11 @@ test('bytes that many tasks share are written once, and stay as long as the newe
   const found = await handover.find('task', 'buyer', 'two')
   t.equal(found && Buffer.from(found.bytes).toString(), 'of body')
   t.match(await handover.newest('task', 'buyer', 10), [{ name: 'two', about: '7' }])
+  await handover.keep([{ ...task('theirs'), owner: 'another' }])
+  t.equal(await handover.find('task', 'another', 'theirs'), undefined, 'a body is its owner`s alone')
+  await sql`update shelf set kept_at = kept_at - 1000`.execute(db)
+  await handover.keep([task('three')])
+  t.match(await handover.newest('task', 'buyer', 1), [{ name: 'three' }])
 })
 
 test('a process that is alone keeps nothing for others', async (t) => {

@@ -46,6 +46,9 @@ test('objects that the protocol leaves open keep what is in them, within bounds'
   for (let at = 0; at < 20; at++) deep = { deep }
   const tooDeep = row(1, { pricing_options: [{ ...option, metadata: deep }] })
   t.match(read(tooDeep), { kind: 'dropped', reason: 'bad_pricing_options' })
+  const large = row(1, { pricing_options: [{ ...option, metadata: { tiers: [{ to: 'most' }] } }] })
+  const tooLarge = JSON.stringify(large).replace('"most"', '1e999')
+  t.match(read(tooLarge), { kind: 'dropped', reason: 'bad_pricing_options' }, 'JSON could not say it again')
 })
 
 test('a legacy id becomes a reference, in lower case; an existing reference stays', async (t) => {

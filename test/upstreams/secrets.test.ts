@@ -1,4 +1,5 @@
 import { test } from 'tap'
+import { withoutSecrets } from '../../src/upstreams/agent/agent.js'
 import { slabRow } from '../../src/upstreams/rows/slab.js'
 import { readJson, startHttp } from '../support/upstream-agent.js'
 import { configOf, openUpstreams, row, until } from '../support/upstream-world.js'
@@ -51,6 +52,15 @@ test('an agent that repeats our credential in an error is quoted without it', as
   t.notMatch(told, TOKEN)
   t.notMatch(told, KEY)
   t.notMatch(upstreams.roster().entries[0]?.agentUrl, KEY)
+})
+
+test('nor does what is said of a failure hold it', (t) => {
+  const failed = { kind: 'failed', reason: 'protocol_error', message: `it leads to /mcp/${TOKEN}` } as const
+  t.strictSame(
+    withoutSecrets(failed, () => [TOKEN]),
+    { ...failed, message: 'it leads to /mcp/[secret]' },
+  )
+  t.end()
 })
 
 test('errors beside an answer are held without it too', async (t) => {
