@@ -1,6 +1,9 @@
 /**
  * One request to a transport and its response: the ids they get, the bytes that leave, and the fast lane.
  *
+ * A caller may send requests one after another on a connection, without waiting for answers (RFC 9112, section 9.3.2). Node keeps
+ * an answer until those before it have left, and tells the answers that it still keeps nothing when their connection ends.
+ *
  * An answer is made of text and prepared bytes, and its pieces are handed to the socket as they are: joining them first costs
  * two thirds of the throughput of a page (docs/decisions.md#serving-from-bytes). The fast lane is for requests that arrive
  * thousands of times a second: a plain POST to a transport is read from the socket and answered here, without Fastify's
@@ -10,11 +13,10 @@
  */
 import { randomBytes } from 'node:crypto'
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http'
-import { isIPv6 } from 'node:net'
+import { isIPv6, type Socket } from 'node:net'
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import { bufferOf } from '../../adcp/json.js'
 import { giveBack, isLent } from '../../process/memory.js'
-import { closeAfterNewest } from './connection.js'
 import { INVALID_MESSAGE, rpcError } from './json-rpc.js'
 import type { AnswerPayload } from './payload.js'
 
@@ -72,6 +74,32 @@ export function exchangeOf(reply: FastifyReply): Exchange {
   const { server } = reply.server
   reply.hijack()
   return { raw, body, response: reply.raw, id, isListening: () => server.listening }
+}
+
+/** The last request that was read on each connection. */
+const newest = new WeakMap<Socket, ServerResponse>()
+
+/** Looks at every request of the server before any other listener does. Gives what looks. */
+export function followConnections(server: Server) {
+  const look = ({ socket }: { socket: Socket }, response: ServerResponse) => {
+    newest.set(socket, response)
+    if (response.socket !== null) return
+    const end = () => {
+      if (response.socket !== null) return
+      response.destroy()
+      response.emit('close')
+    }
+    socket.setMaxListeners(0).once('close', end)
+    response.once('close', () => socket.off('close', end))
+  }
+  server.prependListener('request', look)
+  return look
+}
+
+/** Before an answer of a server that closes is written: the connection closes after the last request that was read on it. */
+export function closeAfterNewest(response: ServerResponse): void {
+  const isNewest = newest.get(response.req.socket) === response
+  response.setHeader('connection', isNewest ? 'close' : 'keep-alive') // Fastify would close it after any
 }
 
 /** The bytes of a request's body; none where it has none. */
