@@ -19,7 +19,7 @@ import type { Config } from '../config/values.js'
 import { fileProblemText, problemText, whyNotMore } from '../explain/remedies.js'
 import type { Clock } from '../net/clock.js'
 import { openBlobFiles } from '../store/blob-files.js'
-import { storageFolder } from '../store/database/folder.js'
+import { storageFolder } from '../store/database/sqlite.js'
 import { type Blobs, createPassingBlobs } from '../upstreams/rows/storage.js'
 import { CommandFailure, createProgress, EXIT, renderTable, tableWidth } from './terminal.js'
 

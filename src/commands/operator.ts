@@ -14,7 +14,6 @@ import type { Explanation } from '../explain/explain.js'
 import { fileProblemText, problemText, whyNotMore } from '../explain/remedies.js'
 import type { OfferExplanation, SignalExplanation } from '../explain/signal.js'
 import type { AccountExplanation, UpstreamExplanation } from '../explain/upstream.js'
-import { databaseFile, storageFolder } from '../store/database/folder.js'
 import { StorageUnavailable } from '../store/database/storage-work.js'
 import type { Entry, LedgerFilter } from '../store/records/ledger.js'
 import type { Store } from '../store/store.js'
@@ -258,6 +257,7 @@ const storing = () => import('../store/store.js')
 
 /** Throws `CommandFailure` where no server has run: a command must not leave an empty storage behind. */
 async function requireStorage({ storage, file }: Config): Promise<void> {
+  const { databaseFile, storageFolder } = await import('../store/database/sqlite.js')
   const folder = storageFolder(storage.url)
   if (!folder) return
   await access(databaseFile(folder)).catch(() => {

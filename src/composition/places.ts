@@ -10,9 +10,8 @@ import { sql } from 'kysely'
 import { shownUrl } from '../adcp/redaction.js'
 import type { Config } from '../config/values.js'
 import type { Send } from '../net/send.js'
-import { databaseFile, storageFolder } from '../store/database/folder.js'
 import { openPostgres } from '../store/database/postgres.js'
-import { openSqlite } from '../store/database/sqlite.js'
+import { databaseFile, openSqlite, storageFolder } from '../store/database/sqlite.js'
 
 const KEY_SET_BYTES = 256 * 1024
 const LOOK_MS = 10_000

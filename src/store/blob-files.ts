@@ -5,13 +5,12 @@
  * tens of megabytes to sum up after a change: two threads do that, and the thread that serves only waits for them.
  */
 import { hash } from 'node:crypto'
-import { link, open, readdir, rename, rm } from 'node:fs/promises'
+import { link, mkdir, open, readdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { crc32 } from 'node:zlib'
 import { nextOwnPortion } from '../process/portions.js'
 import { answerJobs, createPool } from '../process/threads.js'
 import type { AddedBlobs } from '../upstreams/rows/storage.js'
-import { makeFolder, syncFolder } from './database/folder.js'
 
 const MAGIC = Buffer.from('TRBLOB1\n')
 const SUFFIX = '.blob'
@@ -63,6 +62,26 @@ async function sumHere(part: Uint8Array): Promise<number> {
 export function checksumOf(part: Uint8Array): Promise<number> {
   const isForThreads = part.byteLength > HERE_BYTES && part.buffer instanceof SharedArrayBuffer
   return isForThreads ? threads.run('', part, [], part.byteLength).catch(() => sumHere(part)) : sumHere(part)
+}
+
+/** Creates a folder and its parents; an existing one is left unchanged. Rejects with the system's error. */
+export async function makeFolder(path: string, mode?: number): Promise<void> {
+  const options = mode === undefined ? {} : { mode }
+  try {
+    await mkdir(path, { ...options, recursive: true })
+  } catch {
+    await mkdir(path, options) // with `recursive`, Node reports ENOENT for a read-only file system
+  }
+}
+
+/** Makes the names in a folder last: a renamed file is there after a power cut only when its folder was written too. */
+export async function syncFolder(path: string): Promise<void> {
+  const handle = await open(path, 'r')
+  try {
+    await handle.sync()
+  } finally {
+    await handle.close()
+  }
 }
 
 async function fill(file: File, into: Uint8Array, position: number): Promise<boolean> {

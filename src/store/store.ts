@@ -6,7 +6,7 @@
 import { join } from 'node:path'
 import { type Kysely, type Migration, sql, type Transaction } from 'kysely'
 import type { AddedBlobs } from '../upstreams/rows/storage.js'
-import { openBlobFiles } from './blob-files.js'
+import { makeFolder, openBlobFiles } from './blob-files.js'
 import { createBlobRows } from './blob-rows.js'
 import {
   type Db,
@@ -16,9 +16,15 @@ import {
   STATE_TABLES,
   type Tables,
 } from './database/database.js'
-import { databaseFile, makeFolder, markClosed, storageFolder, wasClosed } from './database/folder.js'
 import { createSeal, type Seal } from './database/seal.js'
-import { lockFolder, openSqlite } from './database/sqlite.js'
+import {
+  databaseFile,
+  lockFolder,
+  markClosed,
+  openSqlite,
+  storageFolder,
+  wasClosed,
+} from './database/sqlite.js'
 import { storageMethods, storageWork, watchedStorage } from './database/storage-work.js'
 import { createJobs } from './jobs.js'
 import { carryOver, EMBEDDED_MIGRATIONS, migrate, SHARED_MIGRATIONS } from './migrations.js'

@@ -2,7 +2,7 @@ import { open, rm, utimes } from 'node:fs/promises'
 import { join } from 'node:path'
 import { sql } from 'kysely'
 import { type Test, test } from 'tap'
-import { wasClosed } from '../../src/store/database/folder.js'
+import { wasClosed } from '../../src/store/database/sqlite.js'
 import type { Store } from '../../src/store/store.js'
 import { embedded, type Storage } from './support/storages.js'
 

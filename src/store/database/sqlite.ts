@@ -5,7 +5,8 @@
  * read at the same time; only the one that holds the folder's lock writes.
  */
 import { once } from 'node:events'
-import { join } from 'node:path'
+import { readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
 import {
   type CompiledQuery,
   type DatabaseConnection,
@@ -23,6 +24,15 @@ import { StorageUnavailable } from './storage-work.js'
 
 const THREAD = new URL('./sqlite-thread.js', import.meta.url)
 const WAIT_MS = 1_000 // time for the previous process to end
+
+/** The absolute folder of a `storage.url`; undefined for one that is no folder, as a shared database. */
+export function storageFolder(url: string): string | undefined {
+  if (!url.startsWith('file:')) return undefined
+  return resolve(url.slice('file:'.length).replace(/^\/\/(?=\/)/, '')) // file:///var/lib is /var/lib too
+}
+
+/** The file in it that holds the tables. */
+export const databaseFile = (folder: string) => join(folder, 'tributary.db')
 
 /**
  * Locks the folder for this process; returns a function that unlocks it. Throws an Error when another process has the
@@ -45,6 +55,29 @@ export async function lockFolder(folder: string): Promise<() => void> {
     if (isHeld) lock.close() // closing ends its transaction
     isHeld = false
   }
+}
+
+const markOf = (file: string) => `${file}.closed`
+
+/** The file's size and modification time; empty when there is no file. */
+async function stateOf(file: string): Promise<string> {
+  const found = await stat(file).catch(() => undefined)
+  return found ? `${found.size} ${found.mtimeMs}` : ''
+}
+
+/**
+ * Marks the file as closed in order; call it after the last write. The file is then as sound as it was when it was opened, and the
+ * next start need not check it. If the disk cannot store the mark, the next start checks the file.
+ */
+export async function markClosed(file: string): Promise<void> {
+  await writeFile(markOf(file), await stateOf(file)).catch(() => {})
+}
+
+/** Whether the file is unchanged since it was closed; removes the mark. */
+export async function wasClosed(file: string): Promise<boolean> {
+  const marked = await readFile(markOf(file), 'utf8').catch(() => '')
+  await rm(markOf(file), { force: true }).catch(() => {})
+  return marked !== '' && marked === (await stateOf(file))
 }
 
 type SqliteOptions = {
