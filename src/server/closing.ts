@@ -6,13 +6,15 @@
  */
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import { Server as Listener, type Socket } from 'node:net'
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
 import { closeAfterNewest, followConnections } from './answer/exchange.js'
 
 const QUIET_TURNS = 3 // after the last that was accepted: it is read in the next one
 const ACCEPTING_MS = 5_000
-const KEEP_ALIVE_MS = 200 // for who was promised that the connection stays open, and asks once more
+const QUEUE = 512 // connections that the system keeps for a listener of Node
+const QUEUE_MS = 20_000 // for all of them where the processors are wanted by many
+const KEEP_ALIVE_MS = 200 // for who was promised that the connection stays open, and asks once more, perhaps at this moment
 const SILENT_MS = 2_000 // who connects asks at once, as far as it comes to it
 
 /** Keeps the requests that come from all but `follow`; gives what begins them, and those that come later as soon as they come. */
@@ -31,16 +33,29 @@ function holdRequests({ server }: FastifyInstance, follow: RequestListener): () 
   }
 }
 
-/** Resolves when nobody waits to be accepted; new ones keep it waiting for `ACCEPTING_MS` at most. */
+/**
+ * Resolves when nobody waits to be accepted. New ones keep it waiting for `ACCEPTING_MS` at most, and those before them, the first
+ * `QUEUE` that are accepted, for `QUEUE_MS`.
+ */
 async function allAccepted({ server }: FastifyInstance, now: () => number): Promise<void> {
-  const until = now() + ACCEPTING_MS
+  const begin = now()
+  let accepted = 0
   let quiet = 0
   const onConnection = () => {
+    accepted += 1
     quiet = 0
   }
+  const isOver = () => now() - begin >= (accepted < QUEUE ? QUEUE_MS : ACCEPTING_MS)
   server.on('connection', onConnection)
-  for (; quiet < QUIET_TURNS && now() < until; quiet += 1) await nextTurn()
+  for (; quiet < QUIET_TURNS && !isOver(); quiet += 1) await nextTurn()
   server.off('connection', onConnection)
+}
+
+/** Ends the connections of those who were answered and do not ask once more; what they sent by then is read first. */
+async function endKept({ server }: FastifyInstance): Promise<void> {
+  await pause(KEEP_ALIVE_MS, undefined, { ref: false })
+  for (let turn = 0; turn < QUIET_TURNS; turn += 1) await nextTurn()
+  server.closeIdleConnections()
 }
 
 /**
@@ -79,9 +94,9 @@ export function createClosing(app: FastifyInstance, now: () => number) {
     // Only the listener: closing the server of HTTP would end the watch over callers that are slow to ask.
     Listener.prototype.close.call(server)
     server.keepAliveTimeout = KEEP_ALIVE_MS
-    server.closeIdleConnections()
     dropSilent()
     begin()
+    void endKept(app)
   })
   return { ended: async () => void (await ended) }
 }

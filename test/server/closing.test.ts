@@ -44,6 +44,20 @@ test('400 callers who connected before it are answered, however long each of the
   t.equal(count(answers, /\r\nconnection: close\r\n/i), CALLERS, 'nobody may send another request there')
 })
 
+test('who had connected before it is answered also where accepting takes long', async (t) => {
+  let at = Date.now()
+  const { app, open } = await serving(t, { now: () => at })
+  app.server.on('connection', () => {
+    at += 40
+  })
+  const sockets = Array.from({ length: CALLERS }, open)
+  const texts = sockets.map(received)
+  for (const socket of sockets) socket.write(CALL)
+  await Promise.all(sockets.map(connected))
+  await app.close()
+  t.same([...new Set((await Promise.all(texts)).map(statusOf))], ['HTTP/1.1 200 OK'])
+})
+
 test('a request that is read while the server closes is answered, on a kept connection and on a new one', async (t) => {
   const { app, open } = await serving(t)
   const begun: Socket[] = []
@@ -93,6 +107,25 @@ test('who has connected and not yet asked is answered, and who never asks is wai
   t.match(await answer, /^HTTP\/1\.1 200 OK[\s\S]*"status":"completed"/)
   await closed
   t.equal(await nothing, '')
+})
+
+test('who was just answered on a kept connection may ask once more, and who does not is waited for shortly', async (t) => {
+  const { app, open } = await serving(t)
+  const [again, done] = [open(), open()]
+  const [answers, answer] = [received(again), received(done)]
+  for (const socket of [again, done]) {
+    socket.write(CALL)
+    await new Promise((resolve) => socket.once('data', resolve))
+  }
+  const closed = app.close()
+  await until(
+    () => app.server.listening,
+    (listening) => !listening,
+  )
+  again.write(CALL)
+  await closed
+  t.equal((await answers).split('"status":"completed"').length, 3)
+  t.equal((await answer).split('"status":"completed"').length, 2)
 })
 
 test('a connection is not waited for where its answer had promised to keep it', async (t) => {
