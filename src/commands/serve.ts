@@ -22,6 +22,7 @@ import { CommandFailure, createProgress, EXIT, renderTable, tableWidth } from '.
 const UPSTREAM_HEADER = ['upstream', 'state', 'read', 'published', 'why not more'] as const
 const RARE_CODE_AFTER_MS = 2_000 // not while the first requests are answered
 const FAULT_MS = 60_000 // how long what is in flight may take after a fault; what is left of the process may hang
+const STOPS = ['SIGINT', 'SIGTERM'] as const
 const DEMO_KEY = 'demo-buyer-key' // config/sandbox.yaml
 
 /** Members that a log line must never hold, up to two levels deep. */
@@ -128,12 +129,12 @@ async function greeting({ feed, url, statuses, contributions }: Federation, sand
  */
 function endAsked(log: Logger): Promise<'signal' | 'fault'> {
   return new Promise((resolve) => {
-    for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-      process.once(signal, () => {
-        log.info({ signal }, 'stopping: what is in flight is finished first')
-        resolve('signal')
-      })
+    const onSignal = (signal: NodeJS.Signals) => {
+      for (const each of STOPS) process.off(each, onSignal) // then a second one of either kind ends the process
+      log.info({ signal }, 'stopping: what is in flight is finished first')
+      resolve('signal')
     }
+    for (const each of STOPS) process.on(each, onSignal)
     // Rejections that nobody handles come here, too. What follows from the first says nothing more.
     process.on('uncaughtException', (err) => {
       if (process.exitCode === EXIT.failed) return

@@ -71,6 +71,20 @@ test('/readyz says 503 as soon as it is told to stop, while new requests are sti
   t.match(await text(answer), /"status":"completed"/)
 })
 
+for (const [first, second] of [
+  ['SIGTERM', 'SIGINT'],
+  ['SIGINT', 'SIGTERM'],
+] as const) {
+  test(`${second} after ${first} ends it at once`, async (t) => {
+    const { process, finished, ready } = await serving(t, LONG)
+    process.kill(first)
+    await until(ready, (answer) => answer?.status !== 200)
+    process.kill(second)
+    await finished
+    t.equal(process.signalCode, second)
+  })
+}
+
 test('after the delay the door closes, what is in flight ends, and so does the process', async (t) => {
   const { process, finished, url, ready } = await serving(t, '100ms')
   const asked = post(url, { expect: '100-continue' })
