@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import type { Caller } from '../../src/adcp/caller.js'
+import type { Caller } from '../../src/activation/accounts.js'
 import { due, onEveryStorage } from '../store/support/storages.js'
 import { buyer, other, soon, stranger, TRADE_DESK } from './support/parts.js'
 import { asks, first, key, openLive, startWorld, type WorldOptions } from './support/world.js'
