@@ -12,7 +12,7 @@ import { currencyCode } from '../merge/row.js'
 import { type Clock, pause } from '../net/clock.js'
 import { createMeter, type InPortions, inOwnTurns } from '../process/portions.js'
 import { handleAt, rowAt, type Snapshot } from '../snapshot/snapshot.js'
-import type { SignalChange, SignalChanges } from '../store/records/history.js'
+import type { SignalChange, SignalChanges } from '../store/records/activity.js'
 import type { Blobs } from '../upstreams/rows/storage.js'
 
 const MOST_SINGLE = 1_000 // changes of one generation; of more, only their number is kept

@@ -35,12 +35,18 @@ import {
   createSubscriptionRecords,
   type Subscriptions,
 } from './records/accounts.js'
+import {
+  type Audit,
+  createAudit,
+  createSignalChanges,
+  createWork,
+  type SignalChanges,
+  type Work,
+} from './records/activity.js'
 import { createFound, type FoundRows } from './records/found.js'
-import { type Audit, createAudit, createSignalChanges, type SignalChanges } from './records/history.js'
 import { createIdempotency } from './records/idempotency.js'
 import { createLedger } from './records/ledger.js'
 import { createTasks } from './records/tasks.js'
-import { createWork, type Work } from './records/work.js'
 import { createHandover, createNonces, type Handover, type Nonces } from './replicas/handover.js'
 import { createLeases } from './replicas/membership.js'
 import { CHANNEL, createNotes } from './replicas/notes.js'

@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import type { SignalChange } from '../../src/store/records/history.js'
+import type { SignalChange } from '../../src/store/records/activity.js'
 import { onEveryStorage } from './support/storages.js'
 
 const MOST_ROWS = 100_000
