@@ -4,14 +4,14 @@ import fc from 'fast-check'
 import { test } from 'tap'
 import { type Identity, identityKey, signalHandle } from '../../src/merge/identity.js'
 import { compareKeys, keyHandle, putIdentity, sortedPositions, WORDS } from '../../src/snapshot/keys.js'
-import { anyText } from '../support/any-text.js'
+import { anyText, anyUrl } from '../support/any-text.js'
 import { proven } from '../support/proven.js'
 
 const anyIdentity = fc.oneof(
   fc.record({ kind: fc.constant('provider' as const), domain: fc.string(), id: fc.string() }),
   fc.record({
     kind: fc.constant('native' as const),
-    agentUrl: fc.webUrl(),
+    agentUrl: anyUrl(),
     segment: anyText(),
   }),
 )

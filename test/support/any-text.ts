@@ -20,3 +20,26 @@ const CHARACTER = fc.nat({ max: CODE_POINTS - 1 }).map(characterAt, placeOf)
  */
 export const anyText = (constraints: Omit<fc.StringConstraints, 'unit'> = {}): fc.Arbitrary<string> =>
   fc.string({ ...constraints, unit: CHARACTER })
+
+const IN_PATHS = "abcxyzABCXYZ019-._~!$&'()*+,;=:@/"
+const URL_PART = fc.string({
+  unit: fc.oneof(
+    { arbitrary: fc.constantFrom(...IN_PATHS), weight: 4 },
+    { arbitrary: CHARACTER.map(encodeURIComponent), weight: 1 },
+  ),
+})
+
+/** URLs of the web, with any character escaped in them. fast-check's own, `webUrl`, makes such a table as well. */
+export const anyUrl = (): fc.Arbitrary<string> =>
+  fc
+    .record({
+      scheme: fc.constantFrom('http', 'https'),
+      host: fc.domain(),
+      path: URL_PART,
+      query: fc.option(URL_PART),
+      fragment: fc.option(URL_PART),
+    })
+    .map(
+      ({ scheme, host, path, query, fragment }) =>
+        `${scheme}://${host}${path && `/${path}`}${query === null ? '' : `?${query}`}${fragment === null ? '' : `#${fragment}`}`,
+    )
