@@ -71,7 +71,7 @@ function refusalIn({ adcp_error: error }: Record<string, unknown>): string | und
 async function messagesIn(text: string): Promise<readonly Uint8Array[]> {
   const bytes = Buffer.from(text)
   if (/^\s*[{[]/.test(text)) return [bytes]
-  const { createEventStream } = await import('../upstreams/agent/reader.js')
+  const { createEventStream } = await import('../upstreams/agent/event-stream.js')
   const stream = createEventStream(() => 'candidate')
   stream.begin()(bytes)
   return stream.end()

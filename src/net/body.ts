@@ -9,7 +9,7 @@ import type { Socket } from 'node:net'
 import type { Transform } from 'node:stream'
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib'
 import { getDomain } from 'tldts'
-import { giveBack, lend } from '../process/memory.js'
+import { createGathering, giveBack, lend } from '../process/memory.js'
 import { nextOwnPortion, nextPortion } from '../process/portions.js'
 import { remembered } from '../process/remembered.js'
 
@@ -17,9 +17,6 @@ import { remembered } from '../process/remembered.js'
 export const UNDER_WAY_BYTES = 512 * 1024 ** 2
 
 const NOTHING = new Uint8Array(0)
-const FEW = 16 // this many small chunks of a body are kept as they came; of more, pages are made
-const SMALL_BYTES = 4 * 1024
-const PAGE_BYTES = 64 * 1024
 // After a reader has enough, an answer gets this much time to end by itself, so that its connection can be used again.
 const DRAIN_MS = 100
 /**
@@ -34,6 +31,8 @@ const PIECE_BYTES = 4 * 1024 // of what comes before a body: most header section
 const LENT_BYTES = 64 * 1024 // a body of this size stands in lent memory: it may be given back by who reads it
 const MOST_ANNOUNCED = 512 * 1024 // a stranger's word is not believed for more memory
 const PORTION_BYTES = 1024 ** 2 // copied between two turns of the event loop, in under a millisecond
+const TAKEN_BYTES = 8 * 1024 // by the reader of chunks at once: a few broken events may take it a microsecond a byte
+const TAKING_MS = 1 // between two turns of the event loop
 
 /** One answer that is being read. */
 type BodyReading = {
@@ -160,51 +159,6 @@ export function createReads() {
 
 export type Reads = ReturnType<typeof createReads>
 
-export type Gathering = {
-  add(chunk: Uint8Array): void
-  chunks(): readonly Uint8Array[]
-}
-
-/**
- * Collects the chunks of one body. Each chunk that is kept costs a hundred bytes more than its content, and a stranger
- * may send one byte per chunk, so small chunks are copied together.
- */
-export function createGathering(): Gathering {
-  const chunks: Uint8Array[] = []
-  let small = 0
-  let page: Uint8Array | undefined // the last of `chunks`, while it has room
-  let used = 0
-
-  /** Keeps the bytes on the page as its last chunk. */
-  function show(): void {
-    if (page) chunks[chunks.length - 1] = page.subarray(0, used)
-  }
-
-  return {
-    add(chunk) {
-      if (chunk.byteLength >= SMALL_BYTES || small < FEW) {
-        show()
-        page = undefined
-        small = chunk.byteLength < SMALL_BYTES ? small + 1 : small
-        chunks.push(chunk)
-        return
-      }
-      if (!page || used + chunk.byteLength > PAGE_BYTES) {
-        show()
-        page = Buffer.allocUnsafeSlow(PAGE_BYTES)
-        used = 0
-        chunks.push(page)
-      }
-      page.set(chunk, used)
-      used += chunk.byteLength
-    },
-    chunks() {
-      show()
-      return chunks
-    },
-  }
-}
-
 export type BodyOutcome =
   | { kind: 'body'; body: Buffer }
   | { kind: 'too_large'; message: string }
@@ -219,11 +173,14 @@ const DECODERS: Record<string, () => Transform> = {
   br: createBrotliDecompress,
 }
 
+const portionOf = ({ isAwaited }: Pick<BodyBounds, 'isAwaited'>) =>
+  isAwaited ? nextPortion() : nextOwnPortion()
+
 /**
  * Joins the chunks into one buffer, in portions: copying tens of megabytes at once would block the thread for as many
  * milliseconds.
  */
-async function joined(chunks: readonly Uint8Array[], bytes: number, isAwaited: boolean): Promise<Buffer> {
+async function joined(chunks: readonly Uint8Array[], bytes: number, bounds: BodyBounds): Promise<Buffer> {
   if (bytes < LENT_BYTES) return Buffer.concat(chunks, bytes)
   const whole = lend(bytes).subarray(0, bytes) // every byte is written below
   let at = 0
@@ -232,7 +189,7 @@ async function joined(chunks: readonly Uint8Array[], bytes: number, isAwaited: b
     whole.set(chunk, at)
     at += chunk.byteLength
     if (at < pauseAt) continue
-    await (isAwaited ? nextPortion() : nextOwnPortion())
+    await portionOf(bounds)
     pauseAt = at + PORTION_BYTES
   }
   return whole
@@ -266,8 +223,8 @@ export type BodyReceiver = {
 }
 
 /** Collects decoded chunks. `isKept`: a chunk has memory of its own, which nobody uses again. */
-function createCollector(bounds: BodyBounds, isKept: boolean) {
-  const { maxBytes, length = 0, isAwaited = false, enough, begin, stop } = bounds
+function createCollector(bounds: BodyBounds, isKept: boolean): BodyReceiver {
+  const { maxBytes, length = 0, enough, begin, stop } = bounds
   const gathering = createGathering()
   const isAnnounced =
     length >= LENT_BYTES && length <= Math.min(maxBytes, MOST_ANNOUNCED) && !isKept && !enough
@@ -314,7 +271,7 @@ function createCollector(bounds: BodyBounds, isKept: boolean) {
   async function given(): Promise<BodyOutcome> {
     return {
       kind: 'body',
-      body: whole?.subarray(0, bytes) ?? (await joined(gathering.chunks(), enough ? 0 : bytes, isAwaited)),
+      body: whole?.subarray(0, bytes) ?? (await joined(gathering.chunks(), enough ? 0 : bytes, bounds)),
     }
   }
 
@@ -326,29 +283,78 @@ function createCollector(bounds: BodyBounds, isKept: boolean) {
   if (enough?.(NOTHING)) suffice()
   return {
     outcome,
-    take(chunk: Uint8Array): void {
-      if (isOver) return
+    take(chunk) {
+      if (isOver) return true
       bytes += chunk.byteLength
       crumbs += 1
       const message = refusal()
       if (message !== undefined) {
         giveUp({ kind: 'too_large', message })
-        return
+        return true
       }
       if (!enough) keep(chunk)
       reading.grew(isAnnounced ? (crumbs === 1 ? length : 0) : chunk.byteLength)
       if (enough?.(chunk)) suffice()
+      return true
     },
-    end(): void {
+    end() {
       clearTimeout(draining)
       if (!isOver) finish(given())
     },
-    broke(message: string): void {
+    broke(message) {
       clearTimeout(draining)
       if (!isOver) giveUp({ kind: 'broken', message })
     },
   }
 }
+
+/**
+ * Gives the reader of `enough` its chunks in pieces, and waits for the next turn of the event loop where these take it long: how
+ * much comes at once does not decide how long the thread stops. What comes after a chunk waits until it is taken.
+ */
+function createPortions(bounds: BodyBounds, isKept: boolean): BodyReceiver {
+  const { outcome, take, end, broke } = createCollector(bounds, isKept)
+  let isTaking = false
+  let after: () => void = bounds.goOn
+
+  /** Gives what is left of the chunk when time is up. */
+  function taken(chunk: Uint8Array): Uint8Array {
+    const until = performance.now() + TAKING_MS
+    let at = 0
+    do {
+      take(chunk.subarray(at, at + TAKEN_BYTES))
+      at += TAKEN_BYTES
+    } while (at < chunk.byteLength && performance.now() < until)
+    return chunk.subarray(at)
+  }
+
+  async function takeInTurns(chunk: Uint8Array): Promise<void> {
+    isTaking = true
+    for (let left = chunk; left.byteLength > 0; left = taken(left)) await portionOf(bounds)
+    isTaking = false
+    after()
+  }
+
+  function whenTaken(task: () => void): void {
+    if (isTaking) after = task
+    else task()
+  }
+
+  return {
+    outcome,
+    take(chunk) {
+      const left = taken(chunk)
+      if (left.byteLength === 0) return true
+      void takeInTurns(isKept ? left : Buffer.from(left))
+      return false
+    },
+    end: () => whenTaken(end),
+    broke: (message) => whenTaken(() => broke(message)),
+  }
+}
+
+const receiverOf = (bounds: BodyBounds, isKept: boolean): BodyReceiver =>
+  (bounds.enough ? createPortions : createCollector)(bounds, isKept)
 
 /** Decodes a body on its way to where it is collected. */
 function createDecoding(decoder: Transform, bounds: BodyBounds): BodyReceiver {
@@ -356,14 +362,15 @@ function createDecoding(decoder: Transform, bounds: BodyBounds): BodyReceiver {
     decoder.destroy()
     bounds.stop()
   }
-  const collector = createCollector({ ...bounds, stop }, true)
-  decoder.on('data', collector.take).on('end', collector.end).on('drain', bounds.goOn)
-  decoder.on('error', ({ message }) => collector.broke(message))
+  const { outcome, take, end, broke } = receiverOf({ ...bounds, stop, goOn: () => decoder.resume() }, true)
+  decoder.on('data', (chunk: Uint8Array) => void (take(chunk) || decoder.pause()))
+  decoder.on('end', end).on('drain', bounds.goOn)
+  decoder.on('error', ({ message }) => broke(message))
   return {
-    outcome: collector.outcome,
+    outcome,
     take: (chunk) => decoder.destroyed || decoder.write(Buffer.from(chunk)),
     end: () => void decoder.end(),
-    broke: collector.broke,
+    broke,
   }
 }
 
@@ -373,14 +380,7 @@ function createDecoding(decoder: Transform, bounds: BodyBounds): BodyReceiver {
  */
 export function createBodyReceiver(encoding: string, bounds: BodyBounds): BodyReceiver {
   const coding = encoding.trim().toLowerCase()
-  if (coding === '' || coding === 'identity') {
-    const collector = createCollector(bounds, false)
-    const take = (chunk: Uint8Array) => {
-      collector.take(chunk)
-      return true
-    }
-    return { ...collector, take }
-  }
+  if (coding === '' || coding === 'identity') return receiverOf(bounds, false)
   const decoder = DECODERS[coding]?.()
   if (decoder) return createDecoding(decoder, bounds)
   const message = `content-encoding ${encoding.slice(0, 40)} is not known`

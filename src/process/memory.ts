@@ -1,9 +1,12 @@
 /**
- * The memory of a process, within bounds: the entries that were used last, by name; numbers of objects, as long as they exist; and
- * memory lent for bytes that leave at once.
+ * The memory of a process, within bounds: the entries that were used last, by name; numbers of objects, as long as they exist;
+ * memory lent for bytes that leave at once; and the chunks in which a stranger sends his bytes, however small.
  */
 import { LRUCache } from 'lru-cache'
 
+const FEW = 16 // this many small chunks of a body are kept as they came; of more, pages are made
+const SMALL_BYTES = 4 * 1024
+const PAGE_BYTES = 64 * 1024
 const LENT_STEP = 32 * 1024 // sizes of lent memory are multiples of it
 const MOST_LENT = 512 * 1024 // larger memory is rare, and is not lent
 const MOST_IDLE = 8 * 1024 * 1024 // to be lent again
@@ -86,4 +89,49 @@ export function giveBackMoved({ buffer }: Uint8Array): void {
   const { byteLength } = buffer
   const isOfOurs = buffer instanceof ArrayBuffer && byteLength % LENT_STEP === 0
   if (isOfOurs && byteLength > 0 && byteLength <= MOST_LENT) keepIdle(Buffer.from(buffer))
+}
+
+export type Gathering = {
+  add(chunk: Uint8Array): void
+  chunks(): readonly Uint8Array[]
+}
+
+/**
+ * Collects the chunks of one body. Each chunk that is kept costs a hundred bytes more than its content, and a stranger
+ * may send one byte per chunk, so small chunks are copied together.
+ */
+export function createGathering(): Gathering {
+  const chunks: Uint8Array[] = []
+  let small = 0
+  let page: Uint8Array | undefined // the last of `chunks`, while it has room
+  let used = 0
+
+  /** Keeps the bytes on the page as its last chunk. */
+  function show(): void {
+    if (page) chunks[chunks.length - 1] = page.subarray(0, used)
+  }
+
+  return {
+    add(chunk) {
+      if (chunk.byteLength >= SMALL_BYTES || small < FEW) {
+        show()
+        page = undefined
+        small = chunk.byteLength < SMALL_BYTES ? small + 1 : small
+        chunks.push(chunk)
+        return
+      }
+      if (!page || used + chunk.byteLength > PAGE_BYTES) {
+        show()
+        page = Buffer.allocUnsafeSlow(PAGE_BYTES)
+        used = 0
+        chunks.push(page)
+      }
+      page.set(chunk, used)
+      used += chunk.byteLength
+    },
+    chunks() {
+      show()
+      return chunks
+    },
+  }
 }

@@ -194,3 +194,51 @@ test('a large body that somebody waits for is put together ahead of work of our 
   t.ok(own > 4 * works, `${own} portions of others while it was put together in its turn`)
   t.ok(awaited < own / 2, `${awaited} while somebody waited`)
 })
+
+test('a reader that takes long gets its chunks in pieces, a few between two turns, and every byte', async (t) => {
+  const body = Buffer.from(Array.from({ length: 10_000 }, (_, at) => `${at * 7_919},`).join(''))
+  let turns = 0
+  const count = () => {
+    turns += 1
+    counting = setImmediate(count)
+  }
+  let counting = setImmediate(count)
+  for (const [encoding, sent, end] of [
+    ['', body, 'end'],
+    ['gzip', gzipSync(body), 'end'],
+    ['', body, 'broke'],
+  ] as const) {
+    const byTurn = new Map<number, number>()
+    const pieces: Buffer[] = []
+    let goesOn: () => void = () => {}
+    const reader = createBodyReceiver(encoding, {
+      maxBytes: 1024 * 1024,
+      begin: () => ({ grew() {}, end() {} }),
+      stop() {},
+      goOn: () => goesOn(),
+      enough: (piece) => {
+        byTurn.set(turns, (byTurn.get(turns) ?? 0) + piece.byteLength)
+        pieces.push(Buffer.from(piece))
+        for (const until = performance.now() + 2; performance.now() < until; );
+        return false
+      },
+    })
+    for (let at = 0; at < sent.byteLength; at += 65_536) {
+      const chunk = Buffer.from(sent.subarray(at, at + 65_536))
+      const more = new Promise<void>((resolve) => {
+        goesOn = resolve
+      })
+      const isReady = reader.take(chunk)
+      chunk.fill('?') // whoever reads from a socket uses its memory again
+      if (!isReady && at + 65_536 < sent.byteLength) await more
+    }
+    if (end === 'end') reader.end()
+    else reader.broke('the connection is gone')
+    const read = await reader.outcome
+    const most = Math.max(...byTurn.values())
+    t.ok(most <= 16_384, `${encoding}: ${most} bytes at most in one turn`)
+    t.equal(read.kind, end === 'end' ? 'body' : 'broken')
+    t.ok(Buffer.concat(pieces).equals(body), 'no byte is lost, also of what came before its connection broke')
+  }
+  clearImmediate(counting)
+})

@@ -1,6 +1,7 @@
 import { gzipSync } from 'node:zlib'
 import { test } from 'tap'
-import { type BodyOutcome, createBodyReceiver, createGathering, createUnderWay } from '../../src/net/body.js'
+import { type BodyOutcome, createBodyReceiver, createUnderWay } from '../../src/net/body.js'
+import { createGathering } from '../../src/process/memory.js'
 
 const KiB = 1024
 const uncounted = { begin: () => ({ grew() {}, end() {} }), stop() {}, goOn() {} }

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { test } from 'tap'
-import { createEventStream } from '../../src/upstreams/agent/reader.js'
+import { createEventStream } from '../../src/upstreams/agent/event-stream.js'
 import { proven } from '../support/proven.js'
 
 function read(text: Buffer, cuts: readonly number[] = []) {

@@ -21,7 +21,8 @@ import {
   remaining,
 } from './agent.js'
 import { type AnswerForm, agentError, type ReadAnswer } from './answer.js'
-import { createEventStream, type EventStream, isEventStream, messageKind, readReply } from './reader.js'
+import { createEventStream, type EventStream, isEventStream } from './event-stream.js'
+import { messageKind, readReply } from './reader.js'
 
 const RETRY_MS = 500 // when the server does not say how long to wait
 const MAX_STREAMS = 100 // at half a second each they outlast the usual deadline; without a wait they are a loop

@@ -86,6 +86,7 @@ export const corpusOf = (size = 31 * MiB): readonly Hostile[] => [
   ),
   mcp('carriage-returns', () => bomb('', '\r', '', size, SSE)),
   mcp('broken-events', () => bomb('', 'data: {"id"\n\n', '', size, SSE)),
+  mcp('half-answers', () => ({ headers: SSE, body: 'data: {"id":1,"result":\n\n'.repeat(10_000) })),
   mcp('empty-data-lines', () => bomb('', 'data\n', '', size, SSE)),
   mcp('a-bomb-as-an-event', (seen) =>
     bomb(`data: ${opening(seen)}{"signals":[1`, ',1', ']}}}\n\n', size, SSE),
