@@ -170,7 +170,7 @@ export function fileProblemText(problem: Problem): string {
 }
 
 /** Offers that are not published, counted by their reason. */
-export function withheldText(reason: string, count: number): string {
+function withheldText(reason: string, count: number): string {
   const [means, who] = verdictWords(reason) ?? []
   return `${count} withheld, ${reason}${means ? `: ${means} [${who}]` : ''}`
 }

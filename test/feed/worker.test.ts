@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import { test } from 'tap'
-import { makeTables } from '../../src/authz/rules/tables.js'
+import { inspect } from '../../src/authz/rules/tables.js'
 import type { ProviderState } from '../../src/authz/rules/verdict.js'
 import { resolveHandle } from '../../src/feed/find-signal.js'
 import { SMALL_FEED_BYTES } from '../../src/process/portions.js'
@@ -30,12 +30,14 @@ function providerState(
     ],
   }
   const bytes = Buffer.from(JSON.stringify(file))
+  const read = inspect(bytes)
+  if (read.kind !== 'document') throw new Error(`the file is read as ${read.kind}`)
   const held = {
     url: 'https://provider.example/.well-known/adagents.json',
     fetchedAt: 0,
     digest: hash('sha256', bytes),
     bytes,
-    tables: makeTables(file, bytes),
+    tables: read.tables,
   }
   return { domain: 'provider.example', document: held, expiresAt, confirmedAt: 0 }
 }

@@ -1,12 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { test } from 'tap'
-import {
-  FAILURES,
-  fileProblemText,
-  problemText,
-  whyNotMore,
-  withheldText,
-} from '../../src/explain/remedies.js'
+import { FAILURES, fileProblemText, problemText, whyNotMore } from '../../src/explain/remedies.js'
 import { createEgress } from '../../src/net/egress.js'
 import { startMcpAgent } from '../support/upstream-agent.js'
 import { configOf, openUpstreams, until } from '../support/upstream-world.js'
@@ -25,7 +19,7 @@ test('each reason says what came back, and what or who can change it', async (t)
     'unreachable: HTTP 503 [the provider',
   )
   t.equal(
-    withheldText('unreachable', 32),
+    whyNotMore({ withheld: [['unreachable', 32]], notes: [], dropped: {} }),
     "32 withheld, unreachable: the provider's file could not be had [the provider, or egress]",
     'it is not the agent that is unreachable',
   )

@@ -1,6 +1,6 @@
 import Fastify from 'fastify'
 import { test } from 'tap'
-import { exchangeOf } from '../../src/server/answer/exchange.js'
+import { createFastLane, sendChunks } from '../../src/server/answer/exchange.js'
 import { createAdmission } from '../../src/server/door/admission.js'
 import { createDoor, createOverload } from '../../src/server/door/door.js'
 import { noWayOut } from '../support/no-way-out.js'
@@ -21,28 +21,30 @@ test('too many slow calls are 503 with Retry-After, until one of them ends', asy
   })
   const app = Fastify()
   t.teardown(() => app.close())
-  app.get('/', async (request, reply) => {
-    const who = await door.enter(request)
-    return who.kind === 'turned_away' ? door.turnAway(exchangeOf(reply), who) : { ok: true }
+  const lane = createFastLane({
+    ...{ isOpen: false, idOf: () => 'one', timeouts: app.server },
+    onBug: (error) => t.fail(String(error)),
   })
+  lane.post(app, '/', (exchange) => door.letIn(exchange, () => sendChunks(exchange, 200, [], ['ok'])))
   const url = await app.listen({ port: 0, host: '127.0.0.1' })
+  const ask = () => fetch(url, { method: 'POST' })
   let end = () => {}
   const slow = new Promise<void>((resolve) => {
     end = resolve
   })
   const first = overload.track(slow)
-  t.equal((await fetch(url)).status, 200)
+  t.equal((await ask()).status, 200)
   await t.rejects(overload.track(Promise.reject(new Error('failed'))))
-  t.equal((await fetch(url)).status, 200, 'a call that failed is no longer pending')
+  t.equal((await ask()).status, 200, 'a call that failed is no longer pending')
   const third = overload.track(slow)
-  const busy = await fetch(url)
+  const busy = await ask()
   t.equal(busy.status, 503)
   t.equal(busy.headers.get('retry-after'), '2')
   const body = (await busy.json()) as { error: { data: { adcp_error: { code: string } } } }
   t.equal(body.error.data.adcp_error.code, 'SERVICE_UNAVAILABLE')
   end()
   await Promise.all([first, third])
-  t.equal((await fetch(url)).status, 200)
+  t.equal((await ask()).status, 200)
 })
 
 test('an event loop that is late all the time is overload; one long pause is not', async (t) => {

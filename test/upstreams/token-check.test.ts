@@ -1,7 +1,7 @@
 import { type Test, test } from 'tap'
 import { NO_ROWS } from '../../src/upstreams/rows/read-rows.js'
 import { type Slice, sliceListing } from '../../src/upstreams/rows/slice.js'
-import { createSpotCheck, tokensOf } from '../../src/upstreams/walk/walk.js'
+import { createSpotCheck } from '../../src/upstreams/walk/walk.js'
 import { temporaryFolder } from '../support/temporary-folder.js'
 import { startMcpAgent, type TaskHandler } from '../support/upstream-agent.js'
 import { createManualClock } from '../support/upstream-clock.js'
@@ -173,7 +173,12 @@ test('cursors and tokens that are too long are neither kept nor sent', async (t)
   await look(4_096)
   t.same(sent, [0, 0, 4_096])
 
-  const tokens = (length: number) => tokensOf({ wholesale_feed_version: 'v'.repeat(length) })
-  t.same(tokens(513), {})
-  t.equal(tokens(512).feedVersion?.length, 512)
+  const isNews = (length: number) =>
+    createSpotCheck({ now: () => 1, random: () => 0 }).finds({ ...slice, feedVersion: 'v' }, async () => ({
+      kind: 'answer',
+      rows: NO_ROWS,
+      payload: { signals: [], wholesale_feed_version: 'v'.repeat(length) },
+    }))
+  t.equal(await isNews(513), false)
+  t.equal(await isNews(512), true)
 })

@@ -216,7 +216,7 @@ function groupByName(
 }
 
 /** The tables of a parsed document; `bytes` is the text it was parsed from. */
-export function makeTables(
+function makeTables(
   file: Record<string, unknown> & { authorized_agents: readonly unknown[] },
   bytes: Uint8Array,
 ): RuleTables {

@@ -69,7 +69,7 @@ export function createRequestIds(): (request: { headers: Record<string, unknown>
 }
 
 /** The exchange of a request that Fastify has read; the reply is ours from here on. */
-export function exchangeOf(reply: FastifyReply): Exchange {
+function exchangeOf(reply: FastifyReply): Exchange {
   const { raw, body, id } = reply.request
   const { server } = reply.server
   reply.hijack()

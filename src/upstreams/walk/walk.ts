@@ -105,7 +105,7 @@ function text(value: unknown): string | undefined {
 }
 
 /** A token that is longer than may be kept is none. */
-export function tokensOf(payload: Payload): Tokens {
+function tokensOf(payload: Payload): Tokens {
   const feedVersion = text(payload.wholesale_feed_version)
   const pricingVersion = text(payload.pricing_version)
   const cacheScope = text(payload.cache_scope)
