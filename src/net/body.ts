@@ -31,6 +31,7 @@ const PIECE_BYTES = 4 * 1024 // of what comes before a body: most header section
 const LENT_BYTES = 64 * 1024 // a body of this size stands in lent memory: it may be given back by who reads it
 const MOST_ANNOUNCED = 512 * 1024 // a stranger's word is not believed for more memory
 const PORTION_BYTES = 1024 ** 2 // copied between two turns of the event loop, in under a millisecond
+const UNPACKED_BYTES = 64 * 1024 // at once: each time costs a call to a thread of Node's, whatever it brings
 const TAKEN_BYTES = 8 * 1024 // by the reader of chunks at once: a few broken events may take it a microsecond a byte
 const TAKING_MS = 1 // between two turns of the event loop
 
@@ -166,11 +167,13 @@ export type BodyOutcome =
   | { kind: 'crowded_out' }
   | { kind: 'broken'; message: string }
 
+const UNPACKING = { chunkSize: UNPACKED_BYTES }
+
 const DECODERS: Record<string, () => Transform> = {
-  gzip: createGunzip,
-  'x-gzip': createGunzip,
-  deflate: createInflate,
-  br: createBrotliDecompress,
+  gzip: () => createGunzip(UNPACKING),
+  'x-gzip': () => createGunzip(UNPACKING),
+  deflate: () => createInflate(UNPACKING),
+  br: () => createBrotliDecompress(UNPACKING),
 }
 
 const portionOf = ({ isAwaited }: Pick<BodyBounds, 'isAwaited'>) =>
