@@ -27,6 +27,7 @@ function dormant({ signals = [] }: Answer): { signal: Signal; option: string } {
 
 test('an account sees live what it activated, with its key, without waiting for a cycle', async (t) => {
   const world = await startWorld({
+    signals: 24,
     config: () => ({
       registries: [],
       upstreams: [{ id: NORTHWIND, url: 'https://signals.northwind.example/mcp' }],

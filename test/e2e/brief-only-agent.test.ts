@@ -10,6 +10,7 @@ const firstPage = (world: World) =>
 
 test('a brief-only agent is enumerated through the providers that it declares, although nobody else names them', async (t) => {
   const world = await startWorld({
+    signals: 96,
     config: () => ({
       registries: [],
       upstreams: [{ id: 'oldmill', url: 'https://signals.oldmill.example/mcp' }],
@@ -25,6 +26,7 @@ test('a brief-only agent is enumerated through the providers that it declares, a
 
 test('what it may sell of a provider whose file cannot be read is asked of nobody, and named', async (t) => {
   const world = await startWorld({
+    signals: 96,
     stopped: ['motorledger.example'],
     config: () => ({
       registries: [],

@@ -20,6 +20,7 @@ async function garbageAgent(t: Test): Promise<string> {
 test('an upstream that answers garbage is named, and the rest of the feed is served', async (t) => {
   const url = await garbageAgent(t)
   const world = await startWorld({
+    signals: 96,
     config: (hosts) => ({
       upstreams: [{ id: 'garbage', url }],
       egress: { hosts, allow_networks: ['127.0.0.0/8'] },
@@ -40,7 +41,7 @@ test('an upstream that answers garbage is named, and the rest of the feed is ser
 })
 
 test('a provider that does not answer takes its own signals out, until it answers again', async (t) => {
-  const world = await startWorld({ stopped: ['motorledger.example'] })
+  const world = await startWorld({ signals: 24, stopped: ['motorledger.example'] })
   t.teardown(() => world.close())
   const of = async (domain: string) =>
     (await world.wholesale({ filters: { data_providers: [domain] } })).pagination?.total_count
