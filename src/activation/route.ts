@@ -4,6 +4,7 @@
  */
 import { type Refused, refuse } from '../adcp/answer.js'
 import type { Destination } from '../adcp/signal.js'
+import { NO_FEED_YET } from '../feed/feed.js'
 import type { Resolved, ResolvedOffer } from '../feed/find-signal.js'
 import { destinationKey, destinationOf, matchesDestination } from '../merge/deployments.js'
 import type { Action, Entry } from '../store/records/ledger.js'
@@ -20,12 +21,11 @@ type RouteRequest = {
   said: Readonly<Record<string, unknown>>
 }
 
+/** What a handle means; before there is a feed, nobody can say that it means nothing. */
+export type Meaning = Resolved | 'not_ready' | undefined
+
 /** The current meaning of a handle, in the layer of the caller's account if there is one. */
-export type ResolveHandle = (
-  handle: string,
-  caller: string,
-  accountId?: string,
-) => Resolved | undefined | Promise<Resolved | undefined>
+export type ResolveHandle = (handle: string, caller: string, accountId?: string) => Meaning | Promise<Meaning>
 
 /** Where a request goes. */
 export type Route = {
@@ -136,7 +136,8 @@ function toRoute(signal: Resolved, offer: ResolvedOffer, optionId?: string): Rou
 }
 
 /** The one offer that an activation means: named by handle or option, and serving every destination. */
-export function routeActivation(signal: Resolved | undefined, request: RouteRequest): Routed {
+export function routeActivation(signal: Meaning, request: RouteRequest): Routed {
+  if (signal === 'not_ready') return NO_FEED_YET
   const { handle, optionId, destinations } = request
   const named = signal?.offers.filter((offer) => namesOffer(handle, signal.handle, offer.handle)) ?? []
   if (!signal || named.length === 0) return notFound('signal_agent_segment_id')
@@ -207,11 +208,7 @@ function wayToEnd({ said, destinations }: RouteRequest, handle: string, account?
 }
 
 /** The one offer a deactivation means: what the ledger says was activated, else what its agent lists as live. */
-export function routeDeactivation(
-  history: readonly Entry[],
-  signal: Resolved | undefined,
-  request: RouteRequest,
-): Routed {
+export function routeDeactivation(history: readonly Entry[], signal: Meaning, request: RouteRequest): Routed {
   const routes = activatedRoutes(history, request)
   const [route, another] = routes
   if (route && !another) return { kind: 'route', route }
@@ -220,6 +217,7 @@ export function routeDeactivation(
     const ways = routes.map(({ offerHandle, account }) => wayToEnd(request, offerHandle, account))
     return choose('signal_agent_segment_id', message, ways)
   }
+  if (signal === 'not_ready') return NO_FEED_YET
   const offers =
     signal?.offers.filter((offer) => namesOffer(request.handle, signal.handle, offer.handle)) ?? []
   if (!signal || offers.length === 0) return notFound('signal_agent_segment_id')

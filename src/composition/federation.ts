@@ -126,10 +126,11 @@ function openActivation(
 
 /** Where a handle leads: by the feed, or by what an agent said to a brief. */
 function resolving(feed: Feed, { briefs }: Publishing): ActivationOptions['resolve'] {
-  return (handle, caller, account) => {
+  return async (handle, caller, account) => {
     const layer = account && overlayName(caller, account)
     const reader: Reader = { caller, visibility: 'full', grants: [], ...(layer && { account: layer }) }
-    return feed.resolve(handle, layer) ?? briefs.resolve(handle, reader)
+    const found = feed.resolve(handle, layer) ?? (await briefs.resolve(handle, reader))
+    return found ?? (feed.current() ? undefined : 'not_ready')
   }
 }
 

@@ -79,7 +79,8 @@ type Asked = { criteria: Criteria; walk: Begun | undefined }
 /** Who asks for what, with how that is spelled. */
 type Asking = { query: Selection; criteria: Criteria; reader: Reader }
 
-const NOT_READY: Refused = {
+/** What is asked of the feed before there is one. */
+export const NO_FEED_YET: Refused = {
   kind: 'refused',
   error: adcpError('SERVICE_UNAVAILABLE', 'The first snapshot of the feed is still being built.', {
     retry_after: 1,
@@ -200,7 +201,7 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
     now: number,
     { at = layers.moment(reader), use = 'given' }: { at?: Moment | undefined; use?: PageUse } = {},
   ): WholesaleAnswer {
-    if (!at) return NOT_READY
+    if (!at) return NO_FEED_YET
     const { criteria, walk } = askedBy(query, reader)
     const asking = { query, criteria, reader }
     const newest = answeringAt(at, criteria, reader)
@@ -257,7 +258,7 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
    */
   function lookup(query: LookupQuery, reader: Reader, at = layers.moment(reader)): Page | Refused {
     const criteria = criteriaOf(query, rates())
-    if (!at) return NOT_READY
+    if (!at) return NO_FEED_YET
     const from = answeringAt(at, criteria, reader)
     const { snapshot, view } = from.shown
     const named = new Set(query.refs.map((ref) => entryOfRef(snapshot, ref)))

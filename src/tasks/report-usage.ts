@@ -7,10 +7,10 @@ import { type Caller, findOwnAccount } from '../activation/accounts.js'
 import type { Activation, Conclusion, Plan } from '../activation/activation.js'
 import { type PartOutcome, partOutcome, rowField } from '../activation/call-kinds.js'
 import type { Delivered } from '../activation/delivery.js'
-import { notFound } from '../activation/route.js'
+import { type Meaning, notFound } from '../activation/route.js'
 import { type AdcpError, type Answer, adcpError, howMany, refuse } from '../adcp/answer.js'
 import { type AccountReference, ReportUsageRequest, ReportUsageResponse } from '../adcp/task-schemas.js'
-import type { Resolved } from '../feed/find-signal.js'
+import { NO_FEED_YET } from '../feed/feed.js'
 import { signalPart } from '../merge/identity.js'
 import type { NewCall } from '../store/promised-work.js'
 import { type KeyedRequest, keyedRequest, upstreamKey } from '../store/records/idempotency.js'
@@ -35,8 +35,8 @@ type Row = { row: number; to: SoldOption; args: Record<string, unknown> }
 function soldBy(
   row: UsageRow,
   history: readonly Entry[],
-  signal: Resolved | undefined,
-): SoldOption | 'ambiguous' | undefined {
+  signal: Meaning,
+): SoldOption | 'ambiguous' | 'not_ready' | undefined {
   const { signal_agent_segment_id: handle = '', pricing_option_id: optionId } = row
   const sold = new Map<string, SoldOption>()
   for (const entry of history) {
@@ -48,6 +48,7 @@ function soldBy(
     sold.set(entry.offerHandle, { ...to, ...(optionId !== undefined && { upstreamOptionId }) })
   }
   if (sold.size === 0 && signal) {
+    if (signal === 'not_ready') return signal
     for (const offer of signal.offers) {
       if (handle !== signal.handle && handle !== offer.handle) continue
       const found = offer.options.find(({ option }) => option.pricing_option_id === optionId)
@@ -101,6 +102,7 @@ export function reportUsage(activation: Reporting): Task<typeof ReportUsageReque
       await history(signalPart(handle)),
       await resolve(handle, principal.id, found.account.id),
     )
+    if (sold === 'not_ready') return NO_FEED_YET.error
     if (sold === 'ambiguous') {
       return adcpError(
         'INVALID_REQUEST',
@@ -171,6 +173,7 @@ export function reportUsage(activation: Reporting): Task<typeof ReportUsageReque
         })
       }
       const { rows, errors } = await placed(new Set())
+      if (errors.includes(NO_FEED_YET.error)) return NO_FEED_YET // a row that is refused now would stay refused under this key
       if (rows.length === 0) return said({ accepted: 0, pending: 0, refused: count, errors })
       return { kind: 'plan', calls: partsOf(rows, request, keyed), entries: [] }
     }
@@ -180,6 +183,7 @@ export function reportUsage(activation: Reporting): Task<typeof ReportUsageReque
       const sent = new Set(delivered.flatMap(({ call }) => call.rows))
       // Rows that are in no part; when they can be sent later, they need a request of their own.
       const { rows, errors } = await placed(sent)
+      if (errors.includes(NO_FEED_YET.error)) return { kind: 'open', said: NO_FEED_YET }
       const late = rows.map(({ row }) => notFound(rowField(row, 'signal_agent_segment_id')).error)
       const sum = (of: 'accepted' | 'pending' | 'refused') =>
         outcomes.reduce((total, outcome) => total + outcome[of], 0)
