@@ -68,7 +68,7 @@ export type StoreOptions = {
   statementMs?: number
   /** How long a PostgreSQL statement may wait for a lock of another process, ms. Default: 5 s. */
   lockMs?: number
-  /** Receives what an operator should know: a damaged blob, a lost connection. */
+  /** Receives what an operator should know: a damaged blob, a lost connection, a full disk. */
   onProblem: (problem: string) => void
 }
 
@@ -111,7 +111,11 @@ const MIGRATING = 2
 const MOVED_AT_ONCE = 200 // rows, of twenty columns: well under the bound-parameter limits of both databases
 const FOLDER_MODE = 0o700 // the state holds callers' webhook credentials
 
-type Means = { now: () => number; dialect: SqlDialect; seal: Seal; answersMs: number | undefined }
+type Means = Pick<StoreOptions, 'now' | 'onProblem'> & {
+  dialect: SqlDialect
+  seal: Seal
+  answersMs: number | undefined
+}
 
 function repositories(db: Db, { now, dialect, seal, answersMs }: Means): Repositories {
   return {
@@ -132,7 +136,7 @@ function storeOn(db: Kysely<Tables>, blobs: AddedBlobs, shared: boolean, means: 
   const direct = repositories(db, means)
   const transact = <T>(work: (repositories: Repositories, tx: Db) => Promise<T>) =>
     db.transaction().execute((tx) => work(repositories(tx, means), tx))
-  const watched = watchedStorage(means.now)
+  const watched = watchedStorage(means.now, means.onProblem)
   const records = Object.entries(direct).map(([name, methods]) => [name, watched.using.methods(methods)])
   return {
     shared,
@@ -170,7 +174,7 @@ async function openEmbedded(folder: string, options: StoreOptions): Promise<Stor
     const file = databaseFile(folder)
     const opened = await openSqlite(file, { check: !whileInUse && !(await wasClosed(file)), onProblem })
     const db = await migrated(opened, EMBEDDED_MIGRATIONS)
-    const means = { now, dialect: embedded(now), seal: createSeal(keys), answersMs }
+    const means = { now, onProblem, dialect: embedded(now), seal: createSeal(keys), answersMs }
     const store = storeOn(db, storageMethods(blobs), false, means)
     if (!whileInUse) {
       await carryOver(store)
@@ -215,7 +219,7 @@ async function openShared(options: StoreOptions): Promise<Store> {
   const onDamage = (name: string, reason: string) => onProblem(`blob ${name} is ignored: ${reason}`)
   const blobs = storageMethods(createBlobRows({ db: blobDb, onDamage }))
   const seal = createSeal(keys)
-  const store = storeOn(db, blobs, true, { now, dialect: POSTGRES, seal, answersMs })
+  const store = storeOn(db, blobs, true, { now, onProblem, dialect: POSTGRES, seal, answersMs })
   if (!whileInUse) await carryOver(store)
   const close = async () => void (await Promise.all([db.destroy(), blobDb.destroy()]))
   return {

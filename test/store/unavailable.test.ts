@@ -21,7 +21,8 @@ async function add({ jobs }: Pick<Store, 'jobs'>): Promise<Held> {
 }
 
 test('a full disk refuses writes, keeps nothing of them, and goes on reading', async (t) => {
-  const store = await (await embedded(t)).open()
+  const { clock, problems, open } = await embedded(t)
+  const store = await open()
   const { page_count: pages } = (await sql<{ page_count: number }>`pragma page_count`.execute(store.db))
     .rows[0] as { page_count: number }
   await sql`pragma max_page_count = ${sql.lit(pages + 2)}`.execute(store.db)
@@ -32,6 +33,11 @@ test('a full disk refuses writes, keeps nothing of them, and goes on reading', a
       await tx.jobs.add(call, hold)
     })
   await t.rejects(write(), StorageUnavailable)
+  await t.rejects(write(), StorageUnavailable)
+  t.match(problems, [/cannot serve just now: .*full/], 'told once')
+  clock.now += 60_000
+  await t.rejects(write(), StorageUnavailable)
+  t.equal(problems.length, 2, 'and again after a minute')
   t.same(await store.jobs.ofKey('acme', 'key', 0), [])
   t.equal(await store.jobs.get('a'), undefined)
   await sql`pragma max_page_count = 100000`.execute(store.db)

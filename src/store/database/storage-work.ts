@@ -39,6 +39,7 @@ const FILE_CODES = /^(ENOSPC|EDQUOT|EROFS|EACCES|EPERM|EMFILE|ENFILE|EIO)$/
 /** It is read as before, and cannot be written: full, read-only, or locked by another process that writes to the file. */
 const UNWRITABLE = /^(SQLITE_(FULL|READONLY|BUSY|IOERR)|25006|53100|ENOSPC|EDQUOT|EROFS)/
 const UNWRITABLE_MS = 60_000
+const TOLD_EVERY_MS = 60_000
 
 /** pg gives these errors without a code. */
 const POSTGRES_MESSAGES =
@@ -105,10 +106,19 @@ export function storageMethods<T extends Methods>(methods: T): T {
 
 /**
  * Storage work that remembers how its last run ended. What was read says nothing of whether the storage can be written, so of one that
- * cannot be written it says so until something was written, or for `UNWRITABLE_MS` after the last that could not be.
+ * cannot be written it says so until something was written, or for `UNWRITABLE_MS` after the last that could not be. `onProblem`
+ * receives why it failed, once a minute at most.
  */
-export function watchedStorage(now: () => number) {
+export function watchedStorage(now: () => number, onProblem: (problem: string) => void) {
   let problem: { message: string; until: number } | undefined
+  let toldAt = Number.NEGATIVE_INFINITY
+
+  function failed(error: StorageUnavailable): void {
+    problem = { message: error.message, until: isUnwritable(error) ? now() + UNWRITABLE_MS : 0 }
+    if (now() < toldAt + TOLD_EVERY_MS) return
+    toldAt = now()
+    onProblem(error.message)
+  }
 
   function watching(isWriting: boolean) {
     async function work<T>(run: () => Promise<T>): Promise<T> {
@@ -117,9 +127,7 @@ export function watchedStorage(now: () => number) {
         if (isWriting || now() >= (problem?.until ?? 0)) problem = undefined
         return result
       } catch (error) {
-        if (error instanceof StorageUnavailable) {
-          problem = { message: error.message, until: isUnwritable(error) ? now() + UNWRITABLE_MS : 0 }
-        }
+        if (error instanceof StorageUnavailable) failed(error)
         throw error
       }
     }
