@@ -1,5 +1,7 @@
 import { test } from 'tap'
 import type { Caller } from '../../src/activation/accounts.js'
+import { type Holder, standingFor, visibleDeployments } from '../../src/activation/holders.js'
+import type { Entry } from '../../src/store/records/ledger.js'
 import { due, onEveryStorage } from '../store/support/storages.js'
 import { buyer, other, soon, stranger, TRADE_DESK } from './support/parts.js'
 import { asks, first, key, openLive, startWorld, type WorldOptions } from './support/world.js'
@@ -109,6 +111,39 @@ onEveryStorage(
     t.match(await world.activate(cut), { kind: 'answer', fields: { deployments: [{ is_live: true }] } })
   },
 )
+
+test('what others have on counts as far as the upstream cannot tell them apart, by their newest wish', (t) => {
+  const holder: Holder = { caller: 'a', account: 'x', seenAs: 'shared', upstreamAccount: { account_id: 'u' } }
+  const { account: _, ...whole } = holder
+  const standing = (...others: Partial<Entry>[]) => {
+    const entries = others.map((more) => ({
+      ...{ ...holder, caller: 'b', action: 'activate', outcome: 'completed', destinations: [TRADE_DESK] },
+      ...more,
+    }))
+    return standingFor(entries as unknown as Entry[], holder).length
+  }
+  t.equal(standing({}), 1)
+  t.equal(standing({}, {}), 1, 'each once')
+  t.equal(standing({ outcome: 'pending' }), 1, 'it may be on')
+  t.equal(standing({ caller: 'a', account: 'y' }), 1, 'another account of the caller')
+  t.equal(standing({ ...whole, account: 'x' }), 0, 'its own')
+  t.equal(standing({ upstreamAccount: { account_id: 'v' } }), 0, 'another account there')
+  t.equal(standing({ seenAs: 'own' }), 0, 'a credential of its own')
+  for (const outcome of ['failed', 'superseded'] as const) t.equal(standing({ outcome }), 0, outcome)
+  t.equal(standing({ action: 'deactivate' }, {}), 0, 'the newest first')
+  t.equal(standing({}, { action: 'deactivate' }), 1)
+  t.end()
+})
+
+test('a holder is shown the key of what is live, and of nothing else', (t) => {
+  const key = { type: 'segment_id', segment_id: 's' } as const
+  const shown = (is_live: boolean, held: (typeof TRADE_DESK)[]) =>
+    visibleDeployments([{ ...TRADE_DESK, is_live, activation_key: key }], held)
+  t.strictSame(shown(true, [TRADE_DESK]), [{ ...TRADE_DESK, is_live: true, activation_key: key }])
+  t.strictSame(shown(false, [TRADE_DESK]), [{ ...TRADE_DESK, is_live: false }])
+  t.strictSame(shown(true, []), [{ ...TRADE_DESK, is_live: true }])
+  t.end()
+})
 
 test('a credential, or an upstream account, of its own is a caller`s own affair', async (t) => {
   const world = await startWorld(t, {

@@ -67,6 +67,22 @@ test('a build in which nothing changed keeps every column, and the slices that c
   t.end()
 })
 
+test('words that no signal has any more are forgotten once they are most, and not before', (t) => {
+  const judge = judgeThat()
+  const named = (name: (at: number) => string) =>
+    sliceOf(
+      'north',
+      Array.from({ length: 300 }, (_, at) => listing(`s${at}`, { data_provider: name(at) })),
+    )
+  const first = buildSnapshot({ slices: [named((at) => `of ${at}`)], judge })
+  const half = named((at) => (at < 140 ? 'Common' : `of ${at}`))
+  const second = buildSnapshot({ previous: first, slices: [half], judge })
+  t.equal(second.facts.providers.length, first.facts.providers.length + 1)
+  const third = buildSnapshot({ previous: second, slices: [named(() => 'Other')], judge })
+  t.same(third.facts.providers, ['', 'other'], 'the empty word stays the first')
+  t.end()
+})
+
 test('a listing that an upstream sends twice stays while one of the two does', (t) => {
   const judge = judgeThat()
   const [a, b] = [listing('a'), listing('b')]

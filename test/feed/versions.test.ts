@@ -8,7 +8,7 @@ import { proven } from '../support/proven.js'
 import { anyWorld, type World } from './arbitrary.js'
 import { emptyFeed, feedOf, publish } from './feed-of.js'
 import { pageOf } from './reader.js'
-import { anonymous, buyer, listing, sliceOf } from './world.js'
+import { anonymous, buyer, judgeThat, listing, sliceOf } from './world.js'
 
 const granted: Reader = {
   ...buyer,
@@ -97,6 +97,27 @@ test('of readers of one feed, those have one version who are shown the same', (t
       return (a.structure === b.structure) === (a.page.feedVersion === b.page.feedVersion)
     }),
   )
+  t.end()
+})
+
+test('accounts that are shown the same have versions of their own', (t) => {
+  const feed = emptyFeed()
+  const open = publish(feed, [sliceOf('north', [listing('a')])])
+  const snapshot = buildSnapshot({
+    slices: [sliceOf('north', [listing('a'), listing('b')])],
+    judge: judgeThat(),
+  })
+  const own = { snapshot, gaps: [] }
+  feed.publish(open, 0, { accounts: new Map(['gold', 'silver'].map((account) => [account, own])) })
+  for (const query of [{}, { filters: { max_cpm: 2 } }]) {
+    const [gold, silver] = ['gold', 'silver'].map((account) =>
+      pageOf(feed.wholesale({ maxResults: 100, ...query }, { ...buyer, account }, 0)),
+    )
+    t.same(gold?.rows, silver?.rows)
+    t.equal(gold?.cacheScope, 'account')
+    t.not(gold?.feedVersion, silver?.feedVersion)
+    t.not(gold?.pricingVersion, silver?.pricingVersion)
+  }
   t.end()
 })
 

@@ -1,10 +1,13 @@
 import fc from 'fast-check'
 import { test } from 'tap'
+import { createLayers } from '../../src/feed/layers.js'
+import { buildSnapshot } from '../../src/snapshot/builder.js'
+import type { Snapshot } from '../../src/snapshot/snapshot.js'
 import { proven } from '../support/proven.js'
 import { anySlices } from './arbitrary.js'
 import { emptyFeed, publish } from './feed-of.js'
 import { pageOf, rowsOf, walk } from './reader.js'
-import { buyer, listing, sliceOf } from './world.js'
+import { buyer, judgeThat, listing, sliceOf } from './world.js'
 
 const texts = (pages: readonly { rows: readonly Uint8Array[]; count: number }[]) =>
   pages.flatMap((page) => rowsOf(page).map((row) => JSON.stringify(row)))
@@ -72,6 +75,33 @@ test('a walk finishes on its snapshot however often the feed changes meanwhile',
   t.same(texts(pages), expected)
   t.equal(new Set(pages.map(({ feedVersion }) => feedVersion)).size, 1)
   t.match(feed.retained(), { snapshots: 1 }, 'generations that nobody walks in are not kept')
+  t.end()
+})
+
+test('a replaced snapshot is found in its own layer only, for as long as that does not return to it', (t) => {
+  const built = ['open', 'later', 'gold', 'silver'].map((id) =>
+    buildSnapshot({ slices: [sliceOf('north', [listing(id)])], judge: judgeThat() }),
+  )
+  const [open, later, gold, silver] = built as [Snapshot, Snapshot, Snapshot, Snapshot]
+  const layers = createLayers({ ms: 60_000, bytes: 2 ** 30 })
+  const publish = (everybodys: Snapshot, accounts: Record<string, Snapshot>) =>
+    layers.publish(everybodys, 0, {
+      accounts: new Map(Object.entries(accounts).map(([name, snapshot]) => [name, { snapshot, gaps: [] }])),
+    })
+  publish(open, { gold, silver })
+  layers.walk(gold)
+  publish(open, { silver })
+  t.equal(layers.findOwn('gold', gold.id, 0)?.snapshot, gold)
+  t.equal(layers.findOwn('silver', gold.id, 0), undefined)
+  t.equal(layers.find(gold.id, 0), undefined)
+  publish(open, { silver: gold })
+  t.equal(layers.findOwn('gold', gold.id, 0)?.snapshot, gold, 'another layer has it now')
+  layers.walk(open)
+  publish(open, { silver: open })
+  publish(later, { silver: later })
+  t.match(layers.retained(), { snapshots: 2 }, 'what two layers showed is kept once')
+  publish(open, {})
+  t.match(layers.retained(), { snapshots: 1 }, 'walks in it go on in the current one')
   t.end()
 })
 

@@ -56,6 +56,27 @@ const bytesAt = ({ chunks, chunkOf, start, length }: Rows, entry: number) => {
   return chunks[chunkOf[entry] as number]?.subarray(from, from + (length[entry] as number))
 }
 
+/** A chunk with one row that takes a share of it. */
+const chunksOf = (bytes: number, shares: readonly number[]) => {
+  const length = Uint32Array.from(shares, (share) => bytes * share - 1)
+  const chunks = shares.map(() => new Uint8Array(bytes))
+  const chunkOf = Uint16Array.from(shares.keys())
+  return { chunks, chunkOf, start: new Uint32Array(shares.length), length } as unknown as Rows
+}
+const kept = (before: Rows, after: Rows) => before.chunks.map((chunk) => after.chunks.includes(chunk))
+
+test('the most worn chunks are dropped first, as far as what lives in them may be copied', (t) => {
+  const MIB = KIB * KIB
+  const rows = chunksOf(12 * MIB, [0.6875, 0.5, 0.75, 0.625])
+  t.same(kept(rows, unworn(rows, 0)), [true, false, true, false])
+  t.same(kept(rows, unworn(rows, 6 * MIB)), [false, false, true, false], 'more where much is new')
+  const small = chunksOf(4 * KIB, Array<number>(32).fill(1))
+  t.equal(unworn(small, 0), small)
+  const more = chunksOf(4 * KIB, Array<number>(33).fill(1))
+  t.ok(unworn(more, 0).chunks.length < 4, 'too many small ones become one')
+  t.end()
+})
+
 test('rows stay as they were when the chunks that they lie in are dropped', (t) => {
   let rewritten = 0
   const property = fc.property(written, (builds) => {
