@@ -1,6 +1,7 @@
 /** What a file may say by its schema and cannot mean: refused with the path, what was expected and what came. */
 import { test } from 'tap'
 import { ConfigError, parseConfig } from '../../src/config/load.js'
+import { toRetention } from '../../src/config/quantities.js'
 
 function messageOf(text: string): string {
   try {
@@ -226,5 +227,13 @@ test('a confirmed pointer is one however it is spelled', (t) => {
     'authorization: { providers: { a.example: { confirm_pointer: "https://B.example:443/x.json" } } }'
   const { authorization } = parseConfig('test', text, {})
   t.same([...authorization.confirmedPointers], [['a.example', 'https://b.example/x.json']])
+  t.end()
+})
+
+test('what is kept for a time that the file sets is kept for that time', (t) => {
+  const HOUR = 3_600_000
+  t.same(toRetention({ answers: '1h', calls: '2h', tasks: '3h', ledger: '48h' }), {
+    ...{ answersMs: HOUR, callsMs: 2 * HOUR, tasksMs: 3 * HOUR, ledgerMs: 48 * HOUR },
+  })
   t.end()
 })
