@@ -1,7 +1,7 @@
 import { generateKeyPairSync } from 'node:crypto'
 import { test } from 'tap'
 import { createKeySets, isUsable, publicJwk, type SigningKey } from '../../src/signing/key.js'
-import { createSigner, REQUESTS, WEBHOOKS } from '../../src/signing/signature.js'
+import { createSignedSend, createSigner, REQUESTS, WEBHOOKS } from '../../src/signing/signature.js'
 import { createReplayGuard, createVerifier } from '../../src/signing/verify.js'
 
 const NOW = 1_800_000_000_000
@@ -118,6 +118,25 @@ test('of keys with one id, that of its owner is found', async (t) => {
   t.match(await find('k'), { owner: 'one', jwk: { x: 'one' } })
   t.equal(await find('k', 'nobody'), 'unknown')
   t.equal(await find('another', 'one'), 'unknown')
+})
+
+test('only the operations that an agent names are signed', async (t) => {
+  const send = createSignedSend({
+    send: async ({ headers }) => {
+      throw new Error(headers && 'signature' in headers ? 'signed' : 'unsigned')
+    },
+    sign: createSigner(KEYS[0] as SigningKey, REQUESTS),
+    wish: () => ({ operations: ['activate_signal'], digest: true, padded: false }),
+    now: () => NOW,
+  })
+  for (const [name, how] of [
+    ['activate_signal', 'signed'],
+    ['get_signals', 'unsigned'],
+  ] as const) {
+    const body = JSON.stringify({ method: 'tools/call', params: { name } })
+    const request = { url: URL, method: 'POST' as const, headers: {}, body, timeoutMs: 1, maxBytes: 1 }
+    await t.rejects(send(request), { message: how })
+  }
 })
 
 test('a webhook`s signature is no request`s', async (t) => {
