@@ -213,12 +213,12 @@ export function accountOf(
   return key && Object.hasOwn(key.accounts, account) ? overlayName(caller, account) : undefined
 }
 
-/** Each criterion of a request by itself. */
-function criteria({ filters = {}, destinations, countries }: Selection): [name: string, Selection][] {
+/** Each criterion of a request by itself. `ext` is none: it says how another is meant, in which currency. */
+function criteria({ filters: { ext, ...filters } = {}, destinations, countries }: Selection) {
   return [
-    ...Object.entries(filters).map(([name, value]): [string, Selection] => [
+    ...Object.entries(filters).map(([name, value]): [name: string, Selection] => [
       `filters.${name}`,
-      { filters: { [name]: value } },
+      { filters: { [name]: value, ...(ext !== undefined && { ext }) } },
     ]),
     ...(destinations ? [['destinations', { destinations }] as [string, Selection]] : []),
     ...(countries ? [['countries', { countries }] as [string, Selection]] : []),

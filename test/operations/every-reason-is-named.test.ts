@@ -52,7 +52,9 @@ test('for every way a signal can be missing, explain names the true reason', asy
       row(P, 'crowded', { signal_agent_segment_id: `segment_large_${at}`, deployments: targets(1_000) }),
     ),
     row('absent.example', 'no_file'),
-    row('old.example', 'was_good'),
+    row('old.example', 'was_good', {
+      pricing_options: [{ pricing_option_id: 'po', model: 'cpm', cpm: 9, currency: 'EUR' }],
+    }),
     row('watched.example', 'contested'),
     row(P, 'nameless', { name: '' }),
     {
@@ -260,6 +262,10 @@ test('for every way a signal can be missing, explain names the true reason', asy
       reason: 'filtered_out',
       detail: 'filters.max_cpm',
       view: { filtered_by: ['filters.max_cpm'] },
+    })
+    const inEuros = '{"max_cpm":5,"ext":{"tributary":{"currency":"EUR"}}}'
+    t.match(await ask({ ref: 'old.example/was_good', caller: 'buyer', filters: inEuros }), {
+      detail: 'filters.max_cpm',
     })
     t.match(await ask({ ref, caller: 'buyer', filters: '{"min_coverage_percentage":5}' }), {
       detail: 'filters.min_coverage_percentage',
