@@ -95,14 +95,14 @@ async function pageOf(
 ): Promise<PageOfHits> {
   const { after, limit } = question
   const sort = orderOf(question)
-  const value = await (sort === 'name'
-    ? nameOrder(snapshot, signal)
-    : inTurns(orderValue(snapshot, sort, rates), signal))
-  if (!value) {
+  if (sort === 'relevance') {
     const from = Math.max(0, Number.parseInt(after ?? '0', 10) || 0)
     const next = from + limit < entries.length ? String(from + limit) : undefined
     return { hits: [...entries.subarray(from, from + limit)], next }
   }
+  const value = await (sort === 'name'
+    ? nameOrder(snapshot, signal)
+    : inTurns(orderValue(snapshot, sort, rates), signal))
   const work = nextInOrder(entries, value, placeAfter(snapshot, after), limit + 1)
   const places = await inTurns(work, signal)
   const last = places[limit - 1]

@@ -135,12 +135,12 @@ function priceOf({ facts }: Snapshot, rates: Rates | undefined): ValueOf {
   }
 }
 
-/** The number that an order compares; undefined for `relevance` and `name`, which are ordered elsewhere. */
+/** The number that an order compares. `relevance` is the order in which signals are found, `name` is `nameOrder`. */
 export function* orderValue(
   snapshot: Snapshot,
-  sort: Sort | undefined,
+  sort: Exclude<Sort, 'relevance' | 'name'>,
   rates: Rates | undefined,
-): InPortions<ValueOf | undefined> {
+): InPortions<ValueOf> {
   const { facts, offers } = snapshot
   if (sort === 'price') return priceOf(snapshot, rates)
   if (sort === 'price_desc') {
@@ -156,16 +156,14 @@ export function* orderValue(
     return (entry) =>
       (rank[facts.domain[entry] as number] as number) * SIGNAL_TYPES.length + (facts.type[entry] as number)
   }
-  if (sort === 'sellers') {
-    return (entry) => {
-      let standing = 0
-      for (let one = offers.at[entry] as number; one < (offers.at[entry + 1] as number); one += 1) {
-        standing -= offers.stands[one] as number
-      }
-      return standing
+  sort satisfies 'sellers'
+  return (entry) => {
+    let standing = 0
+    for (let one = offers.at[entry] as number; one < (offers.at[entry + 1] as number); one += 1) {
+      standing -= offers.stands[one] as number
     }
+    return standing
   }
-  return undefined
 }
 
 const isBefore = (one: OrderPlace, other: OrderPlace) =>
