@@ -77,7 +77,8 @@ test('answers of upstreams in any order of arrival give the same answer once all
     await settled
     fanout.close()
     const ranked = await inquiry.rank()
-    const shown = ranked?.hits.map((hit) => {
+    if (!ranked?.hits.length) throw new Error('nothing was found, and that is always in order')
+    const shown = ranked.hits.map((hit) => {
       const { snapshot: from, entry } = placeOf(ranked.corpus, hit)
       return rowAt(from, entry)
     })
