@@ -1,34 +1,15 @@
 /**
- * Who asks, and whose account a request is about: which accounts are a caller's own (docs/decisions.md#callers), and whose prices a
- * read of the feed shows. An account that does not exist and one of somebody else get the same answer, byte for byte
+ * Whose account a request is about: which accounts are a caller's own (docs/decisions.md#callers), and whose prices a read of the
+ * feed shows. An account that does not exist and one of somebody else get the same answer, byte for byte
  * (docs/protocol.md#envelope). What names an account is canonical JSON or a hash of it, so another replica, or this one after a
  * restart, gives it the same name.
  */
 import { hash } from 'node:crypto'
 import { type Refused, refuse } from '../adcp/answer.js'
-import type { Destination } from '../adcp/signal.js'
-import type { AccountReference } from '../adcp/task-schemas.js'
+import type { AccountReference, Caller } from '../adcp/caller.js'
 import { overlayName, type Reader } from '../feed/query.js'
 import type { AccountStatus, Accounts } from '../store/records/accounts.js'
 import { canonical } from '../store/records/idempotency.js'
-
-type Role = 'anonymous' | 'buyer' | 'operator'
-
-/** Who is asking, once the credentials are checked (docs/decisions.md#callers). Nothing here is a secret. */
-export type Caller = {
-  /**
-   * The key under which all of the caller's own state is stored: idempotency, ledger, tasks, accounts, cursors, limits.
-   * Never published.
-   */
-  readonly id: string
-  readonly role: Role
-  /** With `metadata`, answers carry no prices and no activation keys. */
-  readonly visibility: 'full' | 'metadata'
-  /** Destinations whose activation keys the caller may see. */
-  readonly destinations: readonly Destination[]
-  /** The caller's account -> an upstream's canonical url -> the account reference that upstream knows it by. */
-  readonly accounts: ReadonlyMap<string, ReadonlyMap<string, AccountReference>>
-}
 
 /** An account that belongs to the caller. */
 export type OwnAccount = {

@@ -3,11 +3,11 @@
  * "Operation `activate_signal`"; schemas signals/get-signals-request and signals/activate-signal-request).
  */
 import { type AdcpError, adcpError } from './answer.js'
+import { AccountReference, type Caller } from './caller.js'
 import { isRecord } from './json.js'
 import { type Static, Type, wordOf } from './schema.js'
 import {
   Country,
-  type Destination,
   destinationsOf,
   RequestedDestination,
   refFromLegacy,
@@ -15,7 +15,7 @@ import {
   SignalRef,
   SignalType,
 } from './signal.js'
-import { AccountReference, IdempotencyKey, requestEnvelope } from './task-schemas.js'
+import { IdempotencyKey, requestEnvelope } from './task-schemas.js'
 
 const MAX_DESTINATIONS = 100
 /** The specification sets no maximum for arrays; a request that exceeds ours is not a discovery request. */
@@ -261,10 +261,7 @@ export function discoveryMode(input: unknown): 'wholesale' | 'lookup' | 'brief' 
  * Whether rows of the feed are all that the answer needs: activation keys, and what is merged again for countries, come
  * from listings; what an account gets is its own.
  */
-export function isPlainPage(
-  input: GetSignalsRequest,
-  { destinations: keys }: { destinations: readonly Destination[] },
-): boolean {
+export function isPlainPage(input: GetSignalsRequest, { destinations: keys }: Caller): boolean {
   const { discovery_mode: mode, account, countries, destinations } = input
   return mode === 'wholesale' && !account && !countries && !destinations && keys.length === 0
 }

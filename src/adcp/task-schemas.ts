@@ -1,37 +1,16 @@
 /**
  * The schemas of tasks: what every request may carry in addition to its task's own fields (docs/protocol.md#versions, #envelope),
- * how one names an account, what the tasks of accounts and of the protocol take (schemas account/*-request and protocol/*-request),
- * and what MCP hosts see of each task's answer (`outputSchema`). A task's request schema spreads the envelope in, so that one
- * validator and the tool schema see the whole request: some clients drop arguments that a tool does not list. An answer's schema
- * names the members that a model or a program relies on; one schema covers answers and refusals.
+ * what the tasks of accounts and of the protocol take (schemas account/*-request and protocol/*-request), and what MCP hosts
+ * see of each task's answer (`outputSchema`). A task's request schema spreads the envelope in, so that one validator and the tool
+ * schema see the whole request: some clients drop arguments that a tool does not list. An answer's schema names the members that
+ * a model or a program relies on; one schema covers answers and refusals.
  */
+import { AccountReference, Brand } from './caller.js'
 import { type Static, type TProperties, Type, wordOf } from './schema.js'
 import { Country, Currency, Domain } from './signal.js'
 
 const MAX_ROWS = 1_000 // of one report_usage request
 export const PAYMENT_TERMS = ['net_15', 'net_30', 'net_45', 'net_60', 'net_90', 'prepay'] as const
-
-/** Whose brand, and which of a house's brands is meant (schemas core/brand-ref and core/brand-id). */
-export const Brand = Type.Object({
-  domain: Domain,
-  brand_id: Type.Optional(Type.String({ pattern: '^[a-z0-9_]+$', maxLength: 256 })),
-})
-
-/** How a request names the account it is about (specification, "account"; schema core/account-ref). */
-export const AccountReference = Type.Union([
-  Type.Object(
-    { account_id: Type.String({ minLength: 1, maxLength: 256 }) },
-    { additionalProperties: false, description: 'An account by the id this agent gave it.' },
-  ),
-  Type.Object(
-    { brand: Brand, operator: Domain, sandbox: Type.Optional(Type.Boolean()) },
-    {
-      additionalProperties: false,
-      description: 'An account by its natural key: whose brand, operated by whom.',
-    },
-  ),
-])
-export type AccountReference = Static<typeof AccountReference>
 
 /** The form of an idempotency key, for every task that requires one (docs/protocol.md#requests). */
 export const IdempotencyKey = Type.String({

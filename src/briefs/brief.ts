@@ -5,6 +5,7 @@
  * "IncompleteEntry"). The words are ours; an upstream's error text is not repeated.
  */
 import type { AdcpWarning } from '../adcp/answer.js'
+import type { AccountReference } from '../adcp/caller.js'
 import type { SignalRef } from '../adcp/signal.js'
 import {
   type Duration,
@@ -13,7 +14,6 @@ import {
   refsOf,
   selectionOf,
 } from '../adcp/signal-requests.js'
-import type { AccountReference } from '../adcp/task-schemas.js'
 import { canonicalUrl } from '../adcp/url.js'
 import type { Judge } from '../authz/rules/verdict.js'
 import type { Feed } from '../feed/feed.js'

@@ -6,9 +6,9 @@
 import { naturalKey } from '../activation/accounts.js'
 import { shownSignals } from '../activation/holders.js'
 import { type AdcpError, adcpError } from '../adcp/answer.js'
+import type { AccountReference } from '../adcp/caller.js'
 import type { Destination } from '../adcp/signal.js'
 import type { GetSignalsRequest } from '../adcp/signal-requests.js'
-import type { AccountReference } from '../adcp/task-schemas.js'
 import {
   hasLostSecret,
   type PushConfig,

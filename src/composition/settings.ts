@@ -6,7 +6,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { parse } from 'tldts'
 import type { DeclaredAccounts } from '../activation/accounts.js'
-import type { AccountReference } from '../adcp/task-schemas.js'
+import type { AccountReference } from '../adcp/caller.js'
 import { canonicalUrl } from '../adcp/url.js'
 import type { CallerKey } from '../config/callers.js'
 import type { Config } from '../config/values.js'

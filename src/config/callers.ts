@@ -2,9 +2,9 @@
  * The callers of a configuration, with their accounts and credentials bound to upstreams, and the rules on them: keys that
  * nobody can use, and names that mean no upstream.
  */
+import type { AccountReference } from '../adcp/caller.js'
 import { nearest } from '../adcp/issue-words.js'
 import type { Destination } from '../adcp/signal.js'
-import type { AccountReference } from '../adcp/task-schemas.js'
 import { agentUrlOf, canonicalUrl } from '../adcp/url.js'
 import { ALGORITHMS, isUsable, type Jwk } from '../signing/key.js'
 import { REQUESTS } from '../signing/signature.js'

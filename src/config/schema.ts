@@ -3,8 +3,8 @@
  * messages, and the form of the rules that a schema cannot say.
  */
 import { PREVIEWS } from '../adcp/answer.js'
+import { AccountReference } from '../adcp/caller.js'
 import { type Static, type TSchema, Type } from '../adcp/schema.js'
-import { AccountReference } from '../adcp/task-schemas.js'
 
 const strict = { additionalProperties: false }
 const HttpUrl = Type.String({ pattern: '^https?://[^\\s/]+', description: 'an http or https url' })

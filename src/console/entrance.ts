@@ -7,7 +7,7 @@
  */
 import { createHmac, hash, timingSafeEqual } from 'node:crypto'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { Caller } from '../activation/accounts.js'
+import type { Caller } from '../adcp/caller.js'
 import { isRecord, tryParseJson } from '../adcp/json.js'
 import {
   type Admission,

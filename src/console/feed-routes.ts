@@ -5,7 +5,8 @@
  * say of it in their own words, and which callers see it.
  */
 import type { FastifyInstance, FastifyReply } from 'fastify'
-import { type Caller, type DeclaredAccounts, findAccount, ownReader } from '../activation/accounts.js'
+import { type DeclaredAccounts, findAccount, ownReader } from '../activation/accounts.js'
+import type { Caller } from '../adcp/caller.js'
 import { isRecord, tryParseJson } from '../adcp/json.js'
 import type { Judge, ProviderState } from '../authz/rules/verdict.js'
 import { type Corpus, createRowPieces } from '../briefs/corpus.js'

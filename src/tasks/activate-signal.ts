@@ -2,13 +2,14 @@
  * activate_signal: a signal found here is made live, or switched off, at the upstream that offers it (specification,
  * "Operation `activate_signal`"; schemas signals/activate-signal). Intent and outcome stand in the ledger.
  */
-import { type Caller, findOwnAccount, type OwnAccount } from '../activation/accounts.js'
+import { findOwnAccount, type OwnAccount } from '../activation/accounts.js'
 import type { Activation, Conclusion, Plan } from '../activation/activation.js'
 import type { Delivered } from '../activation/delivery.js'
 import { type Holder, mayOverlap, standingFor, visibleDeployments } from '../activation/holders.js'
 import { notOn, type Route, routeActivation, routeDeactivation } from '../activation/route.js'
 import { type Activated, toldFields } from '../activation/upstream-answer.js'
 import { type AdcpError, type Answer, howMany, refuse } from '../adcp/answer.js'
+import type { Caller } from '../adcp/caller.js'
 import { type Destination, destinationsOf } from '../adcp/signal.js'
 import { ActivateSignalRequest } from '../adcp/signal-requests.js'
 import { ActivateSignalResponse } from '../adcp/task-schemas.js'

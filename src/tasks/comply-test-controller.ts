@@ -4,12 +4,13 @@
  * new. Only a sandbox offers it, and for sandbox accounts alone; the configuration refuses it elsewhere.
  */
 import { isDeepStrictEqual } from 'node:util'
-import { type Caller, naturalKey } from '../activation/accounts.js'
+import { naturalKey } from '../activation/accounts.js'
 import { type Answer, type Release, refuse } from '../adcp/answer.js'
+import { AccountReference, type Caller } from '../adcp/caller.js'
 import { isRecord } from '../adcp/json.js'
 import { compileCheck, type Static, Type } from '../adcp/schema.js'
 import type { GetSignalsRequest } from '../adcp/signal-requests.js'
-import { AccountReference, PAYMENT_TERMS, requestEnvelope } from '../adcp/task-schemas.js'
+import { PAYMENT_TERMS, requestEnvelope } from '../adcp/task-schemas.js'
 import type { DiscoverAnswer } from '../briefs/discover.js'
 import { endQuestion, type Noticed } from '../briefs/later.js'
 import { type PushRules, readPushConfig } from '../events/webhook.js'

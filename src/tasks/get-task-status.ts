@@ -2,11 +2,12 @@
  * get_task_status: how a request that was answered `submitted` goes on (schema protocol/get-task-status-request). A task is
  * shown here as list_tasks shows it, too: to its caller only, with what this caller may see now.
  */
-import { type Caller, findOwnAccount } from '../activation/accounts.js'
+import { findOwnAccount } from '../activation/accounts.js'
 import { type Activation, unlessStorageDown } from '../activation/activation.js'
 import { shownSignals, visibleDeployments } from '../activation/holders.js'
 import { notFound } from '../activation/route.js'
 import { type Answer, type AnswerStatus, isSince32, type Release } from '../adcp/answer.js'
+import type { Caller } from '../adcp/caller.js'
 import type { Deployment } from '../adcp/signal.js'
 import { GetTaskStatusRequest, GetTaskStatusResponse } from '../adcp/task-schemas.js'
 import { StorageUnavailable } from '../store/database/storage-work.js'

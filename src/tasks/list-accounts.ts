@@ -2,10 +2,11 @@
  * list_accounts: the caller's accounts, those the operator configured and those the caller declared (schema
  * account/list-accounts). An account is named and shown here as sync_accounts answers with it, too (schema core/account).
  */
-import { type Caller, naturalKey } from '../activation/accounts.js'
+import { naturalKey } from '../activation/accounts.js'
 import { unlessStorageDown } from '../activation/activation.js'
 import { type Answer, howMany } from '../adcp/answer.js'
-import { type AccountReference, ListAccountsRequest, ListAccountsResponse } from '../adcp/task-schemas.js'
+import type { AccountReference, Caller } from '../adcp/caller.js'
+import { ListAccountsRequest, ListAccountsResponse } from '../adcp/task-schemas.js'
 import { shownConfig } from '../events/notification-config.js'
 import { plainCursors } from '../feed/cursor.js'
 import type { StoredAccount, StoredSubscription, Suspension } from '../store/records/accounts.js'

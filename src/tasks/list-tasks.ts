@@ -1,7 +1,8 @@
 /** list_tasks: a caller's own tasks, for reconciliation (schema protocol/list-tasks-request). */
-import { type Caller, findOwnAccount } from '../activation/accounts.js'
+import { findOwnAccount } from '../activation/accounts.js'
 import { unlessStorageDown } from '../activation/activation.js'
 import { type Answer, howMany, type Refused, refuse } from '../adcp/answer.js'
+import type { Caller } from '../adcp/caller.js'
 import { ListTasksRequest, ListTasksResponse } from '../adcp/task-schemas.js'
 import { plainCursors } from '../feed/cursor.js'
 import type { TaskFilter, TaskOrder } from '../store/records/tasks.js'

@@ -3,13 +3,14 @@
  * (schemas account/report-usage). The rows of a part without an answer are reported as open; the same request again
  * sends only the missing parts, under the same derived keys, so nothing is counted twice.
  */
-import { type Caller, findOwnAccount } from '../activation/accounts.js'
+import { findOwnAccount } from '../activation/accounts.js'
 import type { Activation, Conclusion, Plan } from '../activation/activation.js'
 import { type PartOutcome, partOutcome, rowField } from '../activation/call-kinds.js'
 import type { Delivered } from '../activation/delivery.js'
 import { type Meaning, notFound } from '../activation/route.js'
 import { type AdcpError, type Answer, adcpError, howMany, refuse } from '../adcp/answer.js'
-import { type AccountReference, ReportUsageRequest, ReportUsageResponse } from '../adcp/task-schemas.js'
+import type { AccountReference, Caller } from '../adcp/caller.js'
+import { ReportUsageRequest, ReportUsageResponse } from '../adcp/task-schemas.js'
 import { NO_FEED_YET } from '../feed/feed.js'
 import { signalPart } from '../merge/identity.js'
 import type { NewCall } from '../store/promised-work.js'

@@ -2,9 +2,10 @@
  * sync_accounts: a caller declares the accounts it acts for, and settings of accounts it has (schemas
  * account/sync-accounts). This agent invoices nobody: it keeps what was declared and passes natural keys to upstreams.
  */
-import { accountIdOf, type Caller, naturalKey } from '../activation/accounts.js'
+import { accountIdOf, naturalKey } from '../activation/accounts.js'
 import { keyConflict, stillRunning, unlessStorageDown } from '../activation/activation.js'
 import { type AdcpError, type Answer, adcpError, howMany } from '../adcp/answer.js'
+import type { Caller } from '../adcp/caller.js'
 import { nearest } from '../adcp/issue-words.js'
 import { SyncAccountsRequest, SyncAccountsResponse } from '../adcp/task-schemas.js'
 import {

@@ -3,8 +3,8 @@
  * A task's file in `tasks/` reads as the specification's section: rules, handler, message. What it takes is in adcp/task-schemas.ts
  * and adcp/signal-requests.ts.
  */
-import type { Caller } from '../activation/accounts.js'
 import type { Answer, Release } from '../adcp/answer.js'
+import type { Caller } from '../adcp/caller.js'
 import type { Static, TSchema } from '../adcp/schema.js'
 
 export type CallContext = {

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { test } from 'tap'
-import type { Caller } from '../../src/activation/accounts.js'
 import { createActivation } from '../../src/activation/activation.js'
+import type { Caller } from '../../src/adcp/caller.js'
 import { systemClock } from '../../src/net/clock.js'
 import { createEgress } from '../../src/net/egress.js'
 import { DEFAULT_RETENTION } from '../../src/store/promised-work.js'

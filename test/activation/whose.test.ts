@@ -1,6 +1,6 @@
 import { test } from 'tap'
-import type { Caller } from '../../src/activation/accounts.js'
 import { type Holder, standingFor, visibleDeployments } from '../../src/activation/holders.js'
+import type { Caller } from '../../src/adcp/caller.js'
 import type { Entry } from '../../src/store/records/ledger.js'
 import { due, onEveryStorage } from '../store/support/storages.js'
 import { buyer, other, soon, stranger, TRADE_DESK } from './support/parts.js'

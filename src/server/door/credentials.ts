@@ -6,7 +6,7 @@
  * is looked at; callers that were seen at that address before go on, for addresses are shared.
  */
 import { hash, timingSafeEqual } from 'node:crypto'
-import type { Caller } from '../../activation/accounts.js'
+import type { Caller } from '../../adcp/caller.js'
 import type { CallerKey } from '../../config/callers.js'
 import type { Send } from '../../net/send.js'
 import { createBuckets } from '../../process/fair-shares.js'

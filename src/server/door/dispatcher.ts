@@ -4,7 +4,6 @@
  * exception here is a bug.
  */
 import { hash, randomBytes } from 'node:crypto'
-import type { Caller } from '../../activation/accounts.js'
 import {
   type AdcpError,
   type Answer,
@@ -14,6 +13,7 @@ import {
   refuse,
   type VersionPin,
 } from '../../adcp/answer.js'
+import type { Caller } from '../../adcp/caller.js'
 import { nearest } from '../../adcp/issue-words.js'
 import { isRecord } from '../../adcp/json.js'
 import { type Checked, compileCheck, invalidRequest, type TSchema } from '../../adcp/schema.js'

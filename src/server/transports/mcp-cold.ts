@@ -16,9 +16,10 @@ import {
   type Tool,
 } from '@modelcontextprotocol/sdk/types.js'
 import { AjvJsonSchemaValidator } from '@modelcontextprotocol/sdk/validation/ajv'
+import { AccountReference } from '../../adcp/caller.js'
 import { isRecord } from '../../adcp/json.js'
 import type { TSchema } from '../../adcp/schema.js'
-import { AccountReference, BusinessEntity } from '../../adcp/task-schemas.js'
+import { BusinessEntity } from '../../adcp/task-schemas.js'
 import { createRecent } from '../../process/memory.js'
 import type { Task } from '../../tasks/task.js'
 import { INTERNAL_ERROR, INVALID_PARAMS } from '../answer/json-rpc.js'

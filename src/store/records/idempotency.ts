@@ -6,6 +6,7 @@
 import { hash } from 'node:crypto'
 import canonicalize from 'canonicalize'
 import { sql } from 'kysely'
+import type { Caller } from '../../adcp/caller.js'
 import { isRecord } from '../../adcp/json.js'
 import { type Db, type SqlDialect, storableJson } from '../database/database.js'
 import type { Seal } from '../database/seal.js'
@@ -63,7 +64,7 @@ function fingerprint(request: Readonly<Record<string, unknown>>): string {
 /** A caller's request under its idempotency key. */
 export function keyedRequest(
   task: string,
-  caller: { readonly id: string },
+  caller: Pick<Caller, 'id'>,
   request: Readonly<Record<string, unknown>> & { idempotency_key: string },
 ): KeyedRequest {
   return { task, caller: caller.id, key: request.idempotency_key, fingerprint: fingerprint(request) }

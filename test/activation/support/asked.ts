@@ -1,7 +1,7 @@
 /** The tasks of an activation, asked without a transport. */
-import type { Caller } from '../../../src/activation/accounts.js'
 import type { Activation } from '../../../src/activation/activation.js'
 import type { Answered, Refused } from '../../../src/adcp/answer.js'
+import type { Caller } from '../../../src/adcp/caller.js'
 import { activateSignal } from '../../../src/tasks/activate-signal.js'
 import { getTaskStatus } from '../../../src/tasks/get-task-status.js'
 import { listAccounts } from '../../../src/tasks/list-accounts.js'

@@ -5,8 +5,8 @@
  */
 import { setImmediate as nextTurn, setTimeout as wait } from 'node:timers/promises'
 import fc from 'fast-check'
-import type { Caller } from '../../../src/activation/accounts.js'
 import type { Answer } from '../../../src/adcp/answer.js'
+import type { Caller } from '../../../src/adcp/caller.js'
 import { createEgress } from '../../../src/net/egress.js'
 import { createForgetting, DEFAULT_RETENTION } from '../../../src/store/promised-work.js'
 import type { Entry } from '../../../src/store/records/ledger.js'

@@ -1,8 +1,8 @@
 /** The product's parts that activation stands on, over agents that are there already. Free of tap: processes that are killed run it too. */
 import { randomUUID } from 'node:crypto'
 import type { Sandbox } from '../../../sandbox/world.js'
-import type { Caller } from '../../../src/activation/accounts.js'
 import { type ActivationOptions, createActivation } from '../../../src/activation/activation.js'
+import type { Caller } from '../../../src/adcp/caller.js'
 import type { Destination } from '../../../src/adcp/signal.js'
 import { createFeed } from '../../../src/feed/feed.js'
 import { systemClock } from '../../../src/net/clock.js'
