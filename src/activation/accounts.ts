@@ -68,13 +68,13 @@ export function accountIdOf(caller: string, key: string): string {
  * (docs/decisions.md#accounts). Upstreams receive the natural key and decide whether they accept it.
  */
 export async function findOwnAccount(
-  principal: Caller,
+  caller: Caller,
   reference: AccountReference,
   accounts: Accounts,
   field: string,
 ): Promise<{ kind: 'account'; account: OwnAccount } | Refused> {
   if ('account_id' in reference) {
-    const mapped = principal.accounts.get(reference.account_id)
+    const mapped = caller.accounts.get(reference.account_id)
     if (mapped) {
       const { account_id: id } = reference
       const account: OwnAccount = { id, key: canonical(reference), at: (agentUrl) => mapped.get(agentUrl) }
@@ -84,14 +84,14 @@ export async function findOwnAccount(
   const named = 'account_id' in reference ? undefined : naturalKey(reference)
   const declared =
     'account_id' in reference
-      ? await accounts.get(principal.id, reference.account_id)
-      : await accounts.byNaturalKey(principal.id, naturalKey(reference))
+      ? await accounts.get(caller.id, reference.account_id)
+      : await accounts.byNaturalKey(caller.id, naturalKey(reference))
   const key = named ?? declared?.naturalKey
   if (key === undefined) return accountNotFound(field)
   const stopped = declared && stoppedBy(declared.status, field)
   if (stopped) return stopped
   const natural = JSON.parse(key) as AccountReference
-  return { kind: 'account', account: { id: accountIdOf(principal.id, key), key, at: () => natural } }
+  return { kind: 'account', account: { id: accountIdOf(caller.id, key), key, at: () => natural } }
 }
 
 export type AccountFound =

@@ -27,9 +27,9 @@ type ActivateRequest = Omit<ActivateSignalRequest, 'destinations'> & {
 
 type Activating = Pick<Activation, 'store' | 'once' | 'newId' | 'resolve' | 'upstreamAt' | 'hasOwnCredential'>
 
-function render(principal: Caller, answer: unknown, replayed: boolean): Answer {
+function render(caller: Caller, answer: unknown, replayed: boolean): Answer {
   const { action, deployments: told, unknown = [], taskId } = answer as Activated
-  const deployments = visibleDeployments(told, principal.destinations)
+  const deployments = visibleDeployments(told, caller.destinations)
   const fields = toldFields({ deployments, unknown })
   const again = replayed && { replayed }
   if (taskId !== undefined) {
@@ -85,7 +85,7 @@ function conclude([delivered]: readonly Delivered[]): Conclusion {
 export function activateSignal(activation: Activating): Task<typeof ActivateSignalRequest> {
   const { store, once, newId, resolve, upstreamAt, hasOwnCredential } = activation
 
-  async function route(request: ActivateRequest, principal: Caller, account: OwnAccount | undefined) {
+  async function route(request: ActivateRequest, caller: Caller, account: OwnAccount | undefined) {
     const { action = 'activate', signal_agent_segment_id: handle, destinations, pricing_option_id } = request
     const { idempotency_key, governance_context } = request
     const said = {
@@ -100,11 +100,11 @@ export function activateSignal(activation: Activating): Task<typeof ActivateSign
       ...(pricing_option_id !== undefined && { optionId: pricing_option_id }),
       ...(account && { account: account.key }),
     }
-    const signal = await resolve(handle, principal.id, account?.id)
+    const signal = await resolve(handle, caller.id, account?.id)
     if (action === 'activate') return routeActivation(signal, wanted)
-    const history = await store.ledger.history(principal.id, handle)
+    const history = await store.ledger.history(caller.id, handle)
     const routed = routeDeactivation(history, signal, wanted)
-    return routed.kind === 'route' && (await isOthers(routed.route, principal, account, destinations))
+    return routed.kind === 'route' && (await isOthers(routed.route, caller, account, destinations))
       ? notOn()
       : routed
   }
@@ -112,15 +112,15 @@ export function activateSignal(activation: Activating): Task<typeof ActivateSign
   /** What somebody else activated, and the caller never did, does not exist for this caller. */
   async function isOthers(
     to: Route,
-    principal: Caller,
+    caller: Caller,
     account: OwnAccount | undefined,
     destinations: readonly Destination[],
   ): Promise<boolean> {
     if (to.activatedAs) return false
     const upstreamAccount = account?.at(to.agentUrl)
     const holder: Holder = {
-      caller: principal.id,
-      seenAs: hasOwnCredential(principal.id, to.agentUrl) ? 'own' : 'shared',
+      caller: caller.id,
+      seenAs: hasOwnCredential(caller.id, to.agentUrl) ? 'own' : 'shared',
       ...(account && { account: account.key }),
       ...(upstreamAccount && { upstreamAccount }),
     }
@@ -131,7 +131,7 @@ export function activateSignal(activation: Activating): Task<typeof ActivateSign
 
   function planned(
     request: ActivateRequest,
-    principal: Caller,
+    caller: Caller,
     account: OwnAccount | undefined,
     to: Route,
     keyed: KeyedRequest,
@@ -139,7 +139,7 @@ export function activateSignal(activation: Activating): Task<typeof ActivateSign
     const { action = 'activate', destinations, governance_context, context } = request
     const upstream = upstreamAt(to.agentUrl) // its id may have changed since the ledger entry, or it may be gone
     const upstreamAccount = account?.at(to.agentUrl) ?? to.activatedAs?.account
-    const seenAs = hasOwnCredential(principal.id, to.agentUrl) ? 'own' : 'shared'
+    const seenAs = hasOwnCredential(caller.id, to.agentUrl) ? 'own' : 'shared'
     const call: NewCall = {
       id: newId(),
       ...{ caller: keyed.caller, key: keyed.key, task: 'activate_signal', agentUrl: to.agentUrl },
@@ -162,7 +162,7 @@ export function activateSignal(activation: Activating): Task<typeof ActivateSign
     }
     const entry: EntryOfJob = {
       id: call.id,
-      caller: principal.id,
+      caller: caller.id,
       ...(account && { account: account.key }),
       action,
       handle: request.signal_agent_segment_id,
@@ -178,22 +178,22 @@ export function activateSignal(activation: Activating): Task<typeof ActivateSign
   }
 
   /** `deadline` in ms since the epoch. Never rejects for a caller's mistake or a storage that cannot serve. */
-  async function activate(request: ActivateRequest, principal: Caller, deadline: number): Promise<Answer> {
-    const keyed = keyedRequest('activate_signal', principal, request)
+  async function activate(request: ActivateRequest, caller: Caller, deadline: number): Promise<Answer> {
+    const keyed = keyedRequest('activate_signal', caller, request)
 
     async function plan(): Promise<Plan | Answer> {
       const found =
-        request.account && (await findOwnAccount(principal, request.account, store.accounts, 'account'))
+        request.account && (await findOwnAccount(caller, request.account, store.accounts, 'account'))
       if (found?.kind === 'refused') return found
-      const routed = await route(request, principal, found?.account)
+      const routed = await route(request, caller, found?.account)
       if (routed.kind === 'refused') return routed
-      return planned(request, principal, found?.account, routed.route, keyed)
+      return planned(request, caller, found?.account, routed.route, keyed)
     }
 
     const work = {
       plan,
       conclude: async (delivered: readonly Delivered[]) => conclude(delivered),
-      render: (answer: unknown, replayed: boolean) => render(principal, answer, replayed),
+      render: (answer: unknown, replayed: boolean) => render(caller, answer, replayed),
     }
     return await once(keyed, work, deadline)
   }

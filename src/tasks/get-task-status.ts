@@ -31,30 +31,30 @@ export function shownTask(task: StoredTask) {
 }
 
 /** A result with keys only for callers who may see them now. */
-function shownResult({ type, result }: StoredTask, principal: Caller): unknown {
-  if (type === 'get_signals') return shownSignals(result, principal.destinations)
+function shownResult({ type, result }: StoredTask, caller: Caller): unknown {
+  if (type === 'get_signals') return shownSignals(result, caller.destinations)
   const { deployments, ...more } = result as { deployments: readonly Deployment[] }
-  return { deployments: visibleDeployments(deployments, principal.destinations), ...more }
+  return { deployments: visibleDeployments(deployments, caller.destinations), ...more }
 }
 
 /** What was asked and what was answered, oldest first (schema protocol/get-task-status-response, `history`). */
-export function historyOf(task: StoredTask, principal: Caller) {
+export function historyOf(task: StoredTask, caller: Caller) {
   const { id, status, request, error, createdAt, completedAt } = task
   const asked = { timestamp: iso(createdAt), type: 'request', data: request }
   const said = { timestamp: iso(createdAt), type: 'response', data: { status: 'submitted', task_id: id } }
   if (completedAt === undefined) return [asked, said]
   const data = {
     status,
-    ...(task.result !== undefined && { result: shownResult(task, principal) }),
+    ...(task.result !== undefined && { result: shownResult(task, caller) }),
     ...(error !== undefined && { error }),
   }
   return [asked, said, { timestamp: iso(completedAt), type: 'response', data }]
 }
 
 /** The result of the task; since 3.2 a failed task has its error as the result, too. */
-function resultOf(task: StoredTask, principal: Caller, release: Release): object {
+function resultOf(task: StoredTask, caller: Caller, release: Release): object {
   const { status, result, error } = task
-  if (status === 'completed' && result !== undefined) return { result: shownResult(task, principal) }
+  if (status === 'completed' && result !== undefined) return { result: shownResult(task, caller) }
   if (error === undefined || !isSince32(release)) return {}
   return { result: { status: 'failed', adcp_error: error, errors: [error] } }
 }
@@ -64,29 +64,29 @@ export function getTaskStatus({ store, progress }: Asking): Task<typeof GetTaskS
    * Asks the upstream, within `deadline`. When the upstream or the storage cannot answer, the last known state is
    * given.
    */
-  async function refreshed(principal: Caller, task: StoredTask, deadline: number): Promise<StoredTask> {
+  async function refreshed(caller: Caller, task: StoredTask, deadline: number): Promise<StoredTask> {
     try {
       await progress.advance(task, deadline)
     } catch (error) {
       if (!(error instanceof StorageUnavailable)) throw error // reads go on while writes cannot
       return task
     }
-    return (await store.tasks.get(principal.id, task.id)) ?? task
+    return (await store.tasks.get(caller.id, task.id)) ?? task
   }
 
   async function status(
     request: GetTaskStatusRequest,
-    principal: Caller,
+    caller: Caller,
     deadline: number,
     release: Release,
   ): Promise<Answer> {
     const found =
-      request.account && (await findOwnAccount(principal, request.account, store.accounts, 'account'))
-    const task = await store.tasks.get(principal.id, request.task_id)
+      request.account && (await findOwnAccount(caller, request.account, store.accounts, 'account'))
+    const task = await store.tasks.get(caller.id, request.task_id)
     // An account that is not the caller's has no tasks either: the same answer (schema get-task-status-request).
     if (!task || found?.kind === 'refused') return notFound('task_id')
     if (found && task.account !== found.account.key) return notFound('task_id')
-    const now = await refreshed(principal, task, deadline)
+    const now = await refreshed(caller, task, deadline)
     return {
       kind: 'answer',
       // The status is the task's, also when the task failed: the question itself was answered.
@@ -96,8 +96,8 @@ export function getTaskStatus({ store, progress }: Asking): Task<typeof GetTaskS
         ...shownTask(now),
         protocol: 'signals',
         ...(now.error !== undefined && { error: now.error }),
-        ...(request.include_history && { history: historyOf(now, principal) }),
-        ...(request.include_result && resultOf(now, principal, release)),
+        ...(request.include_history && { history: historyOf(now, caller) }),
+        ...(request.include_result && resultOf(now, caller, release)),
       },
     }
   }

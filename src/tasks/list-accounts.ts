@@ -70,7 +70,7 @@ function suspensionsOf(subscriptions: readonly StoredSubscription[], accountId: 
 
 /** All accounts of the caller: configured ones by id, then declared ones, oldest first. */
 export function heldAccounts(
-  principal: Caller,
+  caller: Caller,
   stored: readonly StoredAccount[],
   subscriptions: readonly StoredSubscription[],
 ): HeldAccount[] {
@@ -79,7 +79,7 @@ export function heldAccounts(
     const suspended = suspensionsOf(subscriptions, id)
     return { id, stored: account, ...(suspended.size > 0 && { suspended }) }
   }
-  const configured = [...principal.accounts.keys()].sort().map((id): HeldAccount => {
+  const configured = [...caller.accounts.keys()].sort().map((id): HeldAccount => {
     const told = byId.get(id)
     return told ? heldAs(id, told) : { id }
   })
@@ -93,10 +93,10 @@ function names(reference: AccountReference, { id, stored }: HeldAccount): boolea
 }
 
 export function listAccounts({ store }: { store: Store }): Task<typeof ListAccountsRequest> {
-  async function list(request: ListAccountsRequest, principal: Caller): Promise<Answer> {
+  async function list(request: ListAccountsRequest, caller: Caller): Promise<Answer> {
     const { account, status, sandbox, pagination = {} } = request
-    const subscriptions = await store.subscriptions.ofCaller(principal.id)
-    const held = heldAccounts(principal, await store.accounts.list(principal.id), subscriptions)
+    const subscriptions = await store.subscriptions.ofCaller(caller.id)
+    const held = heldAccounts(caller, await store.accounts.list(caller.id), subscriptions)
     const matching = held.filter((one) => {
       if (account && !names(account, one)) return false
       if (status !== undefined && status !== (one.stored?.status ?? 'active')) return false

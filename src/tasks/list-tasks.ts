@@ -68,17 +68,17 @@ function offsetOf(cursor: string | undefined): number | undefined {
 }
 
 export function listTasks({ store }: { store: Store }): Task<typeof ListTasksRequest> {
-  async function list(request: ListTasksRequest, principal: Caller): Promise<Answer> {
+  async function list(request: ListTasksRequest, caller: Caller): Promise<Answer> {
     const offset = offsetOf(request.pagination?.cursor)
     if (offset === undefined) return foreignCursor('list_tasks')
     const found =
-      request.account && (await findOwnAccount(principal, request.account, store.accounts, 'account'))
+      request.account && (await findOwnAccount(caller, request.account, store.accounts, 'account'))
     if (found?.kind === 'refused') return found
     const filter = filterOf(request, found?.account.key)
     const order = orderOf(request)
     const limit = rowsOfPage(request.pagination)
     const page = filter
-      ? await store.tasks.list(principal.id, filter, order, { limit, offset })
+      ? await store.tasks.list(caller.id, filter, order, { limit, offset })
       : { tasks: [], total: 0, statuses: {} }
     const next = offset + page.tasks.length
     const more = page.tasks.length > 0 && next < page.total
@@ -97,7 +97,7 @@ export function listTasks({ store }: { store: Store }): Task<typeof ListTasksReq
         tasks: page.tasks.map((task) => ({
           ...shownTask(task),
           ...{ domain: 'signals', status: task.status },
-          ...(request.include_history && { history: historyOf(task, principal) }),
+          ...(request.include_history && { history: historyOf(task, caller) }),
         })),
         pagination: {
           has_more: more,

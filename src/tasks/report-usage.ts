@@ -85,7 +85,7 @@ export function reportUsage(activation: Reporting): Task<typeof ReportUsageReque
   async function place(
     row: number,
     usage: UsageRow,
-    principal: Caller,
+    caller: Caller,
     history: (handle: string) => Promise<Entry[]>,
   ): Promise<Row | AdcpError> {
     const { signal_agent_segment_id: handle } = usage
@@ -96,12 +96,12 @@ export function reportUsage(activation: Reporting): Task<typeof ReportUsageReque
           'Send the signal_agent_segment_id of the activation, as list_tasks or get_signals gave it.',
       })
     }
-    const found = await findOwnAccount(principal, usage.account, store.accounts, rowField(row, 'account'))
+    const found = await findOwnAccount(caller, usage.account, store.accounts, rowField(row, 'account'))
     if (found.kind === 'refused') return found.error
     const sold = soldBy(
       usage,
       await history(signalPart(handle)),
-      await resolve(handle, principal.id, found.account.id),
+      await resolve(handle, caller.id, found.account.id),
     )
     if (sold === 'not_ready') return NO_FEED_YET.error
     if (sold === 'ambiguous') {
@@ -143,22 +143,22 @@ export function reportUsage(activation: Reporting): Task<typeof ReportUsageReque
   }
 
   /** `deadline` in ms since the epoch. Never rejects for a caller's mistake or a storage that cannot serve. */
-  async function report(request: ReportUsageRequest, principal: Caller, deadline: number): Promise<Answer> {
+  async function report(request: ReportUsageRequest, caller: Caller, deadline: number): Promise<Answer> {
     const count = request.usage.length
-    const keyed = keyedRequest('report_usage', principal, request)
+    const keyed = keyedRequest('report_usage', caller, request)
 
     async function placed(skip: ReadonlySet<number>): Promise<{ rows: Row[]; errors: AdcpError[] }> {
       const rows: Row[] = []
       const errors: AdcpError[] = []
       const histories = new Map<string, Promise<Entry[]>>() // many rows report one signal
       const history = (handle: string) => {
-        const asked = histories.get(handle) ?? store.ledger.history(principal.id, handle)
+        const asked = histories.get(handle) ?? store.ledger.history(caller.id, handle)
         histories.set(handle, asked)
         return asked
       }
       for (const [row, usage] of request.usage.entries()) {
         if (skip.has(row)) continue
-        const found = await place(row, usage, principal, history)
+        const found = await place(row, usage, caller, history)
         if ('code' in found) errors.push(found)
         else rows.push(found)
       }

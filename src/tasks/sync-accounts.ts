@@ -72,7 +72,7 @@ function warningsOf(entry: AccountEntry, request: SyncAccountsRequest, brand: un
 }
 
 /** The account that an entry is about; an error when the caller has no such account. */
-function targetOf(entry: AccountEntry, principal: Caller, held: readonly HeldAccount[]): Target | AdcpError {
+function targetOf(entry: AccountEntry, caller: Caller, held: readonly HeldAccount[]): Target | AdcpError {
   const { account, brand, operator, billing } = entry
   const declares = DECLARING.find((name) => entry[name] !== undefined)
   if (account && declares) {
@@ -112,7 +112,7 @@ function targetOf(entry: AccountEntry, principal: Caller, held: readonly HeldAcc
   }
   const key = naturalKey({ brand, operator, sandbox: entry.sandbox })
   const stored = held.find((one) => one.stored?.naturalKey === key)?.stored
-  const id = stored?.accountId ?? accountIdOf(principal.id, key)
+  const id = stored?.accountId ?? accountIdOf(caller.id, key)
   if (!stored && held.length >= MAX_ACCOUNTS) {
     const suggestion = 'Close accounts that you no longer use: sync_accounts with delete_missing.'
     const message = `You have ${MAX_ACCOUNTS} accounts: no more can be declared.`
@@ -179,7 +179,7 @@ type Kept = {
 
 type Applying = {
   request: SyncAccountsRequest
-  principal: Caller
+  caller: Caller
   held: readonly HeldAccount[]
   rules: ConfigRules
   /** What else is wrong with subscriptions that have the right form. */
@@ -188,7 +188,7 @@ type Applying = {
 }
 
 /** Applies the entries one after the other, so that two entries for one account see each other's changes. */
-async function apply({ request, principal, rules, objection, keep, ...start }: Applying): Promise<Result[]> {
+async function apply({ request, caller, rules, objection, keep, ...start }: Applying): Promise<Result[]> {
   let held = start.held
   const named = new Set<string>()
   const results: Result[] = []
@@ -205,11 +205,11 @@ async function apply({ request, principal, rules, objection, keep, ...start }: A
   }
 
   for (const entry of request.accounts) {
-    const target = targetOf(entry, principal, held)
+    const target = targetOf(entry, caller, held)
     if ('code' in target) {
       const { brand, operator, sandbox } = entry
       if (brand && operator !== undefined)
-        named.add(accountIdOf(principal.id, naturalKey({ brand, operator, sandbox })))
+        named.add(accountIdOf(caller.id, naturalKey({ brand, operator, sandbox })))
       results.push(failed(entry, [target]))
       continue
     }
@@ -227,7 +227,7 @@ async function apply({ request, principal, rules, objection, keep, ...start }: A
       results.push(failed(entry, errors))
       continue
     }
-    const next = changed(target, entry, configs, principal.id)
+    const next = changed(target, entry, configs, caller.id)
     const was = held.find((one) => one.id === id)
     // A suspended subscription that has proved itself again has changed, although it looks the same.
     const isSame = next === stored && !(configs && was?.suspended)
@@ -255,35 +255,31 @@ type SyncAccountsOptions = { store: Store; subscribing: Subscribing }
 
 export function syncAccounts({ store, subscribing }: SyncAccountsOptions): Task<typeof SyncAccountsRequest> {
   async function heldBy(
-    principal: Caller,
+    caller: Caller,
     { accounts, subscriptions }: Pick<Repositories, 'accounts' | 'subscriptions'>,
   ) {
-    return heldAccounts(
-      principal,
-      await accounts.list(principal.id),
-      await subscriptions.ofCaller(principal.id),
-    )
+    return heldAccounts(caller, await accounts.list(caller.id), await subscriptions.ofCaller(caller.id))
   }
 
   /** Asks the urls of new subscriptions before anything is written, so that no transaction waits for a stranger. */
-  async function proved(request: SyncAccountsRequest, principal: Caller): Promise<Proofs> {
+  async function proved(request: SyncAccountsRequest, caller: Caller): Promise<Proofs> {
     if (!request.accounts.some((one) => one.notification_configs?.length)) return NOTHING_ASKED
     const wanted: WantedSubscriptions[] = []
     await apply({
-      ...{ request, principal, rules: subscribing.rules(), held: await heldBy(principal, store) },
+      ...{ request, caller, rules: subscribing.rules(), held: await heldBy(caller, store) },
       objection(one) {
         wanted.push(one)
         return undefined
       },
       keep: async () => {},
     })
-    return await subscribing.prove(principal.id, wanted)
+    return await subscribing.prove(caller.id, wanted)
   }
 
-  async function sync(request: SyncAccountsRequest, principal: Caller): Promise<Answer> {
-    const keyed = keyedRequest('sync_accounts', principal, request)
+  async function sync(request: SyncAccountsRequest, caller: Caller): Promise<Answer> {
+    const keyed = keyedRequest('sync_accounts', caller, request)
     const bound = await store.idempotency.find(keyed)
-    const proofs = bound || request.dry_run ? NOTHING_ASKED : await proved(request, principal)
+    const proofs = bound || request.dry_run ? NOTHING_ASKED : await proved(request, caller)
     // Key, accounts and answer are one unit of work: a request is applied once, whole or not at all.
     const answer = await store.write(async (repositories) => {
       const { idempotency, accounts } = repositories
@@ -294,10 +290,10 @@ export function syncAccounts({ store, subscribing }: SyncAccountsOptions): Task<
         return { ...render(request, binding.answer as Result[]), replayed: true }
       }
       // One request of a caller at a time counts what is there: two at once would each find room for all they want.
-      if (proofs !== NOTHING_ASKED) await repositories.jobs.inTurn([`subscriptions of ${principal.id}`])
-      const isWithin = boundedSubscriptions(await repositories.subscriptions.ofCaller(principal.id))
+      if (proofs !== NOTHING_ASKED) await repositories.jobs.inTurn([`subscriptions of ${caller.id}`])
+      const isWithin = boundedSubscriptions(await repositories.subscriptions.ofCaller(caller.id))
       const results = await apply({
-        ...{ request, principal, rules: subscribing.rules(), held: await heldBy(principal, repositories) },
+        ...{ request, caller, rules: subscribing.rules(), held: await heldBy(caller, repositories) },
         objection: (wanted) => (request.dry_run ? undefined : (proofs.problemOf(wanted) ?? isWithin(wanted))),
         async keep({ account, before, configs }) {
           if (request.dry_run) return
@@ -305,7 +301,7 @@ export function syncAccounts({ store, subscribing }: SyncAccountsOptions): Task<
           if (!configs) return
           const { accountId } = account
           const wanted = { accountId, configs, before: before?.notificationConfigs ?? [] }
-          await subscribing.keep(repositories, principal.id, wanted, proofs)
+          await subscribing.keep(repositories, caller.id, wanted, proofs)
         },
       })
       await idempotency.answer(keyed.caller, keyed.key, results)

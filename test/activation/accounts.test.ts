@@ -188,27 +188,27 @@ onEmbeddedStorage(
   'configured and declared accounts are listed together, page by page',
   async (t, storage) => {
     const { sync, list } = await tasks(storage)
-    const principal = { ...buyer, accounts: new Map([['acc_house', new Map()]]) }
-    await sync([acme, { ...nova, sandbox: true }], {}, principal)
+    const caller = { ...buyer, accounts: new Map([['acc_house', new Map()]]) }
+    await sync([acme, { ...nova, sandbox: true }], {}, caller)
     t.match(
-      await sync([{ account: { account_id: 'acc_house' }, notification_configs: [config] }], {}, principal),
+      await sync([{ account: { account_id: 'acc_house' }, notification_configs: [config] }], {}, caller),
       [{ action: 'updated', brand: { domain: /invalid$/ }, warnings: [/does not know the brand/] }],
     )
     const bank = { legal_name: 'Acme', bank: { account_holder: 'Acme', iban: 'DE75512108001245126199' } }
-    const [billed] = await sync([{ ...acme, billing_entity: bank }], {}, principal)
+    const [billed] = await sync([{ ...acme, billing_entity: bank }], {}, caller)
     t.same(billed?.billing_entity, { legal_name: 'Acme' }, 'bank details are not even kept')
     const names: unknown[] = []
     let cursor: string | undefined
     do {
-      const page = await list({ pagination: { max_results: 1, ...(cursor && { cursor }) } }, principal)
+      const page = await list({ pagination: { max_results: 1, ...(cursor && { cursor }) } }, caller)
       names.push(...page.accounts.map((account) => account.name))
       cursor = page.pagination.cursor
     } while (cursor)
     t.same(names, ['acc_house', 'acme.example c/o agency.example', 'nova.example (spark) c/o agency.example'])
-    t.match((await list({ sandbox: true }, principal)).accounts, [{ sandbox: true }])
-    t.match((await list({ account: { account_id: 'acc_house' } }, principal)).accounts, [
+    t.match((await list({ sandbox: true }, caller)).accounts, [{ sandbox: true }])
+    t.match((await list({ account: { account_id: 'acc_house' } }, caller)).accounts, [
       { account_id: 'acc_house', notification_configs: [config] },
     ])
-    await t.rejects(list({ pagination: { cursor: 'forged' } }, principal), /cursor/)
+    await t.rejects(list({ pagination: { cursor: 'forged' } }, caller), /cursor/)
   },
 )

@@ -70,16 +70,16 @@ test("a task of one account is not found under another of the caller's", async (
     ['acc_1', new Map()],
     ['acc_2', new Map()],
   ])
-  const principal = { ...buyer, accounts }
+  const caller = { ...buyer, accounts }
   const world = await startWorld(t)
   const answer = await world.activate(
     asks(first(world.choices('meridian')), { account: { account_id: 'acc_1' } }),
-    principal,
+    caller,
   )
   if (answer.kind !== 'answer') throw new Error('not activated')
   const taskId = answer.fields.task_id as string
   const ask = (account?: { account_id: string }) =>
-    world.activation.taskStatus({ task_id: taskId, ...(account && { account }) }, principal, soon())
+    world.activation.taskStatus({ task_id: taskId, ...(account && { account }) }, caller, soon())
   t.match(await ask(), { kind: 'answer' })
   t.match(await ask({ account_id: 'acc_1' }), { kind: 'answer' })
   t.match(await ask({ account_id: 'acc_2' }), { error: { code: 'REFERENCE_NOT_FOUND', field: 'task_id' } })

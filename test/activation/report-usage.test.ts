@@ -15,7 +15,7 @@ import {
 
 const NORTHWIND = 'https://signals.northwind.example/mcp'
 const accounts = new Map([['acc_1', new Map([[NORTHWIND, { account_id: 'nw_77' }]])]])
-const principal = { ...buyer, accounts }
+const caller = { ...buyer, accounts }
 const period = { start: '2026-03-01T00:00:00Z', end: '2026-03-31T23:59:59Z' }
 
 function row({ signal, option }: Pick<Choice, 'signal' | 'option'>, more: object = {}) {
@@ -26,7 +26,7 @@ function row({ signal, option }: Pick<Choice, 'signal' | 'option'>, more: object
   }
 }
 
-function report(world: World, usage: object[], as = principal, idempotency_key = key()): Promise<Answer> {
+function report(world: World, usage: object[], as = caller, idempotency_key = key()): Promise<Answer> {
   const request = { idempotency_key, reporting_period: period, usage } as ReportUsageRequest
   return world.activation.reportUsage(request, as, soon())
 }
@@ -43,7 +43,7 @@ test('rows go to the upstream that sold the signal, under its ids', async (t) =>
   const meridian = first(world.choices('meridian'))
   const used = key()
   const usage = [row(northwind), row(meridian), row(northwind, { impressions: 5, final: true, note: 'kept' })]
-  t.match(await report(world, usage, principal, used), {
+  t.match(await report(world, usage, caller, used), {
     kind: 'answer',
     fields: { accepted: 3, errors: undefined },
   })
@@ -62,7 +62,7 @@ test('rows go to the upstream that sold the signal, under its ids', async (t) =>
       { impressions: 5, final: true, note: 'kept' },
     ],
   })
-  t.match(await report(world, usage, principal, used), { replayed: true, fields: { accepted: 3 } })
+  t.match(await report(world, usage, caller, used), { replayed: true, fields: { accepted: 3 } })
   t.equal(world.sandbox.agents.northwind.usageRows(), 2, 'a replay counts nothing')
 })
 
@@ -77,7 +77,7 @@ test('a part without an answer is told for its rows, and the same request counts
   const usage = [row(first(world.choices('meridian'))), row(first(world.choices('northwind')))]
   const used = key()
   lost.next = 2
-  const partial = await report(world, usage, principal, used)
+  const partial = await report(world, usage, caller, used)
   t.match(partial, {
     kind: 'answer',
     fields: {
@@ -85,7 +85,7 @@ test('a part without an answer is told for its rows, and the same request counts
       errors: [{ code: 'SERVICE_UNAVAILABLE', field: 'usage[0]', retry_after: Number }],
     },
   })
-  t.match(await report(world, usage, principal, used), { fields: { accepted: 2, errors: undefined } })
+  t.match(await report(world, usage, caller, used), { fields: { accepted: 2, errors: undefined } })
   t.equal(world.sandbox.agents.meridian.usageRows(), 1)
   t.equal(world.sandbox.agents.northwind.usageRows(), 1)
 })
@@ -104,9 +104,9 @@ test('what certainly reached nobody is sent as for the first time, so an agent n
   })
   const used = key()
   const usage = [row(first(world.choices('northwind')))]
-  t.match(await report(world, usage, principal, used), { fields: { accepted: 0 } })
+  t.match(await report(world, usage, caller, used), { fields: { accepted: 0 } })
   isFull = false
-  t.match(await report(world, usage, principal, used), { fields: { accepted: 1 } })
+  t.match(await report(world, usage, caller, used), { fields: { accepted: 1 } })
   t.same([...new Set(sentAt)], [undefined])
 })
 
@@ -138,7 +138,7 @@ test('usage of what left the feed is reported through the ledger, by who activat
   const world = await startWorld(t)
   const { northwind } = world.sandbox.agents
   const choice = first(world.choices('northwind').slice(-1))
-  await world.activate(asks(choice), principal)
+  await world.activate(asks(choice), caller)
   await withdrawOffer(world, choice.offer)
   t.match(await report(world, [row(choice)]), { fields: { accepted: 1 } })
   t.match(await report(world, [row(choice)], { ...other, accounts }), { fields: { accepted: 0 } })
@@ -155,7 +155,7 @@ test('usage for an agent that left goes with the name that the account has there
     },
   })
   const choice = first(world.choices('northwind'))
-  await world.activate(asks(choice, { account: { account_id: 'acc_1' } }), principal)
+  await world.activate(asks(choice, { account: { account_id: 'acc_1' } }), caller)
   world.upstreams.reconfigure(rosterOf([]))
   t.same(world.upstreams.statuses(), [], 'nobody is in the roster')
   t.match(await report(world, [row(choice)]), { fields: { accepted: 1 } })

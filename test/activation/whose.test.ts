@@ -208,7 +208,7 @@ onEveryStorage(
           : await make(upstream, task, args, context),
     })
     const accounts = new Map([['acc_1', new Map()]])
-    const principal = { ...buyer, accounts }
+    const caller = { ...buyer, accounts }
     const usage = (['meridian', 'northwind'] as const).map((agent) => {
       const { signal, option } = first(world.choices(agent))
       const ids = { signal_agent_segment_id: signal, pricing_option_id: option }
@@ -216,7 +216,7 @@ onEveryStorage(
     })
     const reporting_period = { start: '2026-03-01T00:00:00Z', end: '2026-03-31T23:59:59Z' }
     const report = { idempotency_key: key(), reporting_period, usage } as never
-    const tell = () => world.activation.reportUsage(report, principal, soon())
+    const tell = () => world.activation.reportUsage(report, caller, soon())
     t.match(await tell(), {
       fields: {
         accepted: 1,
