@@ -14,7 +14,7 @@ import type { Explanation } from '../explain/explain.js'
 import { fileProblemText, problemText, whyNotMore } from '../explain/remedies.js'
 import type { OfferExplanation, SignalExplanation } from '../explain/signal.js'
 import type { AccountExplanation, UpstreamExplanation } from '../explain/upstream.js'
-import { StorageUnavailable } from '../store/database/storage-work.js'
+import { StorageUnavailable, StorageUnusable } from '../store/database/storage-work.js'
 import type { Entry, LedgerFilter } from '../store/records/ledger.js'
 import type { Store } from '../store/store.js'
 import { addressOf, request, type Target } from './address.js'
@@ -366,7 +366,8 @@ export async function printLedger({
   const onProblem = (problem: string) => err.write(`tributary: ${problem}\n`)
   const store = await openStore({ ...config.storage, now, whileInUse: true, onProblem }).catch(
     (error: unknown) => {
-      throw error instanceof StorageUnavailable ? new CommandFailure(`storage.url: ${error.message}`) : error
+      const isTold = error instanceof StorageUnavailable || error instanceof StorageUnusable
+      throw isTold ? new CommandFailure(`storage.url: ${error.message}`) : error
     },
   )
   try {

@@ -15,7 +15,7 @@ import type { Contribution } from '../explain/upstream.js'
 import { systemClock } from '../net/clock.js'
 import { WrongSynonyms } from '../search/synonyms.js'
 import { loadRareCode } from '../server/app.js'
-import { StorageUnavailable } from '../store/database/storage-work.js'
+import { StorageUnavailable, StorageUnusable } from '../store/database/storage-work.js'
 import { notesOf, rowsRead, type UpstreamStatus } from '../upstreams/mirror/scope-status.js'
 import { CommandFailure, createProgress, EXIT, renderTable, tableWidth } from './terminal.js'
 
@@ -100,6 +100,7 @@ function startFailure(error: unknown, host: string, port: number): unknown {
   if (error instanceof StorageUnavailable) {
     return new CommandFailure(`storage.url: ${error.message}; Tributary needs a storage that it can write`)
   }
+  if (error instanceof StorageUnusable) return new CommandFailure(`storage.url: ${error.message}`)
   if (error instanceof WrongSynonyms) return new CommandFailure(error.message, EXIT.config)
   const code = (error as NodeJS.ErrnoException).code
   if (code === 'EADDRINUSE') {

@@ -9,6 +9,7 @@ import { type Kysely, type Migration, Migrator, sql } from 'kysely'
 import { agentUrlOf } from '../adcp/url.js'
 import type { Blobs } from '../upstreams/rows/storage.js'
 import type { Db, Tables } from './database/database.js'
+import { StorageUnusable } from './database/storage-work.js'
 import { callJob, type NewCall, type PromisedRecords } from './promised-work.js'
 
 const BATCH = 200 // rows in a transaction
@@ -208,7 +209,7 @@ function newerSteps(steps: readonly string[], known: Record<string, Migration>):
   const newer = steps.filter((name) => !Object.hasOwn(known, name))
   const refused = newer.filter((name) => !EXPANDS.test(name))
   if (refused.length > 0) {
-    throw new Error(
+    throw new StorageUnusable(
       `the storage was changed by a newer release in a way that this one cannot work with (${refused.join(', ')}); start that release, or restore the backup taken before it`,
     )
   }

@@ -242,7 +242,7 @@ async function openShared(options: StoreOptions): Promise<Store> {
 
 /**
  * Opens the storage and brings its tables up to date. Throws `StorageUnavailable` when it cannot be reached or used,
- * and an Error when it is damaged or of a newer release.
+ * and `StorageUnusable` when it is damaged, in use or of a newer release.
  */
 export async function openStore(options: StoreOptions): Promise<Store> {
   const { url } = options

@@ -1,11 +1,13 @@
-import { cp, writeFile } from 'node:fs/promises'
+import { cp, mkdir, truncate, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import Database from 'libsql'
 import { test } from 'tap'
 import { StorageUnavailable } from '../../src/store/database/storage-work.js'
 import { openStore } from '../../src/store/store.js'
 import { NO_SMALL_DISK, smallDisk } from '../store/support/disk.js'
 import { embedded } from '../store/support/storages.js'
 import { runCommand } from '../support/command.js'
+import { temporaryFolder } from '../support/temporary-folder.js'
 
 const open = (url: string) => openStore({ url, now: Date.now, onProblem: () => {} })
 
@@ -32,7 +34,7 @@ test('a read-only folder ends the start with a sentence; what it holds can be re
   t.equal(code, 1)
   t.match(
     err,
-    /^tributary: storage\.url: the storage cannot serve just now: .*read-?only.*needs a storage that it can write/,
+    /^tributary: storage\.url: the storage cannot serve just now: .*read-?only.*needs a storage that it can write/m,
   )
   t.notMatch(err, / at /, 'no stack')
   t.match(await runCommand(['ledger', '--config', config]), { code: 0, out: /0 entries/ })
@@ -41,3 +43,60 @@ test('a read-only folder ends the start with a sentence; what it holds can be re
 test('a database that is not there is told as such', async (t) => {
   await t.rejects(open('postgres://tributary@127.0.0.1:2/none'), StorageUnavailable)
 })
+
+/** What an operator finds in the place of a storage's parts, and what the start says of it. */
+const FOUND: readonly [what: string, make: (state: string) => Promise<unknown>, said: RegExp][] = [
+  [
+    'a folder in the place of a blob',
+    (state) => mkdir(join(state, 'blobs', 'cursor-secret.blob'), { recursive: true }),
+    /cannot serve just now: EISDIR.*cursor-secret\.blob/,
+  ],
+  [
+    'a file in the place of the folder of blobs',
+    (state) => writeFile(join(state, 'blobs'), ''),
+    /cannot serve just now: EEXIST.*blobs/,
+  ],
+  [
+    'a folder in the place of the database',
+    (state) => mkdir(join(state, 'tributary.db')),
+    /cannot serve just now: .*tributary\.db/,
+  ],
+  [
+    'a folder in the place of the lock',
+    (state) => mkdir(join(state, 'lock')),
+    /cannot serve just now: .*lock/,
+  ],
+  [
+    'a database that is cut off',
+    async (state) => {
+      await (await open(`file:${state}`)).close()
+      await truncate(join(state, 'tributary.db'), 8_192)
+    },
+    /tributary\.db is damaged \(.*\); restore it from a backup/,
+  ],
+  [
+    'a database of a newer release',
+    async (state) => {
+      await (await open(`file:${state}`)).close()
+      const db = new Database(join(state, 'tributary.db'))
+      db.exec("insert into kysely_migration values ('900_contract_all', '2030-01-01')")
+      db.close()
+    },
+    /changed by a newer release .*; start that release, or restore/,
+  ],
+]
+
+for (const [what, make, said] of FOUND) {
+  test(`${what} ends the start with a sentence`, async (t) => {
+    const folder = await temporaryFolder(t)
+    const state = join(folder, 'state')
+    await mkdir(state)
+    await make(state)
+    const config = join(folder, 'config.json')
+    await writeFile(config, JSON.stringify({ listen: { port: 0 }, storage: { url: `file:${state}` } }))
+    const { code, err } = await runCommand(['serve', '--config', config])
+    t.equal(code, 1)
+    t.match(err, new RegExp(`^tributary: storage\\.url: .*${said.source}`, 'm'))
+    t.notMatch(err, /^ +at /m, 'no stack')
+  })
+}

@@ -1,4 +1,4 @@
-import { open, rm, utimes } from 'node:fs/promises'
+import { open, rm, truncate, utimes } from 'node:fs/promises'
 import { join } from 'node:path'
 import { sql } from 'kysely'
 import { type Test, test } from 'tap'
@@ -131,3 +131,24 @@ test('a text that is none is found at the start after a crash', async (t) => {
   await damaged(storage, store, () => [])
   await t.rejects(storage.open(), /is damaged \(a text in it is not UTF-8\)/)
 })
+
+/** What a disk, or a copy that was cut off, makes of the file; each shows when it is opened, whether it is checked or not. */
+const SPOILT: Record<string, (file: string) => Promise<void>> = {
+  'is cut off': (file) => truncate(file, 2 * PAGE),
+  'is cut off within a page': (file) => truncate(file, 100),
+  'has another header': async (file) => {
+    const opened = await open(file, 'r+')
+    await opened.write(Buffer.alloc(64, 0xff), 0, 64, 0)
+    await opened.close()
+  },
+}
+
+for (const [what, spoil] of Object.entries(SPOILT)) {
+  test(`a file that ${what} is refused with its name`, async (t) => {
+    const storage = await embedded(t)
+    await (await storage.open()).close()
+    await spoil(fileOf(storage))
+    const message = new RegExp(`^${fileOf(storage)} is damaged \\(.*\\); restore it from a backup`)
+    await t.rejects(storage.open(), { name: 'StorageUnusable', message })
+  })
+}

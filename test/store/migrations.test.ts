@@ -1,4 +1,5 @@
 import { type Kysely, type Migration, sql } from 'kysely'
+import pg from 'pg'
 import { test } from 'tap'
 import { EMBEDDED_MIGRATIONS, migrate, SHARED_MIGRATIONS } from '../../src/store/migrations.js'
 import { openStore, type Store } from '../../src/store/store.js'
@@ -127,4 +128,24 @@ test('an embedded storage takes relative and absolute folders and file urls', as
   const store = await openStore({ url, now: () => 0, onProblem: () => {} })
   t.teardown(() => store.close())
   t.same(await store.blobs.list(''), ['a'])
+})
+
+test('the limits of an operator for everyday statements are none for steps', {
+  skip: NO_POSTGRES,
+}, async (t) => {
+  const storage = await bare(t)
+  if (!storage) return
+  const name = new URL(storage.url).pathname.slice(1)
+  async function limit(done: string): Promise<void> {
+    const client = new pg.Client({ connectionString: storage?.url })
+    await client.connect()
+    await client.query('set statement_timeout = 0')
+    for (const each of ['statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout'])
+      await client.query(`alter database ${name} ${done.replace('LIMIT', each)}`)
+    await client.end()
+  }
+  await limit("set LIMIT = '1ms'")
+  t.teardown(() => limit('reset LIMIT'))
+  const stores = await Promise.all([storage.open(), storage.open()])
+  for (const store of stores) t.same(await store.ledger.query({}, 1), [])
 })

@@ -12,6 +12,10 @@ const CONNECT_MS = 10_000 // includes waiting for a free connection: long enough
 const SILENCES = 3 // statements of a transaction follow each other at once, so this many statement limits without one mean a dead client
 const BIGINT = 20 // pg_type oid: instants fit in a double, so they are read as numbers, like from SQLite
 
+/** An operator's limits for the role or the database are meant for everyday statements. */
+const UNLIMITED =
+  'set statement_timeout = 0; set lock_timeout = 0; set idle_in_transaction_session_timeout = 0'
+
 type PostgresOptions = {
   url: string
   connections: number
@@ -57,6 +61,7 @@ export function openPostgres(options: PostgresOptions): Kysely<Tables> {
     max: connections,
     connectionTimeoutMillis: CONNECT_MS,
     keepAlive: true,
+    ...(statementMs === undefined && { onConnect: (client: pg.ClientBase) => client.query(UNLIMITED) }),
     // The server's limit ends first, so that it reports a slow statement; our own limit is for a server that does not
     // answer at all.
     ...(statementMs !== undefined && {

@@ -16,6 +16,8 @@ const CHECKPOINT_PAGES = 8_192 // 32 MB of log: pages that change often are then
 const PREPARED = 256
 const NEWEST_ROWS = 2_000 // per table
 const SMALL_TABLE = 5_000 // rows: checked whole in about 20 ms
+/** SQLite's codes for a file that makes no sense. */
+const DAMAGED = /^SQLITE_(CORRUPT|NOTADB)/
 
 export type Opening = {
   file: string
@@ -164,8 +166,8 @@ function connected(file: string): Database.Database {
 }
 
 function failed(error: unknown): ThreadReply {
-  if (error instanceof DamagedText) return { kind: 'damaged', found: error.message }
   const { message, code } = error as { message: string; code?: string }
+  if (error instanceof DamagedText || DAMAGED.test(code ?? '')) return { kind: 'damaged', found: message }
   return { kind: 'failed', message, ...(code !== undefined && { code }) }
 }
 

@@ -20,7 +20,7 @@ import Database from 'libsql'
 import { startThread } from '../../process/threads.js'
 import { bound, type Tables } from './database.js'
 import type { Opening, SqliteRows, Statement, ThreadReply } from './sqlite-thread.js'
-import { StorageUnavailable } from './storage-work.js'
+import { StorageUnavailable, StorageUnusable } from './storage-work.js'
 
 const THREAD = new URL('./sqlite-thread.js', import.meta.url)
 const WAIT_MS = 1_000 // time for the previous process to end
@@ -46,7 +46,7 @@ export async function lockFolder(folder: string): Promise<() => void> {
   } catch (error) {
     lock.close()
     if ((error as { code?: string }).code?.startsWith('SQLITE_BUSY') !== true) throw error
-    throw new Error(
+    throw new StorageUnusable(
       `${folder} is in use: another process works on it, and a folder is for one (docs/storage.md)`,
     )
   }
@@ -115,7 +115,7 @@ async function startDatabase(opening: Opening) {
     if (reply.kind === 'done') return first?.resolve(reply)
     if (reply.kind === 'damaged') {
       const advice = 'restore it from a backup (docs/storage.md)'
-      return first?.reject(new Error(`${opening.file} is damaged (${reply.found}); ${advice}`))
+      return first?.reject(new StorageUnusable(`${opening.file} is damaged (${reply.found}); ${advice}`))
     }
     const { message, code } = reply
     first?.reject(Object.assign(new Error(message), code !== undefined && { code }))

@@ -17,6 +17,14 @@ export class StorageUnavailable extends Error {
   override readonly name = 'StorageUnavailable'
 }
 
+/**
+ * The storage must not be used as it was found: it is damaged, another process works on it, or a newer release changed it. It stays so
+ * until an operator does what the message says.
+ */
+export class StorageUnusable extends Error {
+  override readonly name = 'StorageUnusable'
+}
+
 /** SQLite's primary result codes: full, read-only, I/O, locked by another process, cannot open. */
 const SQLITE_CODES = /^SQLITE_(FULL|READONLY|IOERR|BUSY|LOCKED|CANTOPEN|NOLFS)/
 
@@ -33,8 +41,8 @@ const HELD_UP = /^(40|55P03)/
 
 const SOCKET_CODES = /^(ECONN|ENOTFOUND|EAI_|ETIMEDOUT|EPIPE|EHOSTUNREACH|ENETUNREACH|ENOENT)/
 
-/** Errors of the folder: full, read-only, not ours, out of files, broken. */
-const FILE_CODES = /^(ENOSPC|EDQUOT|EROFS|EACCES|EPERM|EMFILE|ENFILE|EIO)$/
+/** Errors of the folder: full, read-only, not ours, out of files, broken; or something else stands in a file's or a folder's place. */
+const FILE_CODES = /^(ENOSPC|EDQUOT|EROFS|EACCES|EPERM|EMFILE|ENFILE|EIO|EISDIR|ENOTDIR|EEXIST|ELOOP)$/
 
 /** It is read as before, and cannot be written: full, read-only, or locked by another process that writes to the file. */
 const UNWRITABLE = /^(SQLITE_(FULL|READONLY|BUSY|IOERR)|25006|53100|ENOSPC|EDQUOT|EROFS)/
@@ -45,15 +53,18 @@ const TOLD_EVERY_MS = 60_000
 const POSTGRES_MESSAGES =
   /^(Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error|Query read timeout)/
 
+/** libsql gives this error with an empty code: the file cannot be opened. */
+const SQLITE_MESSAGES = /^ConnectionFailed\(/
+
 /** Whether the storage itself failed, so that any other work would fail, too. */
 function isUnavailable(error: unknown): error is Error {
   if (!(error instanceof Error)) return false
   if (error instanceof StorageUnavailable) return true
   const { code } = error as { code?: unknown }
-  if (typeof code === 'string') {
+  if (typeof code === 'string' && code !== '') {
     return [SQLITE_CODES, POSTGRES_CODES, SOCKET_CODES, FILE_CODES].some((codes) => codes.test(code))
   }
-  return POSTGRES_MESSAGES.test(error.message)
+  return [POSTGRES_MESSAGES, SQLITE_MESSAGES].some((messages) => messages.test(error.message))
 }
 
 /** Whether the work and another transaction were in each other's way: other work is not affected. */
