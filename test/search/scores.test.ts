@@ -111,3 +111,44 @@ test('a country of two words is not any place', async (t) => {
   t.ok((matches[0] as number) & country)
   t.notOk((matches[1] as number) & country, 'a row of another country does not have it')
 })
+
+/** So many rows of one name. */
+const rowsOf = (count: number, name: string, more: object = {}) =>
+  Array.from({ length: count }, () => ({ name, description: '', ...more }))
+const LIVE = { deployments: [{ type: 'platform', platform: 'x', is_live: true }], coverage_percentage: 100 }
+
+test('a row does not have the subject because the rows that have it are too weak to be shown', (t) => {
+  const rows = [...rowsOf(1, 'frequent opera'), ...rowsOf(156, 'car opera'), ...rowsOf(43, 'lawn opera')]
+  const hits = searchAtOnce(indexRows(rows, synonyms), synonyms)('frequent car', { limit: 9 })
+  t.same([...hits.rows], [0])
+  t.same([...hits.fulfils], [0])
+  t.equal(hits.subject, 1)
+  t.end()
+})
+
+test('a row that just reaches the limit because it is live and broad is not left out early', (t) => {
+  const rows = [...rowsOf(11, 'rugby opera'), ...rowsOf(43, 'lawn opera', LIVE)]
+  const hits = searchAtOnce(indexRows(rows, synonyms), synonyms)('rugby lawn', { limit: 99 })
+  t.equal(hits.rows.length, rows.length)
+  t.end()
+})
+
+test('how much of the subject a row has is not judged before the whole subject is known', (t) => {
+  const rows = [
+    ...rowsOf(1, 'buyers viewers car france'),
+    ...rowsOf(1, 'watchers owners great britain'),
+    ...rowsOf(120, 'lawn car great britain'),
+    ...['lawn', 'car'].flatMap((word) => rowsOf(10, `${word} opera great britain`)),
+    ...rowsOf(58, 'skiing opera great britain'),
+  ]
+  const hits = searchAtOnce(indexRows(rows, synonyms), synonyms)('viewers buyers car lawn', {
+    ...{ limit: 999, countries: ['GB'] },
+    weigh: (row) => (row === 0 ? 0.5 : 1),
+  })
+  const names = [...hits.rows].map((row) => rows[row]?.name)
+  t.same(
+    [...new Set(names)],
+    rows.slice(0, 3).map(({ name }) => name),
+  )
+  t.end()
+})
