@@ -1,7 +1,24 @@
-import { test } from 'tap'
+import tap, { test } from 'tap'
 import { until } from '../support/upstream-world.js'
-import { buyer, soon, stranger, TRADE_DESK } from './support/parts.js'
-import { asks, first, key, startWorld } from './support/world.js'
+import { type AgentId, buyer, soon, stranger, TRADE_DESK } from './support/parts.js'
+import { asks, type Choice, first, key, startWorld } from './support/world.js'
+
+/** What was sent to upstreams, the last at the end. */
+const sent: Record<string, unknown>[] = []
+/** One for all: each test activates a signal that no other has. */
+const world = await startWorld(tap, {
+  call: (call) => async (upstream, task, args, context) => {
+    sent.push(args)
+    return await call(upstream, task, args, context)
+  },
+})
+const used = new Set<string>()
+
+function untouched(agent: AgentId, where?: (choice: Choice) => boolean): Choice {
+  const choice = first(world.choices(agent, where).filter(({ signal }) => !used.has(signal)))
+  used.add(choice.signal)
+  return choice
+}
 
 const notLive = (platform: string) => (choice: { row: { deployments: readonly object[] } }) =>
   choice.row.deployments.some((deployment) => {
@@ -10,8 +27,7 @@ const notLive = (platform: string) => (choice: { row: { deployments: readonly ob
   })
 
 test('an activated signal is live, with its key, in the answer and soon in the feed', async (t) => {
-  const world = await startWorld(t)
-  const choice = first(world.choices('northwind', notLive('the-trade-desk')))
+  const choice = untouched('northwind', notLive('the-trade-desk'))
   const answer = await world.activate(asks(choice))
   t.match(answer, {
     kind: 'answer',
@@ -34,14 +50,13 @@ test('an activated signal is live, with its key, in the answer and soon in the f
 })
 
 test('who has no grant for a destination gets no key', async (t) => {
-  const world = await startWorld(t)
-  const answer = await world.activate(asks(first(world.choices('northwind'))), stranger)
+  const answer = await world.activate(asks(untouched('northwind')), stranger)
   t.match(answer, { kind: 'answer', fields: { deployments: [{ is_live: true }] } })
   t.notMatch(JSON.stringify(answer), /activation_key/)
 })
 
 test('nor does a task that is done tell it, in its result or its history', async (t) => {
-  const { store, activation } = await startWorld(t, { agents: ['northwind'] })
+  const { store, activation } = world
   const live = { ...TRADE_DESK, is_live: true, activation_key: { type: 'segment_id', segment_id: 'secret' } }
   const ask = { include_result: true, include_history: true }
   for (const { id: caller } of [buyer, stranger]) {
@@ -58,8 +73,8 @@ test('nor does a task that is done tell it, in its result or its history', async
 })
 
 test('what comes late shows no key once the grant was revoked', async (t) => {
-  const { store, activation, activate, choices } = await startWorld(t, { agents: ['northwind'] })
-  const request = asks(first(choices('northwind')), { idempotency_key: key() })
+  const { store, activation, activate } = world
+  const request = asks(untouched('northwind'), { idempotency_key: key() })
   t.match(JSON.stringify(await activate(request)), /activation_key/)
   const live = { ...TRADE_DESK, is_live: true, activation_key: { type: 'segment_id', segment_id: 'secret' } }
   const results = {
@@ -84,8 +99,7 @@ test('what comes late shows no key once the grant was revoked', async (t) => {
 })
 
 test('a submitted activation is a task of ours until the upstream has done it', async (t) => {
-  const world = await startWorld(t)
-  const choice = first(world.choices('meridian'))
+  const choice = untouched('meridian')
   const answer = await world.activate(asks(choice))
   t.match(answer, { kind: 'answer', status: 'submitted', fields: { task_id: /^task_/ } })
   if (answer.kind !== 'answer') return
@@ -112,8 +126,9 @@ test('a submitted activation is a task of ours until the upstream has done it', 
 })
 
 test('what is ambiguous is refused with the choices', async (t) => {
-  const world = await startWorld(t)
-  const { signal, offer, option } = first(world.choices('northwind'))
+  const { northwind } = world.sandbox.agents
+  const before = northwind.activations()
+  const { signal, offer, option } = untouched('northwind')
   const unpriced = await world.activate({ signal_agent_segment_id: signal, destinations: [TRADE_DESK] })
   t.match(unpriced, { error: { code: 'INVALID_REQUEST', field: 'pricing_option_id' } })
   if (unpriced.kind === 'refused') {
@@ -130,20 +145,14 @@ test('what is ambiguous is refused with the choices', async (t) => {
     }),
     { error: { code: 'INVALID_REQUEST', field: 'destinations[1]', details: { choices: [{}] } } },
   )
-  t.equal(world.sandbox.agents.northwind.activations(), 1, 'the choice alone')
+  t.equal(northwind.activations(), before + 1, 'the choice alone')
 })
 
 test('the upstream gets its own ids, the mapped account and the governance context', async (t) => {
-  const seen: unknown[] = []
-  const world = await startWorld(t, {
-    call: (call) => async (upstream, task, args, context) => {
-      seen.push(args)
-      return await call(upstream, task, args, context)
-    },
-  })
+  const before = sent.length
   const mapped = { account_id: 'nw_77' }
   const accounts = new Map([['acc_acme', new Map([[world.sandbox.agents.northwind.url, mapped]])]])
-  const choice = first(world.choices('northwind'))
+  const choice = untouched('northwind')
   const request = asks(choice, {
     idempotency_key: key(),
     account: { account_id: 'acc_acme' },
@@ -151,6 +160,7 @@ test('the upstream gets its own ids, the mapped account and the governance conte
     context: { mine: 1 },
   })
   t.match(await world.activate(request, { ...buyer, accounts }), { kind: 'answer' })
+  const seen = sent.slice(before)
   t.match(seen, [
     {
       signal_agent_segment_id: /^nw_seg_/,
@@ -167,14 +177,7 @@ test('the upstream gets its own ids, the mapped account and the governance conte
 })
 
 test('an upstream knows a declared account by its natural key, however the caller names it', async (t) => {
-  const seen: unknown[] = []
-  const world = await startWorld(t, {
-    agents: ['northwind'],
-    call: (call) => async (upstream, task, args, context) => {
-      seen.push(args.account)
-      return await call(upstream, task, args, context)
-    },
-  })
+  const before = sent.length
   const natural = { brand: { domain: 'acme.example' }, operator: 'agency.example' }
   const synced = await world.activation.syncAccounts(
     { idempotency_key: key(), accounts: [{ ...natural, billing: 'operator' }] },
@@ -182,11 +185,12 @@ test('an upstream knows a declared account by its natural key, however the calle
   )
   if (synced.kind !== 'answer') return t.fail(synced.error.message)
   const [{ account_id } = {}] = synced.fields.accounts as { account_id?: string }[]
-  const choice = first(world.choices('northwind'))
+  const choice = untouched('northwind')
   t.match(await world.activate(asks(choice, { account: natural })), { kind: 'answer' })
   const off = { action: 'deactivate', signal_agent_segment_id: choice.signal, destinations: [TRADE_DESK] }
   t.match(await world.activate({ ...off, account: { account_id } }), { kind: 'answer' })
-  t.same(seen, [natural, natural])
+  const accounts = sent.slice(before).map(({ account }) => account)
+  t.same(accounts, [natural, natural])
   t.match(await world.store.ledger.query({}, 2), [
     { action: 'deactivate', account: /acme\.example/, upstreamAccount: natural },
     { action: 'activate', account: /acme\.example/, upstreamAccount: natural },
@@ -194,18 +198,12 @@ test('an upstream knows a declared account by its natural key, however the calle
 })
 
 test('a natural key that was never declared opens its account; a closed one stays shut', async (t) => {
-  const seen: unknown[] = []
-  const world = await startWorld(t, {
-    agents: ['northwind'],
-    call: (call) => async (upstream, task, args, context) => {
-      seen.push(args.account)
-      return await call(upstream, task, args, context)
-    },
-  })
+  const before = sent.length
   const natural = { brand: { domain: 'novamotors.example' }, operator: 'pinnacle-agency.example' }
-  const choice = first(world.choices('northwind'))
+  const choice = untouched('northwind')
   t.match(await world.activate(asks(choice, { account: natural })), { kind: 'answer' })
-  t.same(seen, [natural])
+  const accounts = sent.slice(before).map(({ account }) => account)
+  t.same(accounts, [natural])
   t.match(await world.store.ledger.query({}, 1), [
     { account: /novamotors\.example/, upstreamAccount: natural },
   ])
