@@ -59,7 +59,7 @@ async function askOld(url: string): Promise<{ text: string; data: Answer }> {
 }
 
 test('a question in plain text is asked as a brief, and says what was read from it', async (t) => {
-  const world = await startWorld({ signals: 240 })
+  const world = await startWorld({ signals: 48 })
   t.teardown(() => world.close())
   const { url } = world.federation
   const overMcp = async () => {

@@ -19,7 +19,7 @@ function briefOf(host: string, words: string): string {
 
 for (const isFault of [false, true]) {
   test(`briefs that came with ${isFault ? 'a fault' : 'the signal'} are answered`, async (t) => {
-    const { federation, close } = await startWorld()
+    const { federation, close } = await startWorld({ signals: 24 })
     t.teardown(close)
     const { port, hostname, host } = new URL(federation.url)
     const sockets = Array.from({ length: CALLERS }, () => connect(Number(port), hostname))

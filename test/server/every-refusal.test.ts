@@ -18,7 +18,7 @@ const hook = { subscriber_id: 'mirror', url: 'https://hooks.example/x', event_ty
 const key = () => randomUUID()
 
 test('every refusal written by hand helps', async (t) => {
-  const world = await startWorld({ signals: 240 })
+  const world = await startWorld({ signals: 48 })
   t.teardown(() => world.close())
   const call = async (task: string, input: object) =>
     (await world.call(task, input)) as { adcp_error?: Refused; accounts?: Row[]; errors?: Refused[] }
