@@ -1,4 +1,4 @@
-import { test } from 'tap'
+import tap, { test } from 'tap'
 import { createActivation } from '../../src/activation/activation.js'
 import type { Answer } from '../../src/adcp/answer.js'
 import { systemClock } from '../../src/net/clock.js'
@@ -14,7 +14,7 @@ const countOf = (answers: readonly Answer[], holds: (answer: Answer) => boolean)
 const isReplay = (answer: Answer) => answer.kind === 'answer' && answer.replayed === true
 
 onEveryStorage('200 identical requests at once run one upstream call', async (t, storage) => {
-  const world = await startWorld(t, { store: await openLive(t, storage.url) })
+  const world = await startWorld(t, { agents: ['northwind'], store: await openLive(t, storage.url) })
   const { northwind } = world.sandbox.agents
   const request = asks(first(world.choices('northwind')), { idempotency_key: key() })
   const answers = await Promise.all(Array.from({ length: 200 }, () => world.activate(request)))
@@ -59,8 +59,8 @@ onEveryStorage('many distinct requests at once all land', async (t, storage) => 
 })
 
 onEveryStorage('replicas that share a storage run one upstream call for one request', async (t, storage) => {
-  const world = await startWorld(t, { store: await openLive(t, storage.url) })
-  if (!world.store.shared) return void t.pass('an embedded storage has one process')
+  if (!storage.isShared) return void t.pass('an embedded storage has one process')
+  const world = await startWorld(t, { agents: ['northwind'], store: await openLive(t, storage.url) })
   const replica = withTasks(
     createActivation({
       retention: DEFAULT_RETENTION,
@@ -90,44 +90,43 @@ onEveryStorage('replicas that share a storage run one upstream call for one requ
   )
 })
 
+/** For tests of which each has signals of its own. */
+const world = await startWorld(tap, { agents: ['northwind'] })
+const { northwind } = world.sandbox.agents
+const [one, two, three, four] = world.choices('northwind') as [Choice, Choice, Choice, Choice]
+
 test('another request under a used key is a conflict that tells nothing', async (t) => {
-  const world = await startWorld(t)
-  const [one, two] = world.choices('northwind')
+  const before = northwind.activations()
   const used = key()
-  const activated = await world.activate(asks(first([one]) as never, { idempotency_key: used }))
-  const conflict = await world.activate(asks(first([two]) as never, { idempotency_key: used }))
+  const activated = await world.activate(asks(one, { idempotency_key: used }))
+  const conflict = await world.activate(asks(two, { idempotency_key: used }))
   t.match(conflict, { error: { code: 'IDEMPOTENCY_CONFLICT', field: undefined, suggestion: undefined } })
   const told = JSON.stringify(conflict)
   for (const secret of [
-    one?.signal,
-    one?.option,
+    one.signal,
+    one.option,
     JSON.stringify(activated).match(/segment_id":"([^"]+)/)?.[1],
   ]) {
     t.notMatch(told, new RegExp(String(secret)))
   }
-  t.equal(world.sandbox.agents.northwind.activations(), 1)
+  t.equal(northwind.activations(), before + 1)
 })
 
 test("a caller's key means nothing to another caller", async (t) => {
-  const world = await startWorld(t)
-  const request = asks(first(world.choices('northwind')), { idempotency_key: key() })
+  const before = northwind.activations()
+  const request = asks(three, { idempotency_key: key() })
   t.match(await world.activate(request), { kind: 'answer', replayed: undefined })
   t.match(await world.activate(request, other), { kind: 'answer', replayed: undefined })
-  t.equal(world.sandbox.agents.northwind.activations(), 2)
+  t.equal(northwind.activations(), before + 2)
 })
 
 test('a refused request frees its key, and a context of its own makes no other request', async (t) => {
-  const world = await startWorld(t)
-  const [choice] = world.choices('northwind')
   const used = key()
   const foreign = { type: 'platform', platform: 'nowhere' }
-  t.match(
-    await world.activate(asks(first([choice]) as never, { idempotency_key: used, destinations: [foreign] })),
-    {
-      kind: 'refused',
-    },
-  )
-  const request = asks(first([choice]) as never, { idempotency_key: used })
+  t.match(await world.activate(asks(four, { idempotency_key: used, destinations: [foreign] })), {
+    kind: 'refused',
+  })
+  const request = asks(four, { idempotency_key: used })
   t.match(await world.activate({ ...request, context: { attempt: 1 } }), { kind: 'answer' })
   t.match(await world.activate({ ...request, context: { attempt: 2 } }), { kind: 'answer', replayed: true })
 })
