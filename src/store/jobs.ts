@@ -100,13 +100,17 @@ export type Jobs = {
   inTurn(targets: readonly string[]): Promise<void>
   /** The jobs of the same kind and target that were created after this one, open or not. */
   later(job: Pick<Job, 'kind' | 'target' | 'seq'>): Promise<Job[]>
-  /** Frees the jobs that an earlier process held: at the start of a storage that only one process uses. */
+  /**
+   * Frees the jobs that an earlier process held, and those that wait for longer than any pause, because the clock was set back: at
+   * the start of a storage that only one process uses.
+   */
   endLeases(): Promise<void>
   /** Deletes up to so many jobs that ended before `before`. Returns how many. */
   forgetEnded(before: number, limit: number): Promise<number>
 }
 
 const OPEN = 'open'
+const LONGEST_PAUSE_MS = 3_600_000 // of any kind of job: what a receiver may ask for
 
 /** Names one claim of a job. */
 const claimOf = ({ id, epoch }: Pick<Held, 'id' | 'epoch'>) => `${epoch} ${id}`
@@ -375,7 +379,7 @@ export function createJobs(db: Db, now: () => number, dialect: SqlDialect, seal:
         .updateTable('jobs')
         .set({ owner: null, due: dialect.now() })
         .where('due', 'is not', null)
-        .where('owner', 'is not', null)
+        .where((eb) => eb.or([eb('owner', 'is not', null), eb('due', '>', from(LONGEST_PAUSE_MS))]))
         .execute()),
   }
 }

@@ -5,7 +5,7 @@
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Clock } from '../net/clock.js'
-import { createLots, StorageUnavailable } from './database/storage-work.js'
+import { createLots, StorageUnavailable, StorageUnusable } from './database/storage-work.js'
 import type { Due, Held, Hold, Jobs } from './jobs.js'
 
 /** How long after a process ends another one takes over its turn or its jobs, ms. */
@@ -149,7 +149,8 @@ export function createWorker(options: WorkerOptions) {
   let beating = false
 
   function tell(what: string, error: unknown): void {
-    onProblem(`${what}: ${error instanceof StorageUnavailable ? error.message : String(error)}`)
+    const isTold = error instanceof StorageUnavailable || error instanceof StorageUnusable
+    onProblem(`${what}: ${isTold ? error.message : String(error)}`)
   }
 
   async function beat(): Promise<void> {

@@ -1,7 +1,8 @@
 import { sql } from 'kysely'
+import { test } from 'tap'
 import type { Held, NewJob } from '../../src/store/jobs.js'
 import type { Store } from '../../src/store/store.js'
-import { due, onEveryStorage } from './support/storages.js'
+import { due, embedded, onEveryStorage } from './support/storages.js'
 
 const job = (id: string, over: Partial<NewJob> = {}): NewJob => ({
   ...{ id, kind: 'call', lane: 'https://northwind.example/mcp', caller: 'acme', key: `key-${id}` },
@@ -228,4 +229,46 @@ onEveryStorage('what has ended is forgotten a little at a time, by an index', as
   const plan = await sql<{ detail: string }>`explain query plan
     select seq from jobs where ended_at <= 1 order by ended_at limit 200`.execute(store.db)
   t.match(plan.rows[0]?.detail, /jobs_ended/)
+})
+
+const HOUR_MS = 3_600_000
+
+test('a clock that is set back makes no pause longer', async (t) => {
+  const storage = await embedded(t)
+  const { jobs } = await storage.open()
+  const isDue = async () => (await jobs.due(['call'], [], 10)).length > 0
+  for (const back of [HOUR_MS, 24 * HOUR_MS]) {
+    const id = `back ${back}`
+    const held = await add({ jobs }, job(id), one)
+    await jobs.release(held, 5_000)
+    storage.clock.now -= back
+    t.notOk(await isDue())
+    storage.clock.now += 4_999
+    t.notOk(await isDue())
+    storage.clock.now += 1
+    t.ok(await isDue())
+    await jobs.end((await jobs.claim(id, one)) as Held, 'answered')
+  }
+})
+
+test('a start after the clock was set back waits for nothing longer than an hour', async (t) => {
+  const storage = await embedded(t)
+  const first = await storage.open()
+  for (const [id, pause] of [
+    ['short', 60_000],
+    ['longest', HOUR_MS],
+  ] as const)
+    await first.jobs.release(await add(first, job(id), one), pause)
+  await first.close()
+  const dueAtStart = async () => {
+    const store = await storage.open()
+    const due = await store.jobs.due(['call'], [], 10)
+    await store.close()
+    return due.map(({ id }) => id)
+  }
+  t.same(await dueAtStart(), [], 'a pause holds over a restart')
+  storage.clock.now -= 1_000
+  t.same(await dueAtStart(), ['longest'])
+  storage.clock.now -= 2 * HOUR_MS
+  t.same((await dueAtStart()).sort(), ['longest', 'short'])
 })

@@ -268,8 +268,20 @@ export const POSTGRES: SqlDialect = {
       order by jobs.id for update of jobs) select job, value from locked) as given`,
 }
 
+/** The same time until somebody sets the clock back: then it goes on from where it was, so that pauses stay as long as they are. */
+function steady(now: () => number): () => number {
+  let [last, ahead] = [Number.NEGATIVE_INFINITY, 0]
+  return () => {
+    const at = now()
+    if (at < last) ahead += last - at
+    last = at
+    return at + ahead
+  }
+}
+
 /** One process, so its clock is the database's; and its writes run one after the other. */
-export function embedded(now: () => number): SqlDialect {
+export function embedded(own: () => number): SqlDialect {
+  const now = steady(own)
   const given = (rows: readonly object[]) => sql`json_each(${storableJson(rows)}) as given`
   const givenJobs = (rows: readonly object[]) =>
     sql`(select value->>'id' as job, value from ${given(rows)}) as given`
