@@ -1,12 +1,13 @@
 import fc from 'fast-check'
 import { test } from 'tap'
 import type { ActivationKey } from '../../src/adcp/signal.js'
-import { changesBetween } from '../../src/events/changes.js'
+import { changesBetween, createEventIds, eventsBetween } from '../../src/events/changes.js'
+import { createFeed } from '../../src/feed/feed.js'
 import { drained } from '../../src/process/portions.js'
 import { buildSnapshot } from '../../src/snapshot/builder.js'
 import { rowAt, type Snapshot } from '../../src/snapshot/snapshot.js'
 import { anyWorld } from '../feed/arbitrary.js'
-import { judgeThat, listing, sliceOf } from '../feed/world.js'
+import { buyer, judgeThat, listing, sliceOf } from '../feed/world.js'
 import { proven } from '../support/proven.js'
 
 const snapshotOf = (...rows: ReturnType<typeof listing>[]) =>
@@ -57,6 +58,21 @@ test('between two snapshots every signal is created, updated, priced or removed,
   t.ok(isWhole)
   t.match(all(before, after, 2), { count: 4, isWhole: false, changes: { length: 2 } })
   t.same(all(after, after), { count: 0, changes: [], isWhole: true })
+  t.end()
+})
+
+test('a new version without a change that the reader sees is told as one', (t) => {
+  const feed = createFeed({ cursorSecret: 'secret', retain: { ms: 1, bytes: 2 ** 30 } })
+  feed.publish(snapshotOf(listing('stays')), 0)
+  const seen = feed.see({}, buyer)
+  if (!seen) throw new Error('nothing was published')
+  const [before, after] = ['a', 'b'].map((token) => ({ ...seen, tokens: { feed: token, pricing: token } }))
+  if (!before || !after) throw new Error('two of them')
+  const context = { appliesTo: { scope: 'public' }, newId: createEventIds(() => 0), at: 0 } as const
+  const none = { count: 0, changes: [], isWhole: true }
+  t.match(drained(eventsBetween(before, after, none, context)), [
+    { type: 'wholesale_feed.bulk_change', previous: before.tokens, version: after.tokens },
+  ])
   t.end()
 })
 

@@ -18,6 +18,7 @@ function stage(t: Test) {
   const key = { keyId: 'far', privateKey: generateKeyPairSync('ed25519').privateKey }
   const said: Said[] = []
   const problems: string[] = []
+  const outcomes: string[] = []
   const teller: Teller = {
     ...{
       id: 'far',
@@ -42,7 +43,8 @@ function stage(t: Test) {
   let tellers = new Map<string, Teller | undefined>([[AGENT, teller]])
   const listener = createListener({
     ...{ tellers: () => tellers, clock, publicUrl: 'https://near.example', secret: randomBytes(32) },
-    ...{ newId: randomUUID, account: () => ({}), onOutcome() {} },
+    ...{ newId: randomUUID, account: () => ({}) },
+    onOutcome: (outcome) => outcomes.push(outcome),
     heard: () => ({ gainedMs: 0, spared: 0 }),
     keyOf: async () => ({ owner: AGENT, jwk: publicJwk(key) }),
     replay: createReplayGuard({ now: clock.now }),
@@ -54,7 +56,7 @@ function stage(t: Test) {
     return listener.close()
   })
   return {
-    ...{ said, problems, listener, key, clock },
+    ...{ said, problems, outcomes, listener, key, clock },
     async pass(ms: number) {
       advance(ms)
       for (let turn = 0; turn < 10; turn += 1) await nextTurn()
@@ -80,6 +82,15 @@ test('a subscription is renewed every hour', async (t) => {
   await pass(2 * SECOND)
   t.equal(said.length, 2)
   t.same(said[1]?.configs, said[0]?.configs)
+})
+
+test('why an upstream does not tell is said once', async (t) => {
+  const { said, problems, pass, answer } = stage(t)
+  await answer({ action: 'failed' })
+  await pass(5 * SECOND)
+  t.equal(said.length, 2)
+  await answer({ action: 'failed' })
+  t.same(problems, ['far does not tell us of changes, it is read on schedule: it did not accept us'])
 })
 
 test('only an upstream that has left is unsubscribed from, after it has answered, and once', async (t) => {
@@ -118,15 +129,16 @@ test('only an upstream that has left is unsubscribed from, after it has answered
 })
 
 test('what is refused of one sender is bounded in time, and costs no other sender anything', async (t) => {
-  const { said, pass, answer, listener, key, clock } = stage(t)
+  const { said, outcomes, pass, answer, listener, key, clock } = stage(t)
   await answer()
   const { url } = said[0]?.configs[0] ?? { url: '' }
   const token = new URL(url).pathname.split('/').at(-1) ?? ''
-  const send = async (from: string, by = key) => {
+  const send = async (from: string, by = key, more: object = {}) => {
     const text = JSON.stringify({
       subscriber_id: 'tributary',
       account_id: 'acc',
       idempotency_key: randomUUID(),
+      ...more,
     })
     const signed = createSigner(by, WEBHOOKS)(url, text, clock.now(), randomBytes(16).toString('base64url'))
     const headers = Object.fromEntries(
@@ -153,4 +165,7 @@ test('what is refused of one sender is bounded in time, and costs no other sende
   t.equal((await send('b')).status, 200, 'one that is known has not')
   await pass(SECOND)
   t.equal((await send('c')).status, 200)
+  t.notOk(outcomes.includes('heard'), 'a message that names no event is no reason to read')
+  await send('c', key, { notification_type: 'signal.updated' })
+  t.equal(outcomes.at(-1), 'heard')
 })

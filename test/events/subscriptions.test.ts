@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { test } from 'tap'
+import { configProblems } from '../../src/events/notification-config.js'
 import { type Claim, createSubscriptions, type Subscribing } from '../../src/events/subscriptions.js'
 import { webhookPolicy } from '../../src/events/webhook.js'
 import { embedded } from '../store/support/storages.js'
@@ -61,4 +62,14 @@ test('a caller can have so many subscriptions, and so many places asked in a min
   t.equal(asked.length, 201, 'a bound of its own for each caller')
   now += 60_001
   t.equal((await prove('buyer', [moved])).problemOf(moved), undefined)
+})
+
+test('a place is told of changes at any public address, and at no other', (t) => {
+  const rules = { delivers: true, policy: webhookPolicy({ webhookNetworks: [] }) }
+  const isTaken = (url: string) => configProblems([config('s', { url })], rules).length === 0
+  for (const host of ['a.example', '8.8.8.8', '[2001:4860:4860::8888]'])
+    t.ok(isTaken(`https://${host}/`), host)
+  for (const host of ['a', '127.0.0.1', '[::1]', '[fd00::1]']) t.notOk(isTaken(`https://${host}/`), host)
+  t.notOk(isTaken('http://a.example/'))
+  t.end()
 })
