@@ -1,5 +1,10 @@
+import { test } from 'tap'
+import { unwantedNow } from '../../src/activation/holders.js'
+import type { Destination } from '../../src/adcp/signal.js'
+import type { Call } from '../../src/store/promised-work.js'
+import type { NewEntry, Settlement } from '../../src/store/records/ledger.js'
 import type { Store } from '../../src/store/store.js'
-import { due, onEveryStorage } from '../store/support/storages.js'
+import { due, embedded, onEveryStorage } from '../store/support/storages.js'
 import { other, stranger, TRADE_DESK } from './support/parts.js'
 import { asks, first, openLive, startWorld, type WorldOptions } from './support/world.js'
 
@@ -95,3 +100,39 @@ onEveryStorage(
     t.ok(newest && switchedOff && newest.seq > switchedOff.seq)
   },
 )
+
+test('what is switched off by itself is what the newest wish left on', async (t) => {
+  const { ledger } = await (await embedded(t)).open()
+  const DV360: Destination = { type: 'platform', platform: 'dv360' }
+  const live = (...destinations: Destination[]) => destinations.map((one) => ({ ...one, is_live: true }))
+  const left: Settlement = { outcome: 'completed', deployments: live(TRADE_DESK) }
+  let segments = 0
+
+  /** The destinations of each wish, after these of one caller, the oldest first. */
+  async function wishes(...entries: [NewEntry['action'], Destination[], Settlement][]): Promise<unknown[]> {
+    const segment = `segment ${segments++}`
+    const agentUrl = 'https://far.example/mcp'
+    const settlements = entries.map(([, , settlement], at) => [`${segment} ${at}`, settlement] as const)
+    const handles = { handle: 's', signalHandle: 's', offerHandle: 's.o', upstream: 'far' }
+    await ledger.recordAll(
+      entries.map(([action, destinations], at) => ({
+        ...{ id: `${segment} ${at}`, caller: 'buyer', seenAs: 'shared', seq: at + 1 },
+        ...{ ...handles, agentUrl, segmentId: segment, action, destinations },
+      })),
+    )
+    await ledger.settleAll(new Map(settlements))
+    const call = { id: 'ended', caller: 'other', seenAs: 'shared', agentUrl, segment, args: {} }
+    const decided = await unwantedNow({ ledger }, call as unknown as Call)
+    return decided.entries.map(({ destinations }) => destinations)
+  }
+
+  const off = 'deactivate'
+  t.same(await wishes([off, [TRADE_DESK], left]), [[TRADE_DESK]])
+  const half: Settlement = { ...left, deployments: [...live(TRADE_DESK), { ...DV360, is_live: false }] }
+  t.same(await wishes([off, [TRADE_DESK, DV360], half]), [[TRADE_DESK]], 'the other is off')
+  t.same(await wishes([off, [TRADE_DESK], left], [off, [TRADE_DESK], left]), [[TRADE_DESK]], 'once')
+  const on: Settlement = { outcome: 'completed', deployments: live(TRADE_DESK) }
+  t.same(await wishes([off, [TRADE_DESK], left], ['activate', [TRADE_DESK], on]), [], 'it is wanted again')
+  const working: Settlement = { ...left, outcome: 'submitted' }
+  t.same(await wishes([off, [TRADE_DESK], left], [off, [TRADE_DESK], working]), [], 'it is being done')
+})
