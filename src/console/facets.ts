@@ -46,13 +46,11 @@ export function withoutFacet(question: FeedQuestion, facet: Facet): FeedQuestion
   const name = FILTERS[facet]
   if (filters?.[name] === undefined) return undefined
   const { [name]: _, ...others } = filters
-  const further =
-    name === 'max_cpm' ? Object.fromEntries(Object.entries(others).filter(([key]) => key !== 'ext')) : others
   return {
     ...question,
     selection: {
       ...left,
-      ...(Object.keys(further).length > 0 && { filters: further }),
+      ...(Object.keys(others).length > 0 && { filters: others }),
       ...(destinations && { destinations }),
       ...(countries && { countries }),
     },

@@ -55,7 +55,9 @@ test('the feed page shows each caller what a walk gives, however it is filtered 
       )
       const { body } = await read(url, `signals?${query}`, BUYER)
       t.equal(body.total, pages[0]?.pagination?.total_count)
-      const again = await world.walk(body.get_signals as Json, BUYER)
+      const copied = body.get_signals as Json
+      for (const name of ['filters', 'countries', 'destinations']) t.same(copied[name], asked[name], query)
+      const again = await world.walk(copied, BUYER)
       t.same(handlesOf(again.flatMap((page) => page.signals ?? [])), handlesOf(wholesale), 'the copied call')
     }
   })
@@ -91,6 +93,7 @@ test('the feed page shows each caller what a walk gives, however it is filtered 
     for (const query of [
       '',
       'country=DE',
+      'country=DE&type=owned',
       'provider=motorledger.example&type=marketplace',
       'value_type=binary',
     ]) {
@@ -106,6 +109,13 @@ test('the feed page shows each caller what a walk gives, however it is filtered 
         t.equal(found.body.total, first.count, `${query}: ${others}`)
       }
     }
+  })
+
+  await t.test('counts prices as if none was chosen, in whatever currency', async (t) => {
+    const prices = async (query: string) =>
+      ((await read(url, `facets?${query}`, BUYER)).body.facets as Facets).price
+    t.ok((await prices(''))?.length)
+    t.same(await prices('max_cpm=2&currency=EUR'), await prices(''))
   })
 
   await t.test('narrows by seller and value type among what the caller may see', async (t) => {
