@@ -34,7 +34,10 @@ test('a database whose thread ends by itself is unavailable for what was under w
   t.equal(await store.idempotency.find(request('half')), undefined, 'all of a unit of work or nothing of it')
   t.equal(await store.idempotency.find(request('the other half')), undefined)
   t.match(await store.idempotency.bind(request('after')), { kind: 'fresh' })
-  t.same(storage.problems, ['the thread of the database ended by itself; another one has taken its place'])
+  t.same(storage.problems, [
+    'the thread of the database ended',
+    'the thread of the database ended by itself; another one has taken its place',
+  ])
   t.equal(threads.length, 2)
 })
 
