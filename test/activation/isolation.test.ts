@@ -3,7 +3,7 @@ import { buyer, other, soon } from './support/parts.js'
 import { asks, first, key, startWorld } from './support/world.js'
 
 test("two callers of one handle see neither the other's ledger, tasks, keys nor accounts", async (t) => {
-  const world = await startWorld(t)
+  const world = await startWorld(t, { agents: ['meridian'] })
   const { activation, store } = world
   const choice = first(world.choices('meridian'))
   const answer = await world.activate(asks(choice))
@@ -45,7 +45,7 @@ test("two callers of one handle see neither the other's ledger, tasks, keys nor 
 })
 
 test('a task under a declared account is found by its id and by its natural key', async (t) => {
-  const world = await startWorld(t)
+  const world = await startWorld(t, { agents: ['meridian'] })
   const natural = { brand: { domain: 'acme.example' }, operator: 'acme.example' }
   const synced = await world.activation.syncAccounts(
     { idempotency_key: key(), accounts: [{ ...natural, billing: 'operator' }] },
@@ -71,7 +71,7 @@ test("a task of one account is not found under another of the caller's", async (
     ['acc_2', new Map()],
   ])
   const caller = { ...buyer, accounts }
-  const world = await startWorld(t)
+  const world = await startWorld(t, { agents: ['meridian'] })
   const answer = await world.activate(
     asks(first(world.choices('meridian')), { account: { account_id: 'acc_1' } }),
     caller,

@@ -1,4 +1,4 @@
-import { test } from 'tap'
+import tap, { test } from 'tap'
 import type { Answer } from '../../src/adcp/answer.js'
 import type { ReportUsageRequest } from '../../src/adcp/task-schemas.js'
 import { buyer, other, rosterOf, soon } from './support/parts.js'
@@ -31,24 +31,27 @@ function report(world: World, usage: object[], as = caller, idempotency_key = ke
   return world.activation.reportUsage(request, as, soon())
 }
 
+/** Reports that upstreams were sent, the last at the end. */
+const seen: { upstream: string; args: Record<string, unknown> }[] = []
+/** For the tests that find every upstream there; the first of them counts from nothing. */
+const shared = await startWorld(tap, {
+  call: (call) => async (upstream, task, args, context) => {
+    if (task === 'report_usage') seen.push({ upstream, args })
+    return await call(upstream, task, args, context)
+  },
+})
+
 test('rows go to the upstream that sold the signal, under its ids', async (t) => {
-  const seen: { upstream: string; args: Record<string, unknown> }[] = []
-  const world = await startWorld(t, {
-    call: (call) => async (upstream, task, args, context) => {
-      if (task === 'report_usage') seen.push({ upstream, args })
-      return await call(upstream, task, args, context)
-    },
-  })
-  const northwind = first(world.choices('northwind'))
-  const meridian = first(world.choices('meridian'))
+  const northwind = first(shared.choices('northwind'))
+  const meridian = first(shared.choices('meridian'))
   const used = key()
   const usage = [row(northwind), row(meridian), row(northwind, { impressions: 5, final: true, note: 'kept' })]
-  t.match(await report(world, usage, caller, used), {
+  t.match(await report(shared, usage, caller, used), {
     kind: 'answer',
     fields: { accepted: 3, errors: undefined },
   })
-  t.equal(world.sandbox.agents.northwind.usageRows(), 2)
-  t.equal(world.sandbox.agents.meridian.usageRows(), 1)
+  t.equal(shared.sandbox.agents.northwind.usageRows(), 2)
+  t.equal(shared.sandbox.agents.meridian.usageRows(), 1)
   const toNorthwind = seen.find(({ upstream }) => upstream === 'northwind')?.args
   t.match(toNorthwind, {
     idempotency_key: /^trb_/,
@@ -62,8 +65,8 @@ test('rows go to the upstream that sold the signal, under its ids', async (t) =>
       { impressions: 5, final: true, note: 'kept' },
     ],
   })
-  t.match(await report(world, usage, caller, used), { replayed: true, fields: { accepted: 3 } })
-  t.equal(world.sandbox.agents.northwind.usageRows(), 2, 'a replay counts nothing')
+  t.match(await report(shared, usage, caller, used), { replayed: true, fields: { accepted: 3 } })
+  t.equal(shared.sandbox.agents.northwind.usageRows(), 2, 'a replay counts nothing')
 })
 
 test('a part without an answer is told for its rows, and the same request counts nothing twice', async (t) => {
@@ -111,8 +114,7 @@ test('what certainly reached nobody is sent as for the first time, so an agent n
 })
 
 test('rows that name nothing are told one by one, and the others are accepted', async (t) => {
-  const world = await startWorld(t)
-  const choice = first(world.choices('northwind'))
+  const choice = first(shared.choices('northwind'))
   const { signal_agent_segment_id: _, ...nameless } = row(choice)
   const usage = [
     row({ signal: 'sig_AAAAAAAAAAAAAAAAAAAAAA', option: choice.option }),
@@ -121,7 +123,7 @@ test('rows that name nothing are told one by one, and the others are accepted', 
     nameless,
     row(choice, { account: { account_id: 'acc_9' } }),
   ]
-  t.match(await report(world, usage), {
+  t.match(await report(shared, usage), {
     fields: {
       accepted: 1,
       errors: [
@@ -135,7 +137,7 @@ test('rows that name nothing are told one by one, and the others are accepted', 
 })
 
 test('usage of what left the feed is reported through the ledger, by who activated it', async (t) => {
-  const world = await startWorld(t)
+  const world = await startWorld(t, { agents: ['northwind'] })
   const { northwind } = world.sandbox.agents
   const choice = first(world.choices('northwind').slice(-1))
   await world.activate(asks(choice), caller)
