@@ -18,6 +18,7 @@ test('each reason says what came back, and what or who can change it', async (t)
     fileProblemText({ reason: 'unreachable', message: 'HTTP 503' }),
     'unreachable: HTTP 503 [the provider',
   )
+  t.equal(fileProblemText({ reason: 'new', message: 'HTTP 503' }), 'new: HTTP 503', 'without words for it')
   t.equal(
     whyNotMore({ withheld: [['unreachable', 32]], notes: [], dropped: {} }),
     "32 withheld, unreachable: the provider's file could not be had [the provider, or egress]",
