@@ -262,27 +262,35 @@ export async function createPublishing(options: PublishingOptions, stack: Stack)
     }),
   )
 
+  /** Whether the first generation comes in time. */
+  function untilFirst(): Promise<boolean> {
+    const ending = new AbortController()
+    const end = () => ending.abort()
+    stack.add({ close: end }) // before the server, which ends when all are answered
+    const first = publisher.first().then(() => {
+      rest = undefined
+      end()
+      return true
+    })
+    return Promise.race([first, pause(clock, restMs, ending.signal).then(() => false)])
+  }
+
   return {
     ...{ briefs, publisher, generations },
     /**
-     * Takes up the merged feed of an earlier process that was alone on its storage, and shows it if it was what that
-     * served last.
+     * Takes up the merged feed of an earlier process that was alone on its storage, and shows it as soon as its columns are
+     * there if it was what that served last. Resolves when all of it is read.
      */
     async restore(): Promise<void> {
       const last = await loading
       loading = undefined // it is large
-      if (last) builder.restore(last.snapshot)
-      if (!last?.gaps) return
-      feed.resume(last.snapshot, clock.now(), last.gaps)
-      const ending = new AbortController()
-      const end = () => ending.abort()
-      stack.add({ close: end }) // before the server, which ends when all are answered
-      const first = publisher.first().then(() => {
-        rest = undefined
-        end()
-        return true
-      })
-      rest = Promise.race([first, pause(clock, restMs, ending.signal).then(() => false)])
+      if (!last) return
+      if (last.gaps) {
+        feed.resume(last.snapshot, clock.now(), last.gaps, last.chunks)
+        rest = untilFirst()
+      }
+      const areWhole = await Promise.all(last.chunks)
+      if (!areWhole.includes(false)) builder.restore(last.snapshot)
     },
     /**
      * As long as only what was restored is shown: what any question waits for that needs more. False: it has not come in

@@ -10,6 +10,7 @@ import pLimit from 'p-limit'
 import type { Gap } from '../feed/query.js'
 import type { Clock } from '../net/clock.js'
 import {
+  columnParts,
   SNAPSHOT_FORM,
   type Snapshot,
   snapshotFrom,
@@ -17,7 +18,15 @@ import {
   wholeParts,
   wholeSnapshot,
 } from '../snapshot/snapshot.js'
-import { type Blobs, type Sharing, type Turn, UNSAID } from '../upstreams/rows/storage.js'
+import {
+  areWhole,
+  type BegunBlobs,
+  type BegunPart,
+  type Blobs,
+  type Sharing,
+  type Turn,
+  UNSAID,
+} from '../upstreams/rows/storage.js'
 
 /** Snapshots of every form, each under its number; earlier releases put theirs where no number is. */
 const FORMS = 'form/'
@@ -166,8 +175,16 @@ function markOf({ id, stamps, slices }: Snapshot): string {
   return digest.digest('hex')
 }
 
+/** A saved feed whose rows are still read. */
+type Loaded = {
+  snapshot: Snapshot
+  /** Whether each chunk of rows comes whole. */
+  chunks: readonly Promise<boolean>[]
+  gaps?: readonly Gap[]
+}
+
 type SavedFeedOptions = {
-  blobs: Blobs
+  blobs: BegunBlobs
   clock: Clock
   /** Names the configuration in force at the end; undefined where an operator overrides it. */
   revision(): string | undefined
@@ -220,6 +237,28 @@ export function createSavedFeed({ blobs, clock, revision, onTrouble }: SavedFeed
     return part && (JSON.parse(Buffer.from(part).toString()) as Note)
   }
 
+  /** Resolves when the columns are read; undefined when they are damaged, or another release wrote them. */
+  async function columnsOf([head, ...others]: readonly BegunPart[]) {
+    if (!head || !(await head.isWhole)) return undefined
+    const columns = columnParts(head.bytes)
+    if (!(await areWhole(others.slice(0, columns)))) return undefined
+    const snapshot = snapshotFrom([head, ...others].map(({ bytes }) => bytes))
+    return snapshot && { snapshot, rows: others.slice(columns) }
+  }
+
+  /** If it does not come whole, it is as if nothing had been saved. */
+  async function chunkCame({ isWhole }: BegunPart): Promise<boolean> {
+    const is = await isWhole.catch((error: Error) => {
+      onTrouble(`the saved feed could not be read: ${error.message}`)
+      return false
+    })
+    if (!is) {
+      saved = undefined
+      resumed = undefined
+    }
+    return is
+  }
+
   /** Whether what was served then may be served now, before anything else is read. */
   function holds({ mark, rebuildAt = Number.POSITIVE_INFINITY, at }: Note): boolean {
     const now = clock.now()
@@ -228,17 +267,19 @@ export function createSavedFeed({ blobs, clock, revision, onTrouble }: SavedFeed
 
   return {
     /**
-     * What an earlier process saved; undefined when there is none that this release can read. With `gaps` it is what
-     * was served last under this configuration, and may be served again.
+     * What an earlier process saved; undefined when there is none that this release can read. Resolves when all but its rows is
+     * read. With `gaps` it is what was served last under this configuration, and may be served again.
      */
-    async load(under: string): Promise<{ snapshot: Snapshot; gaps?: readonly Gap[] } | undefined> {
+    async load(under: string): Promise<Loaded | undefined> {
       try {
-        const last = await takeNote()
-        const parts = await blobs.read(FEED)
-        const snapshot = parts && snapshotFrom(parts)
-        saved = snapshot && markOf(snapshot)
+        const [last, parts] = await Promise.all([takeNote(), blobs.begin(FEED)])
+        const read = parts && (await columnsOf(parts))
+        if (!read) return undefined
+        const { snapshot, rows } = read
+        saved = markOf(snapshot)
         if (last?.revision === under && holds(last)) resumed = last
-        return snapshot && { snapshot, ...(resumed && { gaps: resumed.gaps.map(gapOf) }) }
+        const gaps = resumed && { gaps: resumed.gaps.map(gapOf) }
+        return { snapshot, chunks: rows.map(chunkCame), ...gaps }
       } catch (error) {
         onTrouble(`the saved feed could not be read: ${(error as Error).message}`)
         return undefined

@@ -322,6 +322,7 @@ export function addSignalRoute(app: FastifyInstance, options: SignalRouteOptions
         const row = isShown ? pieces?.row(entry) : undefined
         const found = isShown ? { snapshot: seen.snapshot, entry } : undefined
         const more = caller.role === 'operator' ? await factsOf(id, found, row, signal) : undefined
+        if (!seen && !more) return reply.code(503).header('retry-after', '1').send(NOT_READY)
         if (!row && !more)
           return reply.code(404).send({ error: 'Invalid id: there is no such signal', parameter: 'id' })
         return {

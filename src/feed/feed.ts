@@ -39,6 +39,7 @@ import {
   type WholesaleAnswer,
   type WholesaleQuery,
 } from './query.js'
+import { type Chunks, createResumed } from './resumed.js'
 import { firstBeyond, stands } from './view.js'
 
 type FeedOptions = {
@@ -96,9 +97,8 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
   const answers = createKeptAnswers()
   const pageBodies = createKeptPages()
   const layers = createLayers(retain)
-  const resumed = new WeakSet<Layer>() // what an earlier process published last
+  const resumed = createResumed()
   let latest: { query: Question; reader: Reader; rates: Rates | undefined; asked: Asked } | undefined
-  const isResumed = (layer: Layer | undefined) => layer !== undefined && resumed.has(layer)
 
   /** Makes a generation the current one in one step: the public snapshot and those of all accounts. `now` in ms. */
   function publish(snapshot: Snapshot, now: number, publication: Publication = {}): void {
@@ -110,11 +110,21 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
   /**
    * Shows what an earlier process published last, until the first generation of this one: in pages that need its
    * columns and rows alone. The listings that it was merged from are not there, so whoever looks for them finds no snapshot.
+   * `chunks`: whether each chunk of its rows comes whole. If one does not, nothing is shown any more.
    */
-  function resume(snapshot: Snapshot, now: number, gaps: readonly Gap[]): void {
+  function resume(snapshot: Snapshot, now: number, gaps: readonly Gap[], chunks: Chunks): void {
     publish(snapshot, now, { gaps })
-    const layer = layers.current()
-    if (layer) resumed.add(layer)
+    resumed.begin(layers.current() as Layer, chunks, () => {
+      answers.clear()
+      pageBodies.clear()
+      layers.drop()
+    })
+  }
+
+  /** The state for a reader who may need more than pages do. */
+  function moment(reader: Reader): Moment | undefined {
+    const at = layers.moment(reader)
+    return resumed.has(at?.open) ? undefined : at
   }
 
   /**
@@ -129,7 +139,7 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
   ) {
     const { account } = reader
     const found = layers.find(id, now)
-    const open = isResumed(found) && needsListings(criteria, reader) ? undefined : found
+    const open = resumed.has(found) && needsListings(criteria, reader) ? undefined : found
     if (scope === 'public' || account === undefined) return open
     return layers.findOwn(account, id, now) ?? (open && { ...open, gaps: [...open.gaps, OTHER_ACCOUNT] })
   }
@@ -194,23 +204,10 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
     return cursors.after(snapshot, last, criteria, reader, scope)
   }
 
-  /** Lists the feed. `now` in ms. `use`: a page that is sent is in lent memory (process/memory.ts) if nobody asked for it before. */
-  function wholesale(
-    query: WholesaleQuery,
-    reader: Reader,
-    now: number,
-    { at = layers.moment(reader), use = 'given' }: { at?: Moment | undefined; use?: PageUse } = {},
-  ): WholesaleAnswer {
-    if (!at) return NO_FEED_YET
-    const { criteria, walk } = askedBy(query, reader)
-    const asking = { query, criteria, reader }
-    const newest = answeringAt(at, criteria, reader)
-    if (query.cursor !== undefined && !walk) return { kind: 'refused', error: BAD_CURSOR }
-
-    const newestVersions = versions('wholesale', newest, criteria, reader)
-    if (isUnchanged(query, newestVersions))
-      return { kind: 'unchanged', gaps: newest.shown.gaps, ...newestVersions }
-
+  /** Which signals a page shows, of which snapshot. */
+  function placeOf(query: WholesaleQuery, asking: Asking, newest: Answering, now: number) {
+    const { criteria, reader } = asking
+    const { walk } = askedBy(query, reader)
     // A walk stays on its snapshot while that is retained; then it continues in the current one, whose version tells
     // the client.
     const kept = walk && pinned(walk, criteria, reader, now)
@@ -222,15 +219,46 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
     const asked = view.entries.subarray(first, first + query.maxResults)
     const count = isSmallPage(snapshot, asked) ? asked.length : pagesFor(from.shown, asking).pageful(asked)
     const entries = asked.subarray(0, count)
+    return { kept, from, entries, isLast: first + entries.length >= view.entries.length }
+  }
+
+  /** Lists the feed. `now` in ms. `use`: a page that is sent is in lent memory (process/memory.ts) if nobody asked for it before. */
+  function wholesale(
+    query: WholesaleQuery,
+    reader: Reader,
+    now: number,
+    { at = layers.moment(reader), use = 'given' }: { at?: Moment | undefined; use?: PageUse } = {},
+  ): WholesaleAnswer {
+    if (!at || resumed.isDropped(at.open)) return NO_FEED_YET
+    const { criteria, walk } = askedBy(query, reader)
+    const asking = { query, criteria, reader }
+    const newest = answeringAt(at, criteria, reader)
+    if (query.cursor !== undefined && !walk) return { kind: 'refused', error: BAD_CURSOR }
+
+    const newestVersions = versions('wholesale', newest, criteria, reader)
+    if (isUnchanged(query, newestVersions))
+      return { kind: 'unchanged', gaps: newest.shown.gaps, ...newestVersions }
+
+    const { kept, from, entries, isLast } = placeOf(query, asking, newest, now)
     const last = entries.at(-1)
-    const more = last !== undefined && first + entries.length < view.entries.length
     // Spreads are last: properties after them would give each answer its own hidden class.
     return {
-      total: view.entries.length,
-      ...(more && { cursor: cursorAfter(from, last, asking) }),
+      total: from.shown.view.entries.length,
+      ...(last !== undefined && !isLast && { cursor: cursorAfter(from, last, asking) }),
       ...(kept ? versions('wholesale', from, criteria, reader) : newestVersions),
       ...body(from, entries, asking, use),
     }
+  }
+
+  /** What an answer of `wholesale` has to wait for: rows of a resumed snapshot that are still read. Undefined: nothing. */
+  function reading(query: WholesaleQuery, reader: Reader, now: number, at = layers.moment(reader)) {
+    if (!at || !resumed.has(at.open) || resumed.isDropped(at.open)) return undefined
+    const { criteria, walk } = askedBy(query, reader)
+    if (query.cursor !== undefined && !walk) return undefined
+    const newest = answeringAt(at, criteria, reader)
+    if (isUnchanged(query, versions('wholesale', newest, criteria, reader))) return undefined
+    const { entries } = placeOf(query, { query, criteria, reader }, newest, now)
+    return resumed.reading(at.open, entries)
   }
 
   /** Until when an answer given now is valid, unless another snapshot is published. */
@@ -256,7 +284,7 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
    * The named signals, in the order of the request. A signal that is missing or filtered out is left out without an
    * error.
    */
-  function lookup(query: LookupQuery, reader: Reader, at = layers.moment(reader)): Page | Refused {
+  function lookup(query: LookupQuery, reader: Reader, at = moment(reader)): Page | Refused {
     const criteria = criteriaOf(query, rates())
     if (!at) return NO_FEED_YET
     const from = answeringAt(at, criteria, reader)
@@ -274,7 +302,7 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
   function see(
     query: Selection,
     reader: Reader,
-    { mode = 'brief', at = layers.moment(reader) }: SeeOptions = {},
+    { mode = 'brief', at = moment(reader) }: SeeOptions = {},
   ): Seen | undefined {
     const criteria = criteriaOf(query, rates())
     if (!at) return undefined
@@ -324,15 +352,16 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
 
   /** The moment to answer the reader from, after the work that makes its answer as fast as any other. */
   async function prepared(query: Selection, reader: Reader, signal?: AbortSignal) {
-    const due = preparing(query, reader, 0) // the time matters only for cursors, and there is none
-    if (!due) return layers.moment(reader)
+    const at = moment(reader)
+    const due = at && preparing(query, reader, 0) // the time matters only for cursors, and there is none
+    if (!due) return at
     await inTurns(due.work, signal)
     return due.at
   }
 
   /** The upstream and names behind a handle of ours, for activation; an account's own layer comes first. */
   function resolve(handle: string, account?: string): Resolved | undefined {
-    if (isResumed(layers.current())) return undefined
+    if (resumed.has(layers.current())) return undefined
     for (const held of [account === undefined ? undefined : layers.current(account), layers.current()]) {
       const resolved = held && resolveHandle(held.snapshot, handle)
       if (resolved) return resolved
@@ -352,17 +381,18 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
     restore: layers.restore,
     wholesale,
     wholesaleAgain,
+    reading,
     /** The earlier answer of `wholesaleAgain` to the same objects, if it is still valid. */
     known: answers.find,
     lookup,
     see,
     preparing,
     prepared,
-    moment: layers.moment,
+    moment,
     resolve,
     /** The current snapshot of an account that has one, else the public one; undefined until the first is published. */
     current: (account?: string) =>
-      isResumed(layers.current()) ? undefined : (layers.current(account) ?? layers.current())?.snapshot,
+      resumed.has(layers.current()) ? undefined : (layers.current(account) ?? layers.current())?.snapshot,
     /** Replaced snapshots that walks still use, and the memory that only they hold. */
     retained: layers.retained,
   }

@@ -216,6 +216,10 @@ function createLayer({ name, replaced, filtered, isBuiltOn }: LayerOptions) {
     /** Replaces the current snapshot. */
     publish: (snapshot: Snapshot, gaps: readonly Gap[], now: number) =>
       replace(hold(snapshot, gaps, filtered), now),
+    /** Forgets the current snapshot, also for walks. */
+    drop(): void {
+      current = undefined
+    },
     /** Ends the layer; walks in its retained snapshots continue. */
     withdraw: (now: number) => replace(undefined, now),
     /** The current or retained snapshot with that id; undefined when it is gone. */
@@ -351,6 +355,8 @@ export function createLayers(retain: SnapshotRetention) {
 
   return {
     publish,
+    /** Forgets the current public snapshot, also for walks. */
+    drop: publicLayer.drop,
     moment,
     /** Whether the account is still the one for which the current generation was made. */
     isCurrent: (account: string) => isCurrent(account),

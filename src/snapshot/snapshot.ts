@@ -11,7 +11,7 @@ import { byUpstream } from '../merge/offer.js'
 import type { Piece, RowBytes } from '../merge/row-writer.js'
 import { bytesOf, sharedBytes, slabRow } from '../upstreams/rows/slab.js'
 import { type Listing, type Slice, type SliceMode, sliceListing } from '../upstreams/rows/slice.js'
-import { columnsOf, type Filled, filled, listsOf, type Rows, TABLE, valueAt } from './columns.js'
+import { columnsOf, type Filled, filled, listsOf, type Rows, specsOf, TABLE, valueAt } from './columns.js'
 import { findKey, putKey, WORDS } from './keys.js'
 
 export type IndexedSlice = {
@@ -181,6 +181,7 @@ type Header = Pick<Snapshot, 'id' | 'count' | 'structure' | 'pricing'> & {
 }
 
 const LISTS = listsOf(TABLE)
+const COLUMNS = specsOf(TABLE).length - LISTS.length
 
 /** The part in shared memory, as it is where it lies there, also in larger memory. */
 const sharedPart = (part: Uint8Array) =>
@@ -216,6 +217,12 @@ function remembered(
     slice: { ...about, rows: { count: digests.length, ...none }, digests, dropped: {}, walkedAt: 0 },
     keys,
   }
+}
+
+/** How many parts stand between the first, which says so, and those of the rows. */
+export function columnParts(head: Uint8Array): number {
+  const { slices = [] } = JSON.parse(Buffer.from(head).toString()) as Partial<Header>
+  return COLUMNS + 2 * slices.length
 }
 
 /** The snapshot on which to build the next one; undefined when the parts have another format, or are missing. */

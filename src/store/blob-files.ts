@@ -10,12 +10,13 @@ import { join } from 'node:path'
 import { crc32 } from 'node:zlib'
 import { nextOwnPortion } from '../process/portions.js'
 import { answerJobs, createPool } from '../process/threads.js'
-import type { AddedBlobs } from '../upstreams/rows/storage.js'
+import { type AddedBlobs, areWhole, type BegunPart } from '../upstreams/rows/storage.js'
 
 const MAGIC = Buffer.from('TRBLOB1\n')
 const SUFFIX = '.blob'
 const UNFINISHED = '.tmp'
 const READ_BYTES = 512 * 1024 * 1024 // a single read fails near 2 GiB (docs/decisions.md#memory-and-threads)
+const READS_AT_ONCE = 2 // of a file: the system has four threads for them, and for all that a start asks for meanwhile
 const FIRST_BYTES = 64 * 1024 // a small file is read in one go: a process starts with thousands of parts of some bytes
 const BEFORE_HEADER = MAGIC.byteLength + 8 // its length and checksum
 const LONGEST_NAME = 250 // bytes of a file's name before its suffix; file systems refuse more
@@ -140,11 +141,25 @@ async function readOpening(file: File): Promise<Opening | undefined> {
   return { header: JSON.parse(json.toString()) as Header, end, size, first }
 }
 
-/**
- * The parts, or what is wrong with the file. Parts are in shared memory, so that a thread reads them without a copy. Some are
- * checked while others are read.
- */
-async function readParts(file: File, name: string): Promise<Uint8Array[] | string> {
+/** Fills a part from what was read of the file at `first`, or from the file, after another part. */
+async function filled(
+  file: File,
+  part: Uint8Array,
+  position: number,
+  first: Buffer,
+  other: Promise<boolean> | undefined,
+): Promise<boolean> {
+  const end = position + part.byteLength
+  if (end <= first.byteLength) {
+    part.set(first.subarray(position, end))
+    return true
+  }
+  await other?.catch(() => {}) // whoever waits for that part is told
+  return await fill(file, part, position)
+}
+
+/** The parts, or what is wrong with the file. Some are checked while others are read. */
+async function beginParts(file: File, name: string): Promise<BegunPart[] | string> {
   const opening = await readOpening(file)
   if (!opening) return 'its header is damaged'
   const { header, size, first } = opening
@@ -156,22 +171,13 @@ async function readParts(file: File, name: string): Promise<Uint8Array[] | strin
     return { ...part, position }
   })
   if (end > size) return 'it is cut short'
-
-  async function contentOf(position: number, length: number): Promise<Uint8Array | undefined> {
-    const part = new Uint8Array(new SharedArrayBuffer(length))
-    if (position + length > first.byteLength) return (await fill(file, part, position)) ? part : undefined
-    part.set(first.subarray(position, position + length))
-    return part
-  }
-
-  const parts = await Promise.all(
-    places.map(async ({ length, position, crc32: expected }) => {
-      const part = await contentOf(position, length)
-      return part && (await checksumOf(part)) === expected ? part : undefined
-    }),
-  )
-  const whole = parts.filter((part) => part !== undefined)
-  return whole.length === parts.length ? whole : 'a checksum does not match'
+  const reads: Promise<boolean>[] = []
+  return places.map(({ position, length, crc32: expected }, at) => {
+    const bytes = new Uint8Array(new SharedArrayBuffer(length)) // a thread reads it without a copy
+    const isRead = filled(file, bytes, position, first, reads[at - READS_AT_ONCE])
+    reads.push(isRead)
+    return { bytes, isWhole: isRead.then(async (is) => is && (await checksumOf(bytes)) === expected) }
+  })
 }
 
 /** What is wrong with a file of which the disk gives nothing. Throws an error that says nothing of the file. */
@@ -192,7 +198,27 @@ export async function openBlobFiles({ folder, sweep, onDamage }: BlobFilesOption
   const pathOf = (name: string) => join(folder, fileName(name))
   let writes = 0
 
-  async function read(name: string): Promise<Uint8Array[] | undefined> {
+  /** What is wrong with a part is told once; the file is open until every part is read. */
+  function told(name: string, file: File, parts: readonly BegunPart[]): BegunPart[] {
+    let isDamaged = false
+    function damaged(reason: string): false {
+      if (!isDamaged) onDamage(name, reason)
+      isDamaged = true
+      return false
+    }
+    const all = parts.map(({ bytes, isWhole }) => ({
+      bytes,
+      isWhole: isWhole.then(
+        (is) => is || damaged('a checksum does not match'),
+        (error) => damaged(unreadable(error)),
+      ),
+    }))
+    const closed = Promise.allSettled(all.map((part) => part.isWhole)).then(() => file.close())
+    closed.catch(() => {}) // what was read is checked
+    return all
+  }
+
+  async function begin(name: string): Promise<BegunPart[] | undefined> {
     let file: File
     try {
       file = await open(pathOf(name), 'r')
@@ -200,14 +226,20 @@ export async function openBlobFiles({ folder, sweep, onDamage }: BlobFilesOption
       if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
       throw error
     }
+    let begun: BegunPart[] | string | undefined
     try {
-      const parts = await readParts(file, name).catch(unreadable)
-      if (typeof parts !== 'string') return parts
-      onDamage(name, parts)
-      return undefined
+      begun = await beginParts(file, name).catch(unreadable)
     } finally {
-      await file.close()
+      if (typeof begun !== 'object') await file.close()
     }
+    if (typeof begun === 'object') return told(name, file, begun)
+    onDamage(name, begun)
+    return undefined
+  }
+
+  async function read(name: string): Promise<Uint8Array[] | undefined> {
+    const parts = await begin(name)
+    return parts && (await areWhole(parts)) ? parts.map(({ bytes }) => bytes) : undefined
   }
 
   /** Writes a temporary file; `place` then moves it to its final name. */
@@ -270,7 +302,7 @@ export async function openBlobFiles({ folder, sweep, onDamage }: BlobFilesOption
   }
 
   return {
-    read,
+    ...{ read, begin },
     write: (name, parts) => written(name, parts, rename),
     add: (name, parts) => written(name, parts, placeNew),
     async remove(name) {

@@ -6,7 +6,7 @@
  */
 import { webcrypto } from 'node:crypto'
 import { type Kysely, sql } from 'kysely'
-import type { AddedBlobs } from '../upstreams/rows/storage.js'
+import { type AddedBlobs, type BegunPart, begunParts } from '../upstreams/rows/storage.js'
 import { type Db, POSTGRES, type Tables } from './database/database.js'
 import { type Lease, leaseStands } from './replicas/membership.js'
 
@@ -242,6 +242,11 @@ export function createBlobRows({ db, onDamage }: BlobRowsOptions): BlobRows {
     }
   }
 
+  async function begin(name: string): Promise<BegunPart[] | undefined> {
+    const parts = await read(name)
+    return parts && begunParts(parts)
+  }
+
   async function put(to: Db, name: string, parts: string): Promise<void> {
     await to
       .insertInto('manifests')
@@ -303,5 +308,5 @@ export function createBlobRows({ db, onDamage }: BlobRowsOptions): BlobRows {
   const remove = (name: string) => take(db, name)
   const { freed, sweep } = pieces
 
-  return { read, write, writeUnder, add, remove, removeUnder, list, freed, sweep }
+  return { read, begin, write, writeUnder, add, remove, removeUnder, list, freed, sweep }
 }

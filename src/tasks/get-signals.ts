@@ -67,7 +67,7 @@ export type SignalsDiscovery = {
 }
 
 export type GetSignalsOptions = {
-  feed: Pick<Feed, 'isServing' | 'wholesale' | 'wholesaleAgain' | 'known' | 'preparing'>
+  feed: Pick<Feed, 'isServing' | 'wholesale' | 'wholesaleAgain' | 'reading' | 'known' | 'preparing'>
   /** Fetches what the feed lacks of a walk; never rejects. Undefined: nothing is lacking; false: it cannot be had now. */
   recall?(query: WholesaleQuery, reader: Reader, now: number): Promise<boolean> | undefined
   upstreams: Health
@@ -304,9 +304,11 @@ export function getSignals(options: GetSignalsOptions): Task<typeof GetSignalsRe
   ) {
     const { now, comesAgain } = context
     if (input.discovery_mode === 'wholesale') {
-      return comesAgain
-        ? toldAgain(feed.wholesaleAgain(query, reader, now, at), query, reader, now)
-        : wholesale(query, reader, now, at)
+      const page = () =>
+        comesAgain
+          ? toldAgain(feed.wholesaleAgain(query, reader, now, at), query, reader, now)
+          : wholesale(query, reader, now, at)
+      return feed.reading(query, reader, now, at)?.then(page) ?? page()
     }
     const isExact = input.signal_spec === undefined && input.push_notification_config === undefined
     return isExact ? lookup(input, reader, now, at) : discovery.discover(input, reader, context, at)

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { unlink } from 'node:fs/promises'
+import { readFile, unlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Test, test } from 'tap'
 import { createSavedFeed, type Served } from '../../src/composition/saved-snapshots.js'
@@ -119,6 +119,60 @@ test('a restart under another configuration serves nothing before it has read al
   t.match(await world.ready(), { status: 'starting' })
   world.providers.behave('alpha.example', 'serves')
   await until(world.page, (answer) => total(answer) === 25)
+})
+
+test('a saved feed with a damaged part is not served, and built again', async (t) => {
+  const { world, settings } = await stopped(t)
+  const file = join(world.folder, 'blobs', 'feed.blob')
+  const bytes = await readFile(file)
+  bytes.writeUInt8(bytes.readUInt8(bytes.length - 3) ^ 1, bytes.length - 3) // in its last row
+  await writeFile(file, bytes)
+  await world.start(settings, false)
+  t.match(await world.page(), { adcp_error: { code: 'SERVICE_UNAVAILABLE' } })
+  t.match(await world.ready(), { status: 'starting' })
+  const problems = world.lines.flatMap(({ problem }) => problem ?? [])
+  t.same(problems, ['blob feed is ignored: a checksum does not match'])
+  world.providers.behave('alpha.example', 'serves')
+  await until(world.page, (answer) => total(answer) === 25)
+})
+
+test('a saved feed whose rows did not come whole is forgotten', async (t) => {
+  const { clock } = createManualClock()
+  const blobs = createPassingBlobs()
+  const snapshot = buildSnapshot({ slices: [sliceOf('north', [listing('s1')])], judge: judgeThat() })
+  const served = { snapshot, gaps: [], rebuildAt: undefined }
+  const damaged = async (name: string) =>
+    (await blobs.begin(name))?.map((part, at, { length }) => {
+      return name === 'feed' && at === length - 1 ? { ...part, isWhole: Promise.resolve(false) } : part
+    })
+  const made = (begin = blobs.begin) =>
+    createSavedFeed({
+      ...{ blobs: { ...blobs, begin }, clock, revision: () => 'r1' },
+      onTrouble: (message) => t.fail(message),
+    })
+  const end = async () => {
+    const saved = made()
+    saved.keep(snapshot, () => served)
+    await saved.close()
+  }
+  const noted = () => blobs.read('feed-last-served')
+
+  await end()
+  const resumed = made(damaged)
+  const { gaps, chunks = [] } = (await resumed.load('r1')) ?? {}
+  t.same(gaps, [], 'its columns are there')
+  t.same(await Promise.all(chunks), [false])
+  await resumed.close()
+  t.equal(await noted(), undefined, 'who comes next does not serve it either')
+
+  await blobs.remove('feed')
+  await end()
+  const built = made(damaged)
+  await Promise.all((await built.load('r1'))?.chunks ?? [])
+  await blobs.remove('feed')
+  built.keep(snapshot, () => served)
+  await built.close()
+  t.ok(await blobs.read('feed'), 'the same feed is written again')
 })
 
 test('what was served last is served once, soon, and before time changes a verdict', async (t) => {

@@ -51,6 +51,7 @@ function leaking(feed: FixtureFeed): FixtureFeed {
     isServing: feed.isServing,
     wholesale: (query, reader, ...more) => feed.wholesale(query, anybody(reader), ...more),
     wholesaleAgain: (query, reader, ...more) => feed.wholesaleAgain(query, anybody(reader), ...more),
+    reading: (query, reader, ...more) => feed.reading(query, anybody(reader), ...more),
     known: (query, reader, now) => feed.known(query, anybody(reader), now),
     moment: (reader) => feed.moment(anybody(reader)),
     see: (query, reader, options) => feed.see(query, anybody(reader), options),

@@ -35,6 +35,23 @@ test('a damaged file is ignored and named, wherever the damage is', async (t) =>
   t.same(texts(await blobs.read('roster')), ['x'.repeat(500)])
 })
 
+test('of a blob that is still read each part is known to be whole or not, and the damage is told once', async (t) => {
+  const { folder, damage, open } = await fresh(t)
+  const blobs = await open()
+  const parts = ['a', 'b', 'c', 'd'].map((letter) => bytes(letter.repeat(50_000))) // more than what is read at first
+  await blobs.write('feed', parts)
+  const path = join(folder, 'feed.blob')
+  const written = await readFile(path)
+  for (const letter of ['b', 'd']) written[written.indexOf(letter.repeat(500)) + 700] = 0
+  await writeFile(path, written)
+  const begun = (await blobs.begin('feed')) ?? []
+  t.same(await Promise.all(begun.map(({ isWhole }) => isWhole)), [true, false, true, false])
+  t.same([begun[0]?.bytes, begun[2]?.bytes], [parts[0], parts[2]])
+  t.same(damage, ['feed: a checksum does not match'])
+  t.equal(await blobs.read('feed'), undefined)
+  t.equal(await blobs.begin('none'), undefined)
+})
+
 test('a file in the place of another is ignored and named, whatever their names', async (t) => {
   const { folder, damage, open } = await fresh(t)
   const blobs = await open()

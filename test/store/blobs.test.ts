@@ -14,6 +14,9 @@ onEveryStorage('a blob comes back part by part, in another process too', async (
     parts?.every((part) => part.buffer instanceof SharedArrayBuffer),
     'a worker reads the parts without a copy',
   )
+  const begun = (await blobs.begin(slice)) ?? []
+  t.same(await Promise.all(begun.map(({ isWhole }) => isWhole)), [true, true, true])
+  t.same(texts(begun.map((part) => part.bytes)), ['one', '', 'three'])
   t.same(texts(await blobs.read('slice/https://b.example/mcp')), undefined)
 })
 

@@ -5,6 +5,17 @@
  * and nobody to tell.
  */
 
+/** A part that may still be read: nothing of its bytes may be used before it is known to be whole. */
+export type BegunPart = { bytes: Uint8Array; isWhole: Promise<boolean> }
+
+/** Parts that are there already. */
+export const begunParts = (parts: readonly Uint8Array[]): BegunPart[] =>
+  parts.map((bytes) => ({ bytes, isWhole: Promise.resolve(true) }))
+
+/** Resolves when all of them are read, or when that cannot be. */
+export const areWhole = async (parts: readonly BegunPart[]): Promise<boolean> =>
+  !(await Promise.all(parts.map(({ isWhole }) => isWhole))).includes(false)
+
 /** Named bytes. A blob may be in parts, which come back as they were written. */
 export type Blobs = {
   /** The parts as they were written, or undefined when there is no such blob or it is damaged. */
@@ -16,8 +27,14 @@ export type Blobs = {
   list(prefix: string): Promise<string[]>
 }
 
+/** Where a large blob is used while it is read. */
+export type BegunBlobs = Blobs & {
+  /** As `read`, before all parts are read; they come in their order. */
+  begin(name: string): Promise<BegunPart[] | undefined>
+}
+
 /** Where one of several processes decides for all: the name is given once. */
-export type AddedBlobs = Blobs & {
+export type AddedBlobs = BegunBlobs & {
   /** Writes the blob unless there is one of that name already: of several writers at once one succeeds. */
   add(name: string, parts: readonly Uint8Array[]): Promise<void>
 }
@@ -26,13 +43,20 @@ export type AddedBlobs = Blobs & {
  * Blobs that end with the process, for commands that look and leave no trace: what is written goes to memory, what is not
  * there is read from `beneath`, which is never written to.
  */
-export function createPassingBlobs(beneath?: Pick<Blobs, 'read' | 'list'>): Blobs {
+export function createPassingBlobs(beneath?: Pick<Blobs, 'read' | 'list'>): BegunBlobs {
   const held = new Map<string, readonly Uint8Array[] | undefined>()
+
+  async function read(name: string): Promise<Uint8Array[] | undefined> {
+    const parts = held.get(name)
+    if (parts) return [...parts]
+    return held.has(name) ? undefined : beneath?.read(name)
+  }
+
   return {
-    async read(name) {
-      const parts = held.get(name)
-      if (parts) return [...parts]
-      return held.has(name) ? undefined : beneath?.read(name)
+    read,
+    async begin(name) {
+      const parts = await read(name)
+      return parts && begunParts(parts)
     },
     async write(name, parts) {
       held.set(name, parts)

@@ -1,0 +1,43 @@
+/**
+ * What an earlier process published last, shown while its rows are still read: its columns are there, and a page waits for the
+ * chunks of the rows that it shows (docs/decisions.md#a-restart-serves-what-was-served).
+ */
+import type { Layer } from './layers.js'
+
+/** Whether each chunk of rows comes whole. */
+export type Chunks = readonly Promise<boolean>[]
+
+export function createResumed() {
+  const resumed = new WeakSet<Layer>()
+  const dropped = new WeakSet<Layer>()
+  let chunks: Chunks = []
+  let isThere: boolean[] = []
+
+  return {
+    /** Whether it was resumed, however long ago: it has no listings. */
+    has: (layer: Layer | undefined): boolean => layer !== undefined && resumed.has(layer),
+    /** Whether its rows did not come whole. */
+    isDropped: (layer: Layer): boolean => dropped.has(layer),
+    /** `drop` is called before anybody who waits for a damaged chunk goes on. */
+    begin(layer: Layer, coming: Chunks, drop: () => void): void {
+      resumed.add(layer)
+      chunks = coming
+      isThere = coming.map(() => false)
+      for (const [chunk, isWhole] of coming.entries()) {
+        void isWhole.then((is) => {
+          isThere[chunk] = is
+          if (is) return
+          dropped.add(layer)
+          drop()
+        })
+      }
+    },
+    /** Resolves when it is known of the rows of these entries; undefined when they are there. */
+    reading({ snapshot: { rows } }: Layer, entries: Uint32Array): Promise<unknown> | undefined {
+      const due = new Set<number>()
+      for (const entry of entries) due.add(rows.chunkOf[entry] as number)
+      const coming = [...due].filter((chunk) => !isThere[chunk]).map((chunk) => chunks[chunk])
+      return coming.length > 0 ? Promise.all(coming) : undefined
+    },
+  }
+}
