@@ -174,4 +174,10 @@ test('a key becomes a session, and nothing more', async (t) => {
     t.equal(await status(), 401, 'no such caller')
     t.equal((await fetch(url)).status, 200, 'the form is there for everybody')
   })
+
+  await t.test('an address that tries very often has to wait', async (t) => {
+    const bad = { method: 'POST', body: '{}', headers: sent('').headers }
+    const replies = await Promise.all(Array.from({ length: 100 }, () => read(url, 'session', undefined, bad)))
+    t.ok(replies.some(({ status, headers }) => status === 429 && headers.has('retry-after')))
+  })
 })
