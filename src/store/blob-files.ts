@@ -5,6 +5,7 @@
  * tens of megabytes to sum up after a change: two threads do that, and the thread that serves only waits for them.
  */
 import { hash } from 'node:crypto'
+import { constants } from 'node:fs'
 import { link, mkdir, open, readdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { crc32 } from 'node:zlib'
@@ -21,7 +22,8 @@ const FIRST_BYTES = 64 * 1024 // a small file is read in one go: a process start
 const BEFORE_HEADER = MAGIC.byteLength + 8 // its length and checksum
 const LONGEST_NAME = 250 // bytes of a file's name before its suffix; file systems refuse more
 const CUT = '+' // does not occur in an escaped name
-const UNREADABLE = /^(EIO|EISDIR)$/ // errors of this one file
+const READ = constants.O_RDONLY | constants.O_NONBLOCK // a pipe in the place of a file is not waited for
+const UNREADABLE = /^(EIO|EISDIR|ENXIO)$/ // errors of this one file
 const HERE_BYTES = 2 * 1024 * 1024 // half a millisecond to sum up: asking a thread would take as long
 
 /** `name`: absent in files of earlier releases whose own name contains it. */
@@ -181,10 +183,13 @@ async function beginParts(file: File, name: string): Promise<BegunPart[] | strin
 }
 
 /** What is wrong with a file of which the disk gives nothing. Throws an error that says nothing of the file. */
-function unreadable(error: NodeJS.ErrnoException): string {
-  if (!UNREADABLE.test(String(error.code))) throw error
-  return `it cannot be read (${error.message})`
+function unreadable(error: unknown): string {
+  const { code, message } = error as NodeJS.ErrnoException
+  if (!UNREADABLE.test(String(code))) throw error
+  return `it cannot be read (${message})`
 }
+
+const isMissing = (error: unknown) => (error as NodeJS.ErrnoException).code === 'ENOENT'
 
 async function removeUnfinished(folder: string): Promise<void> {
   const files = (await readdir(folder)).filter((file) => file.endsWith(UNFINISHED))
@@ -219,20 +224,18 @@ export async function openBlobFiles({ folder, sweep, onDamage }: BlobFilesOption
   }
 
   async function begin(name: string): Promise<BegunPart[] | undefined> {
-    let file: File
-    try {
-      file = await open(pathOf(name), 'r')
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
-      throw error
-    }
+    let file: File | undefined
     let begun: BegunPart[] | string | undefined
     try {
-      begun = await beginParts(file, name).catch(unreadable)
+      file = await open(pathOf(name), READ)
+      begun = await beginParts(file, name)
+      if (typeof begun === 'object') return told(name, file, begun)
+    } catch (error) {
+      if (isMissing(error)) return undefined
+      begun = unreadable(error)
     } finally {
-      if (typeof begun !== 'object') await file.close()
+      if (typeof begun !== 'object') await file?.close()
     }
-    if (typeof begun === 'object') return told(name, file, begun)
     onDamage(name, begun)
     return undefined
   }
@@ -279,10 +282,10 @@ export async function openBlobFiles({ folder, sweep, onDamage }: BlobFilesOption
   async function nameWithin(file: string): Promise<string | undefined> {
     let opened: File | undefined
     try {
-      opened = await open(join(folder, file), 'r')
+      opened = await open(join(folder, file), READ)
       return (await readOpening(opened))?.header.name
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') unreadable(error as NodeJS.ErrnoException)
+      if (!isMissing(error)) unreadable(error)
       return undefined
     } finally {
       await opened?.close()

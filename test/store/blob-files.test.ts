@@ -1,4 +1,7 @@
+import { execFileSync } from 'node:child_process'
+import { once } from 'node:events'
 import { mkdir, mkdtemp, readdir, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Test, test } from 'tap'
@@ -85,6 +88,22 @@ test('what something else put into the folder is no blob, and what the disk does
   t.equal(await blobs.read('roster'), undefined)
   t.match(damage, [/^roster: it cannot be read \(EISDIR/])
   t.same(texts(await blobs.read('doc')), ['kept'])
+})
+
+test('a pipe, a device or a socket in the place of a file is not waited for', async (t) => {
+  const { folder, damage, open } = await fresh(t)
+  const blobs = await open()
+  const path = (file: string) => join(folder, file)
+  execFileSync('mkfifo', [path('pipe.blob'), path('slice+of.blob')])
+  await symlink('/dev/zero', path('device.blob'))
+  const server = createServer().listen(path('socket.blob'))
+  await once(server, 'listening')
+  t.teardown(() => server.close())
+  t.same(await blobs.list('slice'), [])
+  for (const name of ['pipe', 'device', 'socket']) t.equal(await blobs.read(name), undefined)
+  t.match(damage, [/^pipe: /, /^device: /, /^socket: it cannot be read \(ENXIO/])
+  await blobs.write('pipe', [bytes('kept')])
+  t.same(texts(await blobs.read('pipe')), ['kept'], 'a write takes its place')
 })
 
 test('a large part in shared memory is summed up elsewhere and refused all the same when a byte differs', async (t) => {

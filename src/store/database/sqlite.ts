@@ -5,6 +5,7 @@
  * read at the same time; only the one that holds the folder's lock writes.
  */
 import { once } from 'node:events'
+import { constants } from 'node:fs'
 import { readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import {
@@ -75,7 +76,8 @@ export async function markClosed(file: string): Promise<void> {
 
 /** Whether the file is unchanged since it was closed; removes the mark. */
 export async function wasClosed(file: string): Promise<boolean> {
-  const marked = await readFile(markOf(file), 'utf8').catch(() => '')
+  const flag = constants.O_RDONLY | constants.O_NONBLOCK // a pipe in its place is not waited for
+  const marked = await readFile(markOf(file), { encoding: 'utf8', flag }).catch(() => '')
   await rm(markOf(file), { force: true }).catch(() => {})
   return marked !== '' && marked === (await stateOf(file))
 }
