@@ -10,6 +10,12 @@ export function howMany(count: number, noun: string): string {
   return `${count} ${count === 1 ? noun : `${noun.replace(/([^aeiou])y$/, '$1ie')}s`}`
 }
 
+/** The first so many names, and how many others there are: `a, b and 3 more`. */
+export function firstOf(most: number, names: readonly string[]): string {
+  const others = names.length - most
+  return `${names.slice(0, most).join(', ')}${others > 0 ? ` and ${others} more` : ''}`
+}
+
 type Recovery = 'correctable' | 'transient' | 'terminal'
 
 /** Every code we emit, with what a caller can do about it (schemas enums/error-code). */

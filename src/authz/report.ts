@@ -3,7 +3,7 @@
  * reason, and a whole file as Tributary reads it (`tributary authz`): signals, grants, coverage per agent, diagnostics, and
  * the entry that would authorize an agent. Plain data; times as ISO 8601.
  */
-import { howMany } from '../adcp/answer.js'
+import { firstOf, howMany } from '../adcp/answer.js'
 import { canonicalUrl } from '../adcp/url.js'
 import type { Diagnostic } from './rules/entry.js'
 import { diagnoseDefinition } from './rules/provider-definition.js'
@@ -265,10 +265,7 @@ function plain(text: string): string {
   return text.replace(/\p{C}/gu, '\ufffd').slice(0, 120)
 }
 
-function some(names: readonly string[]): string {
-  const more = names.length - MAX_NAMES
-  return names.slice(0, MAX_NAMES).join(', ') + (more > 0 ? ` and ${more} more` : '')
-}
+const some = (names: readonly string[]) => firstOf(MAX_NAMES, names)
 
 function documentLines({ document, heldPointer, problem, unverifiable }: ProviderReport): string[] {
   const lines: string[] = []

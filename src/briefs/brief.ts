@@ -4,7 +4,7 @@
  * contributed is told by name and reason in `ext.tributary.upstreams[]`, and missing parts in `incomplete[]` (specification,
  * "IncompleteEntry"). The words are ours; an upstream's error text is not repeated.
  */
-import type { AdcpWarning } from '../adcp/answer.js'
+import { type AdcpWarning, firstOf } from '../adcp/answer.js'
 import type { AccountReference } from '../adcp/caller.js'
 import type { SignalRef } from '../adcp/signal.js'
 import {
@@ -105,9 +105,8 @@ function missingOf(id: string, answer: UpstreamAnswer): Missing | undefined {
 export function staleWarnings(statuses: readonly UpstreamStatus[]): AdcpWarning[] {
   const stale = statuses.filter(({ state, listings }) => state === 'stale' && listings > 0)
   if (stale.length === 0) return []
-  const names = stale.slice(0, MOST_NAMED).map(({ id }) => id)
-  const more = stale.length > names.length ? ` and ${stale.length - names.length} more` : ''
-  const message = `What comes from ${names.join(', ')}${more} may be outdated: it is as it was last read.`
+  const names = stale.map(({ id }) => id)
+  const message = `What comes from ${firstOf(MOST_NAMED, names)} may be outdated: it is as it was last read.`
   return [{ code: 'STALE_DATA', severity: 'warning', message }]
 }
 

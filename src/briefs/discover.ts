@@ -4,7 +4,7 @@
  * one or two sentences the best match, where it is live, and what it costs. Names come from providers and upstreams: letters and
  * digits are kept, markup is removed.
  */
-import { type AdcpError, type AdcpWarning, howMany, type Refused } from '../adcp/answer.js'
+import { type AdcpError, type AdcpWarning, firstOf, howMany, type Refused } from '../adcp/answer.js'
 import type { Deployment, PricingOption } from '../adcp/signal.js'
 import { cursorOf, durationMs, durationOf, type GetSignalsRequest } from '../adcp/signal-requests.js'
 import type { IncompleteEntry } from '../feed/incomplete.js'
@@ -71,11 +71,7 @@ function placeName(deployment: Deployment): string {
   return URL.canParse(deployment.agent_url) ? new URL(deployment.agent_url).host : 'a sales agent'
 }
 
-function listed(names: readonly string[]): string {
-  const shown = names.slice(0, MOST_PLACES)
-  const more = names.length - shown.length
-  return more > 0 ? `${shown.join(', ')} and ${more} more` : shown.join(', ')
-}
+const listed = (names: readonly string[]) => firstOf(MOST_PLACES, names)
 
 function whereLive({ deployments }: Row): string {
   const live = [...new Set(deployments.filter(({ is_live }) => is_live).map(placeName))]

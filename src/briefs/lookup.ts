@@ -3,7 +3,7 @@
  * signal is left out without an error (specification, "Operation by combination of `signal_spec` and `signal_refs`"). What is
  * known from earlier answers is merged and authorized anew at each use, so it shows nothing that the feed would withhold now.
  */
-import type { AdcpWarning, Refused } from '../adcp/answer.js'
+import { type AdcpWarning, firstOf, type Refused } from '../adcp/answer.js'
 import type { SignalRef } from '../adcp/signal.js'
 import { cursorOf, type GetSignalsRequest, refsOf, selectionOf } from '../adcp/signal-requests.js'
 import { canonicalUrl } from '../adcp/url.js'
@@ -51,13 +51,11 @@ function missingWarnings(
   const places = refs.flatMap((ref, at) => (isMissing(ref) ? [fieldAt(at)] : []))
   const [first] = places
   if (first === undefined) return []
-  const more = places.length - MOST_NAMED
-  const named = `${places.slice(0, MOST_NAMED).join(', ')}${more > 0 ? ` and ${more} more` : ''}`
   return [
     {
       code: 'REFERENCE_NOT_FOUND',
       severity: 'warning',
-      message: `Nothing was found for ${named}: not in the feed, or left out by the request.`,
+      message: `Nothing was found for ${firstOf(MOST_NAMED, places)}: not in the feed, or left out by the request.`,
       field: first,
       suggestion:
         'Take references from a current answer of get_signals; filters, destinations and countries hold for them too.',

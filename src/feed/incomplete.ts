@@ -3,6 +3,7 @@
  * fresh, rows whose provider could not be asked, an account that has not been read, registries that do not answer. The
  * reasons are a closed list of ours. Error texts of upstreams are left out, because we cannot vouch for them.
  */
+import { firstOf } from '../adcp/answer.js'
 import { type Duration, durationOf } from '../adcp/signal-requests.js'
 import type { Undecided } from '../authz/rules/verdict.js'
 import type { UpstreamFailure } from '../upstreams/agent/agent.js'
@@ -88,11 +89,6 @@ const FILE_WORDS: Record<Undecided, string> = {
   expired: 'could not be read again for too long',
   too_many_domains: 'are not looked at, as the agents that name them name too many',
   over_budget: 'take more room than there is for them',
-}
-
-function listOf(names: readonly string[]): string {
-  const more = names.length - MOST_NAMED
-  return more > 0 ? `${names.slice(0, MOST_NAMED).join(', ')} and ${more} more` : names.join(', ')
 }
 
 const whyOf = ({ problem }: UpstreamStatus) => (problem ? `: ${FAILURE_WORDS[problem.reason]}` : '')
@@ -183,7 +179,7 @@ function registryText({ url, reason, upstreams }: SilentRegistry): string {
     reason === 'shrunken_feed'
       ? 'lists few of those whom it listed before, which is believed when it says so again'
       : `lists nobody that can be used: ${FAILURE_WORDS[reason]}`
-  const kept = upstreams.length > 0 ? ` ${listOf(upstreams)} stay on its last word alone.` : ''
+  const kept = upstreams.length > 0 ? ` ${firstOf(MOST_NAMED, upstreams)} stay on its last word alone.` : ''
   return `The registry ${host} ${says}.${kept}`
 }
 
@@ -209,7 +205,7 @@ export function incompleteOf({ gaps, health, account, scope, now }: Lack): Incom
   }
   for (const gap of gaps) {
     if (gap.kind !== 'provider') continue
-    const which = `${FILE_WORDS[gap.reason]}: ${listOf(gap.domains)}`
+    const which = `${FILE_WORDS[gap.reason]}: ${firstOf(MOST_NAMED, gap.domains)}`
     add(scope, `Signals of ${gap.upstream} wait for the files of their providers, which ${which}.`)
   }
   const unread = new Set(gaps.flatMap((gap) => (gap.kind === 'account' ? gap.agentUrl : [])))

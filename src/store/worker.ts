@@ -4,6 +4,7 @@
  * growing pauses. Some work has one worker among all processes on a storage: that of the process whose turn it is.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import { firstOf } from '../adcp/answer.js'
 import type { Clock } from '../net/clock.js'
 import { createLots, StorageUnavailable, StorageUnusable } from './database/storage-work.js'
 import type { Due, Held, Hold, Jobs } from './jobs.js'
@@ -13,6 +14,7 @@ const LEASE_MS = 10_000
 const HEARTBEAT_MS = 3_000
 const LOOK_EVERY_MS = 1_000
 const LOOKED_AT = 256
+const MOST_NAMED = 3 // jobs, in one line of the log
 const FIRST_PAUSE_MS = 500
 /** What jobs know that are claimed together is read in one turn of the thread: large ones with fewer others. */
 const BYTES_OF_ONE = 512
@@ -118,6 +120,9 @@ type WorkerOptions = {
   onProblem: (problem: string) => void
 }
 
+/** A job that is worked on. `isLost`: another process has taken it up, so its lease is no longer renewed. */
+type InHand = { held: Held; done: Promise<void>; isLost: boolean }
+
 /** How long a job pauses after so many attempts, ms. */
 export function pauseAfter(attempts: number, longestMs = 60_000): number {
   return Math.min(longestMs, FIRST_PAUSE_MS * 2 ** Math.min(attempts - 1, 30))
@@ -127,7 +132,7 @@ export function pauseAfter(attempts: number, longestMs = 60_000): number {
 export function createWorker(options: WorkerOptions) {
   const { jobs, clock, owner, kinds, places: limits = PLACES, together = 1, next, onProblem } = options
   const hold: Hold = { owner, ms: LEASE_MS }
-  const inHand = new Map<string, { held: Held; done: Promise<void> }>()
+  const inHand = new Map<string, InHand>()
   const claimed = new Set<string>() // claimed, or about to be, and not yet worked on
   /** Jobs that nobody waits for, from just before they are claimed; those that are waited for are bounded elsewhere. */
   const begun = new Map<string, Promise<void>>()
@@ -154,11 +159,14 @@ export function createWorker(options: WorkerOptions) {
   }
 
   async function beat(): Promise<void> {
-    const held = [...inHand.values()].map((one) => one.held)
+    const ours = [...inHand.values()].filter(({ isLost }) => !isLost)
+    const held = ours.map((one) => one.held)
     const kept = new Set(await jobs.extend(held, hold))
-    for (const { id, kind } of held) {
-      if (!kept.has(id) && inHand.has(id)) onProblem(`${kind} ${id}: another process has taken it up`)
-    }
+    const lost = ours.filter(({ held: { id } }) => !kept.has(id) && inHand.has(id))
+    for (const one of lost) one.isLost = true
+    if (lost.length === 0) return
+    const names = lost.map(({ held: { kind, id } }) => `${kind} ${id}`)
+    onProblem(`another process has taken up ${firstOf(MOST_NAMED, names)}, which this one held`)
   }
 
   function keepBeating(): void {
@@ -183,7 +191,7 @@ export function createWorker(options: WorkerOptions) {
     const done = new Promise<void>((resolve) => {
       finish = resolve
     })
-    inHand.set(held.id, { held, done })
+    inHand.set(held.id, { held, done, isLost: false })
     claimed.delete(held.id)
     keepBeating()
     try {

@@ -3,7 +3,7 @@ import { test } from 'tap'
 import { systemClock } from '../../src/net/clock.js'
 import { createWorker } from '../../src/store/worker.js'
 import { until } from '../support/upstream-world.js'
-import { embedded, onEveryStorage } from './support/storages.js'
+import { due, embedded, onEveryStorage } from './support/storages.js'
 
 onEveryStorage('a lane whose jobs hang keeps no other lane waiting', async (t, storage) => {
   const { jobs, write } = await storage.open({ now: Date.now })
@@ -122,6 +122,38 @@ onEveryStorage(
     await worker.close()
   },
 )
+
+test('a process whose jobs another has taken up says so once, of all of them', async (t) => {
+  const store = await (await embedded(t)).open({ now: Date.now })
+  const { jobs } = store
+  const [problems, beats]: [string[], (() => void)[]] = [[], []]
+  function after(_: number, beat: () => void) {
+    beats.push(beat)
+    return () => {}
+  }
+  const worker = createWorker({
+    ...{ jobs, clock: { ...systemClock, after }, owner: 'one', kinds: {} },
+    onProblem: (problem) => void problems.push(problem),
+  })
+  let finish = () => {}
+  const finished = new Promise<void>((resolve) => {
+    finish = resolve
+  })
+  const ids = ['a', 'b', 'c', 'd', 'kept']
+  for (const id of ids) await jobs.add({ id, lane: 'l', kind: 'call', caller: 'acme', data: {} })
+  const held = await Promise.all(ids.map((id) => worker.claim(id)))
+  const working = held.map((one) => one && worker.during(one, () => finished))
+  await due(store, ...ids.slice(0, -1)) // as when it was still for longer than a lease
+  await jobs.claimAll(ids, { owner: 'two', ms: 60_000 })
+  for (let beat = 1; beat <= 3; beat += 1) {
+    beats.shift()?.()
+    await until('it has beaten', () => beats.length === 1)
+  }
+  t.same(problems, ['another process has taken up call a, call b, call c and 1 more, which this one held'])
+  finish()
+  await Promise.all(working)
+  await worker.close()
+})
 
 onEveryStorage('of many in one process that claim a job at once, one gets it', async (t, storage) => {
   const { jobs } = await storage.open({ now: Date.now })

@@ -2,6 +2,7 @@
  * What an agent understands, read from its capabilities, and what it may therefore be sent
  * (docs/protocol.md#how-agents-differ: old agents reject arguments they do not know); and which failure an error answer of it is.
  */
+import { firstOf } from '../../adcp/answer.js'
 import { isRecord } from '../../adcp/json.js'
 import type { SignalRef } from '../../adcp/signal.js'
 import { PROJECTABLE } from '../../adcp/signal-requests.js'
@@ -213,18 +214,13 @@ export function refusalOf(error: AgentError): CallFailure {
   return callFailed(reasonOf(error), `get_signals: ${error.code}: ${error.message}`, error.retryAfterMs)
 }
 
-function listed(names: readonly string[]): string {
-  const rest = names.length - MOST_NAMED
-  return [...names.slice(0, MOST_NAMED), ...(rest > 0 ? [`${rest} more`] : [])].join(', ')
-}
-
 /** What the agent itself says that shows that it offers no signals; empty when nothing does. */
 function otherOffers({ offers, protocol, tools }: Dialect): string[] {
   // The skills of an A2A card are named as its author likes.
   const lacks = protocol === 'mcp' && tools && tools.size > 0 && !tools.has(nameOf('get_signals', tools))
   return [
-    ...(offers ? [`its capabilities name ${listed(offers)}, not signals`] : []),
-    ...(lacks ? [`its list of tools has ${listed([...tools.keys()])}, not get_signals`] : []),
+    ...(offers ? [`its capabilities name ${firstOf(MOST_NAMED, offers)}, not signals`] : []),
+    ...(lacks ? [`its list of tools has ${firstOf(MOST_NAMED, [...tools.keys()])}, not get_signals`] : []),
   ]
 }
 
