@@ -17,6 +17,7 @@ import { createEgress } from '../net/egress.js'
 import type { Send } from '../net/send.js'
 import type { RunningConfiguration } from '../server/monitoring.js'
 import { SNAPSHOT_FORM } from '../snapshot/snapshot.js'
+import { openingWork } from '../store/database/storage-work.js'
 import { cursorSecret } from '../store/replicas/handover.js'
 import { createReplica } from '../store/replicas/replica.js'
 import { openStore } from '../store/store.js'
@@ -179,7 +180,7 @@ export async function layFoundation(options: FoundationOptions, stack: Stack) {
     /** As it was at the start, for what only a start takes up. */
     first: options.config,
     /** What cursors and sessions are signed with. */
-    secret: await cursorSecret(store.blobs),
+    secret: await openingWork(() => cursorSecret(store.blobs)),
     /** What a server says of the configuration that it runs. */
     running: (): RunningConfiguration => ({
       ...(configuration?.() ?? { revision: config().revision }),

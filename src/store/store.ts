@@ -12,6 +12,7 @@ import {
   type Db,
   embedded,
   POSTGRES,
+  SHARED_TABLES,
   type SqlDialect,
   STATE_TABLES,
   type Tables,
@@ -25,7 +26,7 @@ import {
   storageFolder,
   wasClosed,
 } from './database/sqlite.js'
-import { storageMethods, storageWork, watchedStorage } from './database/storage-work.js'
+import { openingWork, storageMethods, storageWork, watchedStorage } from './database/storage-work.js'
 import { createJobs } from './jobs.js'
 import { carryOver, EMBEDDED_MIGRATIONS, migrate, SHARED_MIGRATIONS } from './migrations.js'
 import { createSteps, type PromisedRecords, type Steps } from './promised-work.js'
@@ -103,6 +104,10 @@ export type Store = Repositories &
     close(): Promise<void>
   }
 
+type StateTable = keyof typeof STATE_TABLES
+
+const stateTables = Object.keys(STATE_TABLES) as StateTable[]
+
 const STATEMENT_MS = 30_000
 const LOCK_MS = 5_000 // a statement that waits longer probably waits for a process that has stopped
 const STATE_CONNECTIONS = 10
@@ -150,14 +155,34 @@ function storeOn(db: Kysely<Tables>, blobs: AddedBlobs, shared: boolean, means: 
   }
 }
 
-async function migrated(db: Kysely<Tables>, migrations: Record<string, Migration>): Promise<Kysely<Tables>> {
+/** Does what has to be done before it is used; closes it when that fails. */
+async function orClosed(close: () => Promise<unknown>, prepare: () => Promise<void>): Promise<void> {
   try {
-    await migrate(db, migrations)
-    return db
+    await prepare()
   } catch (error) {
-    await db.destroy()
+    await close()
     throw error
   }
+}
+
+/** Throws what the database says of a table that is not there. */
+async function requireTables(db: Kysely<Tables>, tables: readonly (keyof Tables)[]): Promise<void> {
+  await sql`select 1 as row from ${sql.join(tables.map((name) => sql.table(name)))} where false`.execute(db)
+}
+
+/** Brings the database to the tables of this release. */
+function bringUpToDate(
+  db: Kysely<Tables>,
+  migrations: Record<string, Migration>,
+  tables: readonly (keyof Tables)[],
+): Promise<void> {
+  return orClosed(
+    () => db.destroy(),
+    async () => {
+      await migrate(db, migrations)
+      await requireTables(db, tables)
+    },
+  )
 }
 
 async function openEmbedded(folder: string, options: StoreOptions): Promise<Store> {
@@ -172,13 +197,15 @@ async function openEmbedded(folder: string, options: StoreOptions): Promise<Stor
       onDamage: (name, reason) => onProblem(`blob ${name} is ignored: ${reason}`),
     })
     const file = databaseFile(folder)
-    const opened = await openSqlite(file, { check: !whileInUse && !(await wasClosed(file)), onProblem })
-    const db = await migrated(opened, EMBEDDED_MIGRATIONS)
+    const db = await openSqlite(file, { check: !whileInUse && !(await wasClosed(file)), onProblem })
+    await bringUpToDate(db, EMBEDDED_MIGRATIONS, stateTables)
     const means = { now, onProblem, dialect: embedded(now), seal: createSeal(keys), answersMs }
     const store = storeOn(db, storageMethods(blobs), false, means)
     if (!whileInUse) {
-      await carryOver(store)
-      await store.jobs.endLeases() // no other process works on this folder: the holders of these leases have ended
+      await orClosed(store.close, async () => {
+        await carryOver(store)
+        await store.jobs.endLeases() // no other process works on this folder: the holders of these leases have ended
+      })
     }
     let isClosed = false
     return {
@@ -212,7 +239,7 @@ async function openShared(options: StoreOptions): Promise<Store> {
   // An embedded storage needs neither this nor the driver that it loads.
   const { listenPostgres, openPostgres } = await import('./database/postgres.js')
   const patient = openPostgres({ ...told, connections: MIGRATING }) // a step over a large table may take long
-  await migrated(patient, SHARED_MIGRATIONS)
+  await bringUpToDate(patient, SHARED_MIGRATIONS, [...stateTables, ...SHARED_TABLES])
   await patient.destroy()
   const db = openPostgres({ ...told, connections: STATE_CONNECTIONS, statementMs, lockMs })
   const blobDb = openPostgres({ ...told, connections: BLOB_CONNECTIONS, statementMs })
@@ -220,8 +247,8 @@ async function openShared(options: StoreOptions): Promise<Store> {
   const blobs = storageMethods(createBlobRows({ db: blobDb, onDamage }))
   const seal = createSeal(keys)
   const store = storeOn(db, blobs, true, { now, onProblem, dialect: POSTGRES, seal, answersMs })
-  if (!whileInUse) await carryOver(store)
   const close = async () => void (await Promise.all([db.destroy(), blobDb.destroy()]))
+  if (!whileInUse) await orClosed(close, () => carryOver(store))
   return {
     ...store,
     nonces: storageMethods(createNonces(db, now)),
@@ -242,24 +269,20 @@ async function openShared(options: StoreOptions): Promise<Store> {
 
 /**
  * Opens the storage and brings its tables up to date. Throws `StorageUnavailable` when it cannot be reached or used,
- * and `StorageUnusable` when it is damaged, in use or of a newer release.
+ * and `StorageUnusable` when it is damaged, in use, of a newer release, or not what it should be.
  */
 export async function openStore(options: StoreOptions): Promise<Store> {
   const { url } = options
-  if (/^postgres(ql)?:\/\//.test(url)) return await storageWork(() => openShared(options))
+  if (/^postgres(ql)?:\/\//.test(url)) return await openingWork(() => openShared(options))
   const folder = storageFolder(url)
   if (folder === undefined) {
     throw new Error('storage.url: expected file:<folder> or postgres://..., got another kind of url')
   }
-  return await storageWork(() => openEmbedded(folder, options))
+  return await openingWork(() => openEmbedded(folder, options))
 }
-
-type StateTable = keyof typeof STATE_TABLES
 
 /** Rows per table and blobs that were moved. */
 type Moved = Record<StateTable | 'blobs', number>
-
-const stateTables = Object.keys(STATE_TABLES) as StateTable[]
 
 async function copyTable(from: Kysely<Tables>, to: Transaction<Tables>, table: StateTable): Promise<number> {
   const inOrder = STATE_TABLES[table].map((column) => sql.ref(column))

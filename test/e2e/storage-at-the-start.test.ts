@@ -84,6 +84,15 @@ const FOUND: readonly [what: string, make: (state: string) => Promise<unknown>, 
     },
     /changed by a newer release .*; start that release, or restore/,
   ],
+  [
+    "somebody else's database",
+    async (state) => {
+      const db = new Database(join(state, 'tributary.db'))
+      db.exec('create table tasks (id text)')
+      db.close()
+    },
+    /cannot be used as it is: table tasks already exists; restore it from a backup, or name another one/,
+  ],
 ]
 
 for (const [what, make, said] of FOUND) {

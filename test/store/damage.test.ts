@@ -143,6 +143,16 @@ const SPOILT: Record<string, (file: string) => Promise<void>> = {
   },
 }
 
+test('a file of a format that the database does not know is refused', async (t) => {
+  const storage = await embedded(t)
+  await (await storage.open()).close()
+  const opened = await open(fileOf(storage), 'r+')
+  await opened.write(Buffer.from([77]), 0, 1, 47) // its schema format, which is 4 today
+  await opened.close()
+  const message = /^the storage cannot be used as it is: unsupported file format; restore it from a backup/
+  await t.rejects(storage.open(), { name: 'StorageUnusable', message })
+})
+
 for (const [what, spoil] of Object.entries(SPOILT)) {
   test(`a file that ${what} is refused with its name`, async (t) => {
     const storage = await embedded(t)

@@ -1,6 +1,7 @@
 import { type Kysely, type Migration, sql } from 'kysely'
 import pg from 'pg'
 import { test } from 'tap'
+import { SHARED_TABLES, STATE_TABLES } from '../../src/store/database/database.js'
 import { EMBEDDED_MIGRATIONS, migrate, SHARED_MIGRATIONS } from '../../src/store/migrations.js'
 import { openStore, type Store } from '../../src/store/store.js'
 import { bare, embedded, NO_POSTGRES, onEveryBareStorage } from './support/storages.js'
@@ -148,4 +149,22 @@ test('the limits of an operator for everyday statements are none for steps', {
   t.teardown(() => limit('reset LIMIT'))
   const stores = await Promise.all([storage.open(), storage.open()])
   for (const store of stores) t.same(await store.ledger.query({}, 1), [])
+})
+
+onEveryBareStorage('a storage that lacks a table is refused with its name', async (t, storage) => {
+  const store = await storage.open()
+  const tables = (await store.db.introspection.getTables()).map(({ name }) => name)
+  const required = [...Object.keys(STATE_TABLES), ...(store.shared ? SHARED_TABLES : [])]
+  t.same(tables.sort(), [...required, 'calls'].sort(), 'the last is read at each start')
+  await sql`drop table found`.execute(store.db)
+  const message = /^the storage cannot be used as it is: .*found.*; restore it from a backup, or name another/
+  await t.rejects(storage.open({ whileInUse: true }), { name: 'StorageUnusable', message })
+})
+
+test('a database that says where no table can be is refused', { skip: NO_POSTGRES }, async (t) => {
+  const storage = await bare(t)
+  if (!storage) return
+  const url = `${storage.url}?options=${encodeURIComponent('-c search_path=nowhere')}`
+  const opening = openStore({ url, now: Date.now, onProblem: () => {} })
+  await t.rejects(opening, { name: 'StorageUnusable', message: /no schema has been selected/ })
 })

@@ -212,6 +212,18 @@ export const STATE_TABLES = {
   signal_changes: ['id'],
 } as const
 
+/** The tables that only processes on a shared PostgreSQL have besides. */
+export const SHARED_TABLES = [
+  'pieces',
+  'manifests',
+  'blobs',
+  'blob_chunks',
+  'nonces',
+  'shelf',
+  'leases',
+  'notes',
+] as const
+
 /** A connection or a transaction: repositories work with either. */
 export type Db = Kysely<Tables> | Transaction<Tables>
 

@@ -18,8 +18,8 @@ export class StorageUnavailable extends Error {
 }
 
 /**
- * The storage must not be used as it was found: it is damaged, another process works on it, or a newer release changed it. It stays so
- * until an operator does what the message says.
+ * The storage must not be used as it was found: it is damaged, it lacks a table, another process works on it, or a newer release changed
+ * it. It stays so until an operator does what the message says.
  */
 export class StorageUnusable extends Error {
   override readonly name = 'StorageUnusable'
@@ -87,6 +87,27 @@ export async function storageWork<T>(work: () => Promise<T>): Promise<T> {
   } catch (error) {
     if (!isUnavailable(error) || error instanceof StorageUnavailable) throw error
     throw unavailable(error)
+  }
+}
+
+/** An error of this program, and not of what it found in the storage. */
+function isOurs(error: unknown): boolean {
+  return [TypeError, RangeError, ReferenceError].some((kind) => error instanceof kind)
+}
+
+/**
+ * Runs `work`, which opens the storage. Whatever the storage says against it is thrown as `StorageUnavailable` or `StorageUnusable`: a
+ * table is missing, the tables are somebody else's, the file is of a format that the database does not know.
+ */
+export async function openingWork<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await storageWork(work)
+  } catch (error) {
+    if (isOurs(error) || error instanceof StorageUnavailable || error instanceof StorageUnusable) throw error
+    throw new StorageUnusable(
+      `the storage cannot be used as it is: ${error instanceof Error ? error.message : String(error)}; restore it from a backup, or name another one (docs/storage.md)`,
+      { cause: error },
+    )
   }
 }
 
