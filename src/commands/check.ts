@@ -67,6 +67,7 @@ function renderUpstream({ upstreams, speaks }: CheckReport, id: string, width: n
     `${id}  ${url}  ${protocol ?? 'transport unknown'}${speaks ? `, release ${speaks.release}` : ''}`,
     `${state}, rows read: ${read}, published: ${published}`,
     ...(why ? [why] : []),
+    ...upstream.quirks.map((quirk) => `- ${quirk}`),
     ...(speaks ? speaks.facts.map((fact) => `- it ${fact}`) : ['how it is to be spoken to is not known yet']),
     ...(rows.length > 0 ? ['', renderTable(['task', 'argument', 'said as', 'known from'], rows, width)] : []),
     '',

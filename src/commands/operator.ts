@@ -203,6 +203,9 @@ function viewLines({ view }: Explanation): string[] {
   ]
 }
 
+const quirkLines = (upstreams: readonly UpstreamExplanation[]) =>
+  upstreams.flatMap(({ id, quirks }) => quirks.map((quirk) => `${id}: ${quirk}`))
+
 /** Blocks of lines with an empty line between them. `width`: columns of the terminal, for the tables. */
 export function explanationText(explained: Explanation, width: number): string {
   const told = forTerminal(explained)
@@ -216,6 +219,7 @@ export function explanationText(explained: Explanation, width: number): string {
     providerLines(told),
     upstreams.length > 0 ? [renderTable(header, upstreams.flatMap(upstreamRows), width)] : [],
     whyLines(upstreams),
+    told.kind === 'upstream' ? quirkLines(upstreams) : [],
     snapshot ? [`snapshot of ${snapshot.published_at}, ${howMany(snapshot.signals, 'signal')}`] : [],
   ]
   return blocks

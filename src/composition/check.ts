@@ -16,7 +16,7 @@ import type { Snapshot } from '../snapshot/snapshot.js'
 import type { Arguments } from '../upstreams/agent/agent.js'
 import { argumentsFor, type Dialect, pagingOf, switchesOff } from '../upstreams/agent/dialect.js'
 import { inputOf, nameOf } from '../upstreams/agent/tool-inputs.js'
-import { notesOf, rowsRead, type UpstreamStatus } from '../upstreams/mirror/scope-status.js'
+import { notesOf, quirksOf, rowsRead, type UpstreamStatus } from '../upstreams/mirror/scope-status.js'
 import type { Roster } from '../upstreams/roster/roster.js'
 import { createPassingBlobs } from '../upstreams/rows/storage.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
@@ -64,6 +64,8 @@ export type CheckedUpstream = {
   hint?: string
   /** What else an operator should know of it. */
   notes: readonly string[]
+  /** What it says otherwise than the protocol does today, and what that is read as. */
+  quirks: readonly string[]
 }
 
 export type CheckReport = {
@@ -262,6 +264,7 @@ function reportOf(
         withheld: Object.fromEntries(reasons),
         ...(hint && { hint }),
         notes: status ? notesOf(status) : [],
+        quirks: status ? quirksOf(status) : [],
       }
     }),
     excluded: excluded.map(({ url, reason }) => ({ url: shownUrl(url), reason })),

@@ -10,7 +10,13 @@ import { countriesOf } from '../merge/definition.js'
 import { identityOf } from '../merge/identity.js'
 import { createMeter, type InPortions } from '../process/portions.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
-import { notesOf, rowsRead, type ScopeStatus, type UpstreamStatus } from '../upstreams/mirror/scope-status.js'
+import {
+  notesOf,
+  quirksOf,
+  rowsRead,
+  type ScopeStatus,
+  type UpstreamStatus,
+} from '../upstreams/mirror/scope-status.js'
 import type { Roster, RosterEntry } from '../upstreams/roster/roster.js'
 import { type Part, type RefusedRow, type Slice, sliceListing } from '../upstreams/rows/slice.js'
 import { type ToldProblem, toldProblem } from './remedies.js'
@@ -147,6 +153,8 @@ export type UpstreamExplanation = {
   carried: readonly CarriedPart[]
   /** What else an operator should know of it. */
   notes: readonly string[]
+  /** What it says otherwise than the protocol does today, and what that is read as. */
+  quirks: readonly string[]
   /** Rows that were read and not kept. */
   dropped: Readonly<Record<string, number>>
   refused: readonly RefusedRow[]
@@ -234,6 +242,7 @@ function describeUpstream(
     ...(given?.hint && { hint: given.hint }),
     carried: status ? carriedOf(status) : [],
     notes: status ? notesOf(status) : [],
+    quirks: status ? quirksOf(status) : [],
     dropped: status?.dropped ?? {},
     refused: (slice?.refused ?? []).slice(0, MAX_REFUSED),
     accounts: accounts.map(describeAccount),

@@ -3,7 +3,7 @@ import { explainUpstreams, type UpstreamSources } from '../../src/explain/upstre
 
 const HOUR = 3_600_000
 
-test('when an upstream last gave what stands in for a missing part is told where it ever gave it', async (t) => {
+test('what an upstream lacks, and what is read of it as something else, is told in words', async (t) => {
   const agentUrl = 'https://far.example/mcp'
   const entry = { id: 'far', agentUrl, url: agentUrl, name: 'Far', source: 'static', auth: { type: 'none' } }
   const status = {
@@ -12,6 +12,7 @@ test('when an upstream last gave what stands in for a missing part is told where
     listings: 1,
     dropped: {},
     outages: { pricing: HOUR, coverage: 0 },
+    quirks: ['signal_id'],
   }
   const sources = {
     roster: () => ({ entries: [entry], excluded: [] }),
@@ -20,4 +21,5 @@ test('when an upstream last gave what stands in for a missing part is told where
   } as unknown as UpstreamSources
   const [told] = await explainUpstreams([agentUrl], sources)
   t.same(told?.carried, [{ part: 'pricing', given_at: '1970-01-01T01:00:00.000Z' }, { part: 'coverage' }])
+  t.same(told?.quirks, ['signal_id is read as signal_ref'])
 })

@@ -28,10 +28,11 @@ const TOOLS: ToolList = [
 ]
 
 test('check shows one upstream argument by argument', async (t) => {
-  const rows = Array.from({ length: 575 }, (_, at) => row(at))
+  const pricing = { cpm: 2, currency: 'USD' }
+  const rows = Array.from({ length: 575 }, (_, at) => row(at, { pricing_options: undefined, pricing }))
   const agent = await startMcpAgent(
     (task, { max_results: size = 10 }) =>
-      task === 'get_signals' ? { signals: rows.slice(0, size as number) } : undefined,
+      task === 'get_signals' ? { result: { signals: rows.slice(0, size as number) } } : undefined,
     { sessions: false, json: true },
     TOOLS,
   )
@@ -51,6 +52,10 @@ test('check shows one upstream argument by argument', async (t) => {
   t.equal(code, 0, err)
   t.match(out, `old  ${agent.url}  mcp, release older`)
   t.match(out, 'fresh, rows read: at least 575, published: 0')
+  t.match(
+    out,
+    /^- pricing is read as pricing_options\n- a single key around the whole answer is taken off\n- it/m,
+  )
   t.match(out, /- it is not known to take deactivations/)
   t.match(
     out,

@@ -66,7 +66,14 @@ test('carried prices are those of the same segment of the same signal, and never
   )
 })
 
-const collectedOf = ({ rows, digests }: Slice) => ({ rows, digests, dropped: {}, refused: [], domains: [] })
+const collectedOf = ({ rows, digests }: Slice) => ({
+  rows,
+  digests,
+  dropped: {},
+  refused: [],
+  quirks: [],
+  domains: [],
+})
 
 test('a row of which nothing but an outage changed is the same bytes as before', async (t) => {
   const before = await sliceOf([priced(0, 3, { coverage_percentage: 5 }), priced(1, 4)])

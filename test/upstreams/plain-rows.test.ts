@@ -201,7 +201,7 @@ test('what is kept without being parsed is what parsing keeps', (t) => {
     const row = readRow(raw)
     assert.ok(row.kind === 'listing', text)
     assert.deepEqual(row.bytes, raw)
-    assert.equal(row.isPlural, false)
+    assert.deepEqual(row.quirks, [])
     assert.equal(
       row.listing.signal_agent_segment_id,
       read.memory.bytes.toString('utf8', read.segment, read.segmentEnd),

@@ -12,6 +12,7 @@ function listing(value: unknown) {
 }
 
 test('a current row is kept byte for byte', async (t) => {
+  t.same(listing(row(1)).quirks, [])
   const text = JSON.stringify(row(1))
   t.equal(listing(text).bytes.toString(), text)
 })
@@ -53,8 +54,11 @@ test('objects that the protocol leaves open keep what is in them, within bounds'
 
 test('a legacy id becomes a reference, in lower case; an existing reference stays', async (t) => {
   const signal_id = { source: 'catalog', data_provider_domain: 'TridentAuto.example', id: 'ev' }
-  t.match(listing(row(1, { signal_ref: undefined, signal_id })).listing, {
-    signal_ref: { scope: 'data_provider', data_provider_domain: 'tridentauto.example', signal_id: 'ev' },
+  t.match(listing(row(1, { signal_ref: undefined, signal_id })), {
+    listing: {
+      signal_ref: { scope: 'data_provider', data_provider_domain: 'tridentauto.example', signal_id: 'ev' },
+    },
+    quirks: ['capital_domain', 'signal_id'],
   })
   t.match(listing(row(1, { signal_id })).listing.signal_ref, { signal_id: 'signal_1' })
   const own = { source: 'agent', agent_url: 'https://a.example/mcp', id: 'x' }
@@ -64,7 +68,7 @@ test('a legacy id becomes a reference, in lower case; an existing reference stay
 })
 
 test('the oldest rows are read: plural segment id, data kinds as type, one price, bare deployments', async (t) => {
-  const { listing: kept } = listing({
+  const { listing: kept, quirks } = listing({
     signals_agent_segment_id: 'lux',
     name: 'Luxury',
     description: 'Pages',
@@ -96,6 +100,7 @@ test('the oldest rows are read: plural segment id, data kinds as type, one price
       { pricing_option_id: 'percent_of_media', model: 'percent_of_media', percent: 12, currency: 'USD' },
     ],
   })
+  t.same(quirks, ['signals_agent_segment_id', 'signal_type', 'pricing', 'deployments'])
 })
 
 test('a row that cannot be a listing is dropped with the reason', async (t) => {

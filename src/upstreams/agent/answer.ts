@@ -9,6 +9,7 @@ import { answerJobs } from '../../process/threads.js'
 import { ROW_BYTES } from '../rows/listing.js'
 import { NO_ROWS, type ReadRows, type RowBounds, readRows } from '../rows/read-rows.js'
 import { readListing } from '../rows/registry-records.js'
+import type { Quirk } from '../rows/slice.js'
 import { type AgentError, type AgentOutcome, callFailed, type Payload } from './agent.js'
 import { isCut, type Skimmed, skim } from './skim.js'
 
@@ -54,6 +55,8 @@ export type ReadAnswer =
  */
 type UnwrappedAnswer = {
   payload?: Payload
+  /** The payload stood alone under a key of a framework's. */
+  isWrapped?: boolean
   rows?: readonly Uint8Array[]
   text?: string
   failed: boolean
@@ -65,6 +68,11 @@ function unwrapped(payload: Record<string, unknown>): Record<string, unknown> {
   const [inner, ...others] = Object.entries(given)
   if (!inner || others.length > 0 || !isRecord(inner[1])) return payload
   return inner[0] === 'result' || inner[0] === 'response' ? unwrapped(inner[1]) : payload
+}
+
+function payloadIn(given: Record<string, unknown>): { payload: Payload; isWrapped: boolean } {
+  const payload = unwrapped(given)
+  return { payload, isWrapped: payload !== given }
 }
 
 /** An agent's error, its texts cut to a bound. */
@@ -114,7 +122,7 @@ function holdsCut({ signals, result }: Payload): boolean {
 }
 
 /** The object in a text part, with its signals cut out; undefined for a message to people. */
-function objectIn(text: string): Pick<UnwrappedAnswer, 'payload' | 'rows'> | undefined {
+function objectIn(text: string): Omit<UnwrappedAnswer, 'failed'> | undefined {
   if (!/^\s*\{/.test(text)) return undefined
   let skimmed: Skimmed
   try {
@@ -123,12 +131,12 @@ function objectIn(text: string): Pick<UnwrappedAnswer, 'payload' | 'rows'> | und
     if (error instanceof RangeError) throw error
     return undefined // not JSON, so it is a message to people
   }
-  const value = isRecord(skimmed.value) ? unwrapped(skimmed.value) : undefined
-  if (!value || holdsCut(value) || skimmed.rows.length === 0) {
-    return value && { payload: value, rows: skimmed.rows }
+  const found = isRecord(skimmed.value) ? payloadIn(skimmed.value) : undefined
+  if (!found || holdsCut(found.payload) || skimmed.rows.length === 0) {
+    return found && { ...found, rows: skimmed.rows }
   }
   const whole = skimmed.whole()
-  return isRecord(whole) ? { payload: unwrapped(whole) } : undefined
+  return isRecord(whole) ? payloadIn(whole) : undefined
 }
 
 function texts(content: unknown): string[] {
@@ -144,7 +152,7 @@ function locateMcp(message: unknown): UnwrappedAnswer | undefined {
   const written = texts(result.content)
   const text = boundedText(written[0])
   if (isRecord(result.structuredContent)) {
-    return { payload: unwrapped(result.structuredContent), failed, ...(text && { text }) }
+    return { ...payloadIn(result.structuredContent), failed, ...(text && { text }) }
   }
   for (const each of written) {
     const object = objectIn(each)
@@ -171,7 +179,7 @@ function partsIn(holder: unknown): Record<string, unknown>[] {
   return isRecord(holder) && Array.isArray(holder.parts) ? holder.parts.filter(isRecord) : []
 }
 
-function lastObject(texts: readonly string[]): Pick<UnwrappedAnswer, 'payload' | 'rows'> | undefined {
+function lastObject(texts: readonly string[]): ReturnType<typeof objectIn> {
   for (const text of [...texts].reverse()) {
     const object = objectIn(text)
     if (object) return object
@@ -191,7 +199,7 @@ function locateA2a(message: unknown): UnwrappedAnswer | undefined {
   const parts = [...partsIn(body), ...partsIn(spoken), ...artifacts.flatMap(partsIn)]
   const written = texts(parts)
   const data = parts.map((part) => part.data).findLast(isRecord)
-  const object = data ? { payload: unwrapped(data) } : lastObject(written)
+  const object = data ? payloadIn(data) : lastObject(written)
   const text = boundedText(written.find((each) => each !== ''))
   return { failed: FAILED_STATE.test(state), ...object, ...(text && { text }) }
 }
@@ -251,7 +259,8 @@ function readAnswer(
   // Nobody reads the message again.
   const foundIn = elements === skimmed.rows ? { memory: skimmed.message, plain: skimmed.plain } : {}
   const read: ReadRows = elements.length > 0 ? readRows(elements, bounds, foundIn) : NO_ROWS
-  return { kind: 'answer', payload: emptied(payload), rows: read }
+  const quirks: Quirk[] = found.isWrapped ? [...read.quirks, 'wrapped'] : [...read.quirks]
+  return { kind: 'answer', payload: emptied(payload), rows: { ...read, quirks } }
 }
 
 function isResponse(value: unknown, id: number): value is Record<string, unknown> {

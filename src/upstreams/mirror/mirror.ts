@@ -145,7 +145,7 @@ export function createMirror(options: MirrorOptions) {
     const outages = outagesOf(held, whole.out)
     const carried = whole.out.filter((part) => outages?.[part])
     const found = held && carried.length > 0 ? await carryParts(whole, held.slice, carried) : whole
-    const { digests, dropped, refused, domains, feedVersion, pricingVersion, cacheScope } = found
+    const { digests, dropped, refused, quirks, domains, feedVersion, pricingVersion, cacheScope } = found
     const { limitedAt } = whole
     const walkedAt = now()
     const same = held?.slice.mode === mode && sameDigests(held.slice.digests, digests)
@@ -158,6 +158,7 @@ export function createMirror(options: MirrorOptions) {
     const tokens = { ...(feedVersion && { feedVersion }), ...(pricingVersion && { pricingVersion }) }
     const about = {
       ...{ upstream, agentUrl, scope, mode, dropped, refused, walkedAt },
+      ...(quirks.length > 0 && { quirks }),
       ...(limitedAt !== undefined && { limitedAt }),
       ...(caughtAt !== undefined && { caughtAt }),
       ...(outages ? { outages } : tokens),

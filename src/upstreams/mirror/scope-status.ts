@@ -4,7 +4,7 @@
  */
 import { shownUrl } from '../../adcp/redaction.js'
 import type { Protocol, UpstreamFailure } from '../agent/agent.js'
-import type { Outages, SliceMode } from '../rows/slice.js'
+import type { Outages, Quirk, SliceMode } from '../rows/slice.js'
 import { isDistrusted } from '../walk/walk.js'
 import type { HeldSlice } from './mirror.js'
 import { isRateCard, PUBLIC, type ScopeSetting } from './scope-setting.js'
@@ -41,6 +41,8 @@ export type UpstreamStatus = {
   /** The agent gives at most this many rows per question, so there may be more. */
   limitedAt?: number
   dropped: Readonly<Record<string, number>>
+  /** What was read of it as something else. */
+  quirks?: readonly Quirk[]
   /** It states prices for accounts only, although no account was named. */
   accountPrices?: 'public' | 'withheld'
   /** When its rows were found to have changed under an unchanged token, ms: its tokens are not believed now. */
@@ -75,6 +77,21 @@ export type ScopeStatus = UpstreamStatus & {
   /** The upstream says that this account is priced off what everybody is offered. */
   rateCard: boolean
 }
+
+const QUIRKS: Readonly<Record<Quirk, string>> = {
+  capital_domain: "a provider's domain in capitals is read in small letters",
+  signal_id: 'signal_id is read as signal_ref',
+  signals_agent_segment_id: 'signals_agent_segment_id is read as signal_agent_segment_id',
+  signal_type:
+    'a signal_type of before 3.0 is read as marketplace where the row names its provider, else as owned',
+  pricing: 'pricing is read as pricing_options',
+  deployments: 'deployments of before 3.0 are read with a type, and their segment id as an activation_key',
+  wrapped: 'a single key around the whole answer is taken off',
+}
+
+/** What an operator would change of an agent that should speak as the protocol does today; it is read all the same. */
+export const quirksOf = ({ quirks = [] }: Pick<UpstreamStatus, 'quirks'>) =>
+  quirks.map((quirk) => QUIRKS[quirk])
 
 /** Facts about an upstream besides its state that an operator should know, each with who or what can change it. */
 export function notesOf({
@@ -131,6 +148,7 @@ function statusOf(facts: Facts): ScopeStatus {
     dropped: held?.slice.dropped ?? {},
     ...(protocol && { protocol }),
     ...(accountPrices && { accountPrices }),
+    ...(held?.slice.quirks && { quirks: held.slice.quirks }),
     ...(held?.slice.outages && { outages: held.slice.outages }),
     ...(held?.slice.limitedAt !== undefined && { limitedAt: held.slice.limitedAt }),
     ...(caughtAt !== undefined && { caughtAt }),

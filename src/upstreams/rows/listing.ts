@@ -7,7 +7,7 @@
 import { bufferOf, countMembers, isRecord, measure } from '../../adcp/json.js'
 import { createChecks, type TObject, type TSchema } from '../../adcp/schema.js'
 import { refFromLegacy, SIGNAL_TYPES, type SignalId, SignalRow } from '../../adcp/signal.js'
-import type { Listing } from './slice.js'
+import type { Listing, Quirk } from './slice.js'
 import { isWritten, writeListing } from './written.js'
 
 /** The largest row that is read when nothing else is said. */
@@ -71,26 +71,30 @@ function lowerDomain(named: unknown): unknown {
   return domain === named.data_provider_domain ? named : { ...named, data_provider_domain: domain }
 }
 
-/** The same object when the row is current already. */
-function modernise(row: Row): Row {
+/** The same object, without quirks, when the row is current already. */
+function modernise(row: Row): { row: Row; quirks: readonly Quirk[] } {
   const changes: Row = {}
+  const quirks: Quirk[] = []
+  function change(quirk: Quirk, member: keyof typeof SignalRow.properties, value: unknown): void {
+    quirks.push(quirk)
+    changes[member] = value
+  }
   const id = lowerDomain(row.signal_id)
   const ref = lowerDomain(row.signal_ref)
-  if (id !== row.signal_id) changes.signal_id = id
-  if (ref !== row.signal_ref) changes.signal_ref = ref
-  if (!isRecord(ref) && isLegacyId(id)) changes.signal_ref = refFromLegacy(id)
+  if (id !== row.signal_id) change('capital_domain', 'signal_id', id)
+  if (ref !== row.signal_ref) change('capital_domain', 'signal_ref', ref)
+  if (!isRecord(ref) && isLegacyId(id)) change('signal_id', 'signal_ref', refFromLegacy(id))
   if (row.signal_agent_segment_id === undefined && row.signals_agent_segment_id !== undefined) {
-    changes.signal_agent_segment_id = row.signals_agent_segment_id
+    change('signals_agent_segment_id', 'signal_agent_segment_id', row.signals_agent_segment_id)
   }
-  if (!TYPES.has(row.signal_type)) changes.signal_type = signalType(row)
+  if (!TYPES.has(row.signal_type)) change('signal_type', 'signal_type', signalType(row))
   if (row.pricing_options === undefined && isRecord(row.pricing)) {
-    changes.pricing_options = pricingOptions(row.pricing)
+    change('pricing', 'pricing_options', pricingOptions(row.pricing))
   }
   if (Array.isArray(row.deployments) && row.deployments.some(isOldDeployment)) {
-    changes.deployments = row.deployments.map(deployment)
+    change('deployments', 'deployments', row.deployments.map(deployment))
   }
-  for (const _ in changes) return { ...row, ...changes }
-  return row
+  return { row: quirks.length > 0 ? { ...row, ...changes } : row, quirks }
 }
 
 /** Gives the same value when there is nothing to cut, so that a clean row costs no copy. */
@@ -201,8 +205,8 @@ export type Dropped =
   | `bad_${string}`
 
 type ReadRow =
-  /** `bytes`: the listing as it is kept. `isPlural`: its segment came under the oldest name, `signals_agent_segment_id`. */
-  | { kind: 'listing'; listing: Listing; bytes: Buffer; isPlural: boolean }
+  /** `bytes`: the listing as it is kept. */
+  | { kind: 'listing'; listing: Listing; bytes: Buffer; quirks: readonly Quirk[] }
   /** `row` as far as it could be read, so that a person can tell which row it was. */
   | { kind: 'dropped'; reason: Dropped; row?: Readonly<Record<string, unknown>> }
 
@@ -252,7 +256,8 @@ export function readRow(raw: Uint8Array, maxBytes = ROW_BYTES): ReadRow {
   if (!isRecord(parsed)) return { kind: 'dropped', reason: 'malformed' }
   // `JSON.parse` keeps the last of two members of one name; whoever reads the bytes otherwise may take the first.
   if (countMembers(parsed) !== members) return { kind: 'dropped', reason: 'duplicate_member', row: parsed }
-  const row = prune(modernise(parsed))
+  const current = modernise(parsed)
+  const row = prune(current.row)
   if (!conforms(row)) return { kind: 'dropped', reason: badField(), row: parsed }
   if (escaped && hasBadText(row)) return { kind: 'dropped', reason: 'control_characters', row: parsed }
   if (row.signal_ref?.scope === 'product') return { kind: 'dropped', reason: 'product_scope', row: parsed }
@@ -260,7 +265,7 @@ export function readRow(raw: Uint8Array, maxBytes = ROW_BYTES): ReadRow {
   return {
     kind: 'listing',
     listing: row,
-    isPlural: parsed.signal_agent_segment_id === undefined,
+    quirks: current.quirks,
     bytes: isAsWritten ? bufferOf(raw) : Buffer.from(writeListing(row)),
   }
 }

@@ -13,6 +13,7 @@ import {
   digestOf,
   type Listing,
   type Part,
+  type Quirk,
   type RefusedRow,
   type Slice,
   sliceListing,
@@ -46,6 +47,8 @@ export type Collected = {
   digests: BigUint64Array
   dropped: Readonly<Record<string, number>>
   refused: readonly RefusedRow[]
+  /** What was read as something else, sorted. */
+  quirks: readonly Quirk[]
   /** Provider domains that the rows name, sorted. */
   domains: readonly string[]
 }
@@ -111,6 +114,7 @@ export function createCollector({ overlapping = false }: CollectorOptions = {}) 
   const whole = overlapping ? createDigestSet() : undefined // of whole rows
   const dropped = new Map<string, number>()
   const refused: RefusedRow[] = []
+  const quirks = new Set<Quirk>()
   const domains = new Set<string>()
   let digests = grownDigests(new BigUint64Array(0), FIRST_DIGESTS)
   let count = 0
@@ -157,6 +161,7 @@ export function createCollector({ overlapping = false }: CollectorOptions = {}) 
     if (rowsGiven > kept) keep(rows, kept, rowsGiven)
     for (const [reason, times] of Object.entries(rows.dropped)) drop(reason, times, [])
     refused.push(...rows.refused.slice(0, MAX_REFUSED - refused.length))
+    for (const quirk of rows.quirks) quirks.add(quirk)
     for (const domain of rows.domains) if (domains.size < MAX_DOMAINS) domains.add(domain)
     return { fresh: rows.elements - repeated, repeated }
   }
@@ -172,6 +177,7 @@ export function createCollector({ overlapping = false }: CollectorOptions = {}) 
         digests: grownDigests(digests, count),
         dropped: Object.fromEntries(dropped),
         refused,
+        quirks: [...quirks].sort(),
         domains: [...domains].sort(),
       }
     },

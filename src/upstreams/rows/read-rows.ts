@@ -10,12 +10,13 @@ import { putKeyed, wholeMemory } from '../../process/remembered.js'
 import { type Dropped, ROW_BYTES, readRow } from './listing.js'
 import { type PlainRow, type PlainRows, readPlain } from './plain-row.js'
 import type { Places } from './slab.js'
-import { digestNumbers, type Listing, putDigest, type RefusedRow } from './slice.js'
+import { digestNumbers, type Listing, putDigest, type Quirk, type RefusedRow } from './slice.js'
 import { arePlain } from './written.js'
 
 /** Refused rows that are named; the others are counted. */
 export const MAX_REFUSED = 1_000
 const MAX_NAME = 300
+const NONE: readonly Quirk[] = []
 const USUAL_MEMBERS = 16 // of a row
 const COLUMNS_BYTES = 8 + 8 + 4 + 4 + 4 * USUAL_MEMBERS // of a row in the columns of `ReadRows`
 const FULL = 0.75 // of an answer's memory: rows that fill less of it would keep the rest from being used
@@ -34,8 +35,8 @@ export type ReadRows = {
   segments: BigUint64Array
   /** Where the members of each listing stand in its bytes. */
   places: Places
-  /** Whether the segment of some listing came under its oldest name, `signals_agent_segment_id`. */
-  isPlural: boolean
+  /** What was read as something else, each once. */
+  quirks: readonly Quirk[]
   /** Provider domains that the listings name. */
   domains: readonly string[]
   dropped: Readonly<Record<string, number>>
@@ -86,7 +87,7 @@ export function listingsOf(rows: ReadRows): Listing[] {
 function readOne(raw: Uint8Array, plain: PlainRow | undefined, maxBytes: number) {
   if (plain) {
     const { memory, segment, segmentEnd, domain } = plain
-    return { kind: 'listing' as const, memory, segment, segmentEnd, domain, bytes: raw, isPlural: false }
+    return { kind: 'listing' as const, memory, segment, segmentEnd, domain, bytes: raw, quirks: NONE }
   }
   const row = readRow(raw, maxBytes)
   if (row.kind === 'dropped') return row
@@ -164,11 +165,11 @@ export function readRows(
   const domains = new Set<string>()
   const dropped: Record<string, number> = {}
   const refused: RefusedRow[] = []
+  const quirks = new Set<Quirk>()
   const hidden = secrets.flatMap(spellings).map((spelling) => Buffer.from(spelling))
   const allPlain = !found && arePlain(elements)
   let end = 0
   let placesEnd = 0
-  let isPlural = false
 
   function drop(reason: Dropped, row?: Readonly<Record<string, unknown>>): void {
     dropped[reason] = (dropped[reason] ?? 0) + 1
@@ -195,7 +196,7 @@ export function readRows(
       continue
     }
     const { domain, bytes } = row
-    isPlural ||= row.isPlural
+    for (const quirk of row.quirks) quirks.add(quirk)
     if (hidden.some((secret) => bufferOf(bytes).includes(secret))) {
       drop('holds_secret')
       continue
@@ -217,7 +218,7 @@ export function readRows(
     digests: digests.subarray(0, count),
     segments: segments.subarray(0, count),
     places: { words: places.subarray(0, placesEnd), ends: placeEnds.subarray(0, count) },
-    isPlural,
+    quirks: [...quirks],
     domains: [...domains],
     dropped,
     refused,

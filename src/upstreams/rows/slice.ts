@@ -62,6 +62,16 @@ export type SliceMode = 'wholesale' | 'enumerated'
 /** A row that was read and not kept, by the names it gave itself: for explain. */
 export type RefusedRow = { readonly reason: string; readonly segment?: string; readonly signal?: string }
 
+/** What differs from the current protocol, and is read as what it means: in a row, or (`wrapped`) around the answer. */
+export type Quirk =
+  | 'capital_domain'
+  | 'signal_id'
+  | 'signals_agent_segment_id'
+  | 'signal_type'
+  | 'pricing'
+  | 'deployments'
+  | 'wrapped'
+
 /** What an upstream may be unable to tell of its rows while it can tell the rest; `incomplete[]` of its answers names it. */
 export const PARTS = ['pricing', 'coverage'] as const
 export type Part = (typeof PARTS)[number]
@@ -87,6 +97,8 @@ export type Slice = {
   readonly dropped: Readonly<Record<string, number>>
   /** The first of them. */
   readonly refused?: readonly RefusedRow[]
+  /** What its agent says otherwise than the protocol does today, and was read as what it means. Absent: nothing. */
+  readonly quirks?: readonly Quirk[]
   /** Rows hold these parts as the upstream last gave them. Absent: the last walk gave every part. */
   readonly outages?: Outages
   /** The agent gives no more rows than this to one question, and there may be more. */

@@ -127,10 +127,10 @@ function withoutPrices(bytes: Uint8Array): Uint8Array {
   return Buffer.from(JSON.stringify(rest))
 }
 
-/** Counts of refused rows are kept. */
+/** What was told of the rows as they came is kept. */
 function unpriced(rows: ReadRows): ReadRows {
-  const { elements, dropped, refused } = rows
-  return { ...readRows([...listingBytes(rows)].map(withoutPrices)), elements, dropped, refused }
+  const { elements, dropped, refused, quirks } = rows
+  return { ...readRows([...listingBytes(rows)].map(withoutPrices)), elements, dropped, refused, quirks }
 }
 
 export type UpstreamCall = {
@@ -201,7 +201,7 @@ export function createContact(options: ContactOptions) {
   function shared(task: string, outcome: AgentOutcome, args: Arguments, auth: Auth): AgentOutcome {
     if (task !== 'get_signals' || outcome.kind !== 'answer') return outcome
     // Who writes the plural id takes it, as far as no list of tools says otherwise.
-    if (outcome.rows.isPlural && known?.value.release === 'older') {
+    if (outcome.rows.quirks.includes('signals_agent_segment_id') && known?.value.release === 'older') {
       keep({ ...known.value, release: 'plural' }, known.readAt)
     }
     if (args.account || auth !== entry.auth) return outcome
