@@ -25,7 +25,7 @@ test('a changed configuration file is applied while serving, a bad one is not', 
     await rename(`${file}.new`, file)
   }
   await write(JSON.stringify(settings))
-  const server = startCommand(['serve', '--config', file, '--sandbox-signals', '240'])
+  const server = startCommand(['serve', '--config', file, '--sandbox-signals', '24'])
   t.teardown(() => server.process.kill('SIGKILL'))
   const [, url] = await server.printed(/in one feed at (http:\S+)\/mcp\. A page/)
 

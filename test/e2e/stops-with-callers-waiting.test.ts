@@ -1,8 +1,11 @@
 /** A stop answers whoever had connected by then, with what it began for them: in order, and after a fault, which does not drain. */
 import { connect } from 'node:net'
 import { test } from 'tap'
-import { BUYER, startWorld } from '../support/federation.js'
+import { BUYER, startOver } from '../support/federation-over.js'
 import { received } from '../support/received.js'
+import { startMcpAgent } from '../support/upstream-agent.js'
+import { wholesaleAgent } from '../support/upstream-feed.js'
+import { row } from '../support/upstream-world.js'
 
 const CALLERS = 100
 
@@ -19,8 +22,13 @@ function briefOf(host: string, words: string): string {
 
 for (const isFault of [false, true]) {
   test(`briefs that came with ${isFault ? 'a fault' : 'the signal'} are answered`, async (t) => {
-    const { federation, close } = await startWorld({ signals: 24 })
+    const agent = wholesaleAgent([row(1)], 'v1')
+    const found = { status: 'completed', signals: [row(2)], pagination: { has_more: false } }
+    const { url, close } = await startMcpAgent((task, args) =>
+      args.discovery_mode === 'brief' ? found : agent.handle(task, args),
+    )
     t.teardown(close)
+    const { federation } = await startOver(t, [{ id: 'north', url }])
     const { port, hostname, host } = new URL(federation.url)
     const sockets = Array.from({ length: CALLERS }, () => connect(Number(port), hostname))
     const answers = sockets.map(received)

@@ -10,7 +10,7 @@ import { callTool } from './call-tool.js'
 import { temporaryFolder } from './temporary-folder.js'
 
 export const TRADE_DESK = { type: 'platform', platform: 'the-trade-desk' }
-const TOKEN = 'a-buyer-key'
+export const BUYER = 'a-buyer-key'
 export const OPERATOR = 'an-operator-key'
 
 // biome-ignore lint/suspicious/noExplicitAny: answers of every task are read
@@ -28,7 +28,7 @@ export async function startOver(t: Pick<Test, 'teardown'>, upstreams: readonly o
     callers: {
       anonymous: 'metadata',
       keys: [
-        { id: 'buyer', token_sha256: hash('sha256', TOKEN, 'hex'), destinations: [TRADE_DESK] },
+        { id: 'buyer', token_sha256: hash('sha256', BUYER, 'hex'), destinations: [TRADE_DESK] },
         { id: 'operator', token_sha256: hash('sha256', OPERATOR, 'hex'), role: 'operator' },
       ],
     },
@@ -52,7 +52,7 @@ export async function startOver(t: Pick<Test, 'teardown'>, upstreams: readonly o
   let federation = await start()
   t.teardown(() => federation.close())
 
-  const call = (task: string, input: object, token: string | undefined = TOKEN): Promise<Said> =>
+  const call = (task: string, input: object, token: string | undefined = BUYER): Promise<Said> =>
     callTool(federation.url, task, input, token)
 
   return {
