@@ -103,16 +103,15 @@ function readKey({
   decisioning_platform_segment_id: legacy,
 }: Readonly<Record<string, unknown>>): ActivationKey | undefined {
   if (isText(legacy) && current === undefined) return { type: 'segment_id', segment_id: legacy }
-  if (typeof current !== 'object' || current === null) return undefined
-  const { type, segment_id, key, value: content } = current as Record<string, unknown>
+  if (!isRecord(current)) return undefined
+  const { type, segment_id, key, value: content } = current
   if (type === 'segment_id' && isText(segment_id)) return { type, segment_id }
   if (type === 'key_value' && isText(key) && isText(content)) return { type, key, value: content }
   return undefined
 }
 
-function readDeployment(value: unknown): Deployment | undefined {
-  if (typeof value !== 'object' || value === null) return undefined
-  const row = value as Record<string, unknown>
+function readDeployment(row: unknown): Deployment | undefined {
+  if (!isRecord(row)) return undefined
   const minutes = row.estimated_activation_duration_minutes
   const given = readKey(row)
   const is_live = row.is_live ?? (given ? true : undefined) // only a live deployment has a key (schema core/deployment)
@@ -241,7 +240,7 @@ function upstreamRefusal(upstream: string, code: string | undefined, said = ''):
 }
 
 /** The upstream's dialect cannot express the request, so it was not sent. */
-function untold(upstream: string, field = 'action'): AdcpError {
+function inexpressible(upstream: string, field = 'action'): AdcpError {
   const message = `The upstream that offers this has no way to be told ${field} as it stands in the request; it was not asked.`
   const suggestion =
     INSTEAD[field] ?? `Send the request without ${field}, if that is what you want, or choose another offer.`
@@ -294,7 +293,7 @@ export function understand(outcome: AgentOutcome, circumstances: Circumstances):
   }
   if (outcome.kind === 'error') {
     const { code, field } = outcome.error
-    if (outcome.error.unsent) return { kind: 'refused', error: untold(upstream, field) }
+    if (outcome.error.unsent) return { kind: 'refused', error: inexpressible(upstream, field) }
     // It was carried out, or never arrived: the upstream no longer knows.
     if (mayHaveActed && code === 'IDEMPOTENCY_EXPIRED') return { kind: 'unrepeatable' }
     // Only a request that was carried out holds its key. So the first attempt arrived, and our repetition differs in

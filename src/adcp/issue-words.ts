@@ -187,63 +187,87 @@ function typeWords({ type, anyOf }: Schema = {}): string {
     .join(' or ')
 }
 
-/** What the value of a field has to be; undefined where the rule is not about its value. */
-function expected({ keyword, params, schema, message }: ErrorObject): string {
-  if (keyword === 'pattern') return PATTERNS[String(schema)] ?? 'in the form that this field has'
-  if (keyword === 'type') return typeWords({ type: params.type })
-  if (keyword === 'format') return FORMATS[String(params.format)] ?? `a ${params.format}`
-  if (keyword === 'const') return JSON.stringify(params.allowedValue)
-  if (keyword === 'minimum') return `at least ${params.limit}`
-  if (keyword === 'maximum') return `at most ${params.limit}`
-  if (keyword === 'exclusiveMinimum') return `more than ${params.limit}`
-  return message ?? 'another value'
+type Say = (error: ErrorObject) => string
+
+/** What the value of a field has to be, by the rule that it breaks. */
+const VALUES: Readonly<Record<string, Say>> = {
+  pattern: ({ schema }) => PATTERNS[String(schema)] ?? 'in the form that this field has',
+  type: ({ params }) => typeWords({ type: params.type }),
+  format: ({ params }) => FORMATS[String(params.format)] ?? `a ${params.format}`,
+  const: ({ params }) => JSON.stringify(params.allowedValue),
+  minimum: ({ params }) => `at least ${params.limit}`,
+  maximum: ({ params }) => `at most ${params.limit}`,
+  exclusiveMinimum: ({ params }) => `more than ${params.limit}`,
+}
+
+const valueWords: Say = (error) => VALUES[error.keyword]?.(error) ?? error.message ?? 'another value'
+
+const atLeast =
+  (noun: string, notEmpty: string): Say =>
+  ({ params: { limit } }) =>
+    limit === 1 ? notEmpty : `must have at least ${howMany(limit, noun)}`
+
+const atMost =
+  (noun: string): Say =>
+  ({ params: { limit } }) =>
+    `must have at most ${howMany(limit, noun)}`
+
+const fill = (_: ErrorObject, place: string) => `Fill ${place}, or leave it out where it is optional.`
+
+/** `must` follows the name of the field; `send` says what to send instead, empty where it knows nothing better than the value. */
+type Rule = { must?: Say; send?(error: ErrorObject, place: string): string }
+
+/** The rules that are not, or not only, about a value. */
+const RULES: Readonly<Record<string, Rule>> = {
+  required: {
+    must: () => 'is required',
+    send({ parentSchema, params }, place) {
+      const members = (parentSchema as Schema | undefined)?.properties as Record<string, Schema> | undefined
+      return `Send ${place}: ${typeWords(members?.[String(params.missingProperty)])}.`
+    },
+  },
+  additionalProperties: {
+    must: () => 'is not known here',
+    send({ parentSchema, params }, place) {
+      const known = Object.keys((parentSchema as Schema | undefined)?.properties ?? {})
+      return meant(params.additionalProperty, known) || `Leave ${place} out; ${known.join(', ')} are known.`
+    },
+  },
+  enum: {
+    must: ({ message }) => message ?? 'is not valid',
+    send({ params, schema, data }) {
+      const given = Array.isArray(params.allowedValues) ? params.allowedValues : [schema].flat()
+      const allowed = given.map(String)
+      return meant(data, allowed) || `Send one of ${allowed.join(', ')}.`
+    },
+  },
+  oneOf: {
+    must: ({ message }) => message ?? 'is not valid',
+    send: ({ message }, place) => `Send ${place} as ${String(message).replace('must be one of: ', '')}.`,
+  },
+  pattern: {
+    send: ({ schema, data }) => (schema === COUNTRY ? didYouMean(countriesMeant(String(data))) : ''),
+  },
+  minLength: { must: atLeast('character', 'must not be empty'), send: fill },
+  minItems: { must: atLeast('entry', 'must not be an empty list'), send: fill },
+  maxLength: { must: atMost('character'), send: (_, place) => `Shorten ${place}.` },
+  maxItems: {
+    must: atMost('entry'),
+    send: () => 'Send fewer entries, in several requests where that is possible.',
+  },
+  uniqueItems: {
+    must: () => 'must not name anything twice',
+    send: (_, place) => `Name each entry of ${place} once.`,
+  },
 }
 
 /** The rule as it follows the name of the field: `must be ...`. */
 export function issueMessage(error: ErrorObject): string {
-  const { keyword, params, message } = error
-  if (keyword === 'required') return 'is required'
-  if (keyword === 'additionalProperties') return 'is not known here'
-  if (keyword === 'minLength')
-    return params.limit === 1
-      ? 'must not be empty'
-      : `must have at least ${howMany(params.limit, 'character')}`
-  if (keyword === 'maxLength') return `must have at most ${howMany(params.limit, 'character')}`
-  if (keyword === 'minItems')
-    return params.limit === 1
-      ? 'must not be an empty list'
-      : `must have at least ${howMany(params.limit, 'entry')}`
-  if (keyword === 'maxItems') return `must have at most ${howMany(params.limit, 'entry')}`
-  if (keyword === 'uniqueItems') return 'must not name anything twice'
-  if (keyword === 'enum' || keyword === 'oneOf') return message ?? 'is not valid'
-  return `must be ${expected(error)}`
+  return RULES[error.keyword]?.must?.(error) ?? `must be ${valueWords(error)}`
 }
 
 /** What to send instead. `field` as errors name it. */
 export function issueSuggestion(error: ErrorObject, field: string): string {
-  const { keyword, params, data, parentSchema, schema } = error
   const place = field === '' ? 'the request' : field
-  if (keyword === 'required') {
-    const members = (parentSchema as Schema | undefined)?.properties as Record<string, Schema> | undefined
-    return `Send ${place}: ${typeWords(members?.[String(params.missingProperty)])}.`
-  }
-  if (keyword === 'additionalProperties') {
-    const known = Object.keys((parentSchema as Schema | undefined)?.properties ?? {})
-    const near = meant(params.additionalProperty, known)
-    return near === '' ? `Leave ${place} out; ${known.join(', ')} are known.` : near
-  }
-  if (keyword === 'enum') {
-    const allowed = (Array.isArray(params.allowedValues) ? params.allowedValues : [schema].flat()).map(String)
-    return meant(data, allowed) || `Send one of ${allowed.join(', ')}.`
-  }
-  if (keyword === 'pattern' && schema === COUNTRY) {
-    return didYouMean(countriesMeant(String(data))) || `Send ${place} as ${PATTERNS[COUNTRY]}.`
-  }
-  if (keyword === 'maxLength') return `Shorten ${place}.`
-  if (keyword === 'maxItems') return `Send fewer entries, in several requests where that is possible.`
-  if (keyword === 'uniqueItems') return `Name each entry of ${place} once.`
-  if (keyword === 'minItems' || keyword === 'minLength')
-    return `Fill ${place}, or leave it out where it is optional.`
-  if (keyword === 'oneOf') return `Send ${place} as ${String(error.message).replace('must be one of: ', '')}.`
-  return `Send ${place} as ${expected(error)}.`
+  return RULES[error.keyword]?.send?.(error, place) || `Send ${place} as ${valueWords(error)}.`
 }

@@ -61,13 +61,17 @@ type AnnouncerOptions = {
 }
 
 /** What is sent to one receiver. Its key is the same however often it is sent. */
-type Told = { key: string; type: FeedEventType; body: string }
+type Notification = { key: string; type: FeedEventType; body: string }
 
 /**
  * The webhook for one receiver (schema core/wholesale-feed-webhook), under a new idempotency key; the event in it is the same for
  * everybody who sees the feed alike. `at`: when the notification is made, ms since the epoch.
  */
-function told(event: FeedEvent, to: { subscriber: string; account: string }, at: number): Told {
+function notificationOf(
+  event: FeedEvent,
+  to: { subscriber: string; account: string },
+  at: number,
+): Notification {
   const key = `whk_${randomBytes(24).toString('base64url')}`
   const { id, type, scope, json, previous, version } = event
   const envelope = JSON.stringify({
@@ -85,8 +89,8 @@ function told(event: FeedEvent, to: { subscriber: string; account: string }, at:
   return { key, type, body: `${envelope.slice(0, -1)},"event":${json}}` }
 }
 
-/** Activation keys are not written down in clear text. */
-function kept({ body, ...rest }: Told): Pending {
+/** How it is written down: activation keys are not, in clear text. */
+function pendingForm({ body, ...rest }: Notification): Pending {
   return body.includes('"activation_key"') ? { ...rest, sealed: body } : { ...rest, body }
 }
 
@@ -132,7 +136,9 @@ export function createAnnouncer(options: AnnouncerOptions) {
   function pendingOf({ config, subscriberId, accountId }: StoredSubscription, events: readonly FeedEvent[]) {
     const wanted = new Set(config.event_types as string[])
     const to = { subscriber: subscriberId, account: accountId }
-    return events.filter(({ type }) => wanted.has(type)).map((event) => kept(told(event, to, clock.now())))
+    return events
+      .filter(({ type }) => wanted.has(type))
+      .map((event) => pendingForm(notificationOf(event, to, clock.now())))
   }
 
   /** The stream with the next events; the same stream when there are none. */

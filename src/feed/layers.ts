@@ -278,7 +278,7 @@ export function answeringAt({ open, own, isOther }: Moment, criteria: Criteria, 
 }
 
 /** A view belongs to one tuple and visibility; the key holds everything else that a version depends on. */
-const told = new WeakMap<View, Map<string, Versions>>()
+const madeVersions = new WeakMap<View, Map<string, Versions>>()
 
 /** Versions over exactly what a caller of this tuple sees, bound to the scope of the answer. */
 export function versions(
@@ -289,8 +289,8 @@ export function versions(
 ): Versions {
   const { view, secret } = tuple
   const account = scope === 'account' ? reader.account : ''
-  const known = told.get(view) ?? new Map<string, Versions>()
-  told.set(view, known)
+  const known = madeVersions.get(view) ?? new Map<string, Versions>()
+  madeVersions.set(view, known)
   const key = `${mode} ${scope} ${account} ${secret}`
   const given = known.get(key)
   if (given) return given

@@ -86,8 +86,10 @@ function seen(entry: Held): ProviderState {
   return entry.state
 }
 
+type WhySkipped = 'bad_domain' | 'too_many_domains'
+
 /** The state of a domain that upstreams name but that is not looked at. */
-function unseen(domain: string, reason: 'bad_domain' | 'too_many_domains', since: number): ProviderState {
+function skippedState(domain: string, reason: WhySkipped, since: number): ProviderState {
   return { domain, problem: { reason, message: VERDICT_REASONS[reason], since, passing: false } }
 }
 
@@ -96,7 +98,7 @@ export function createProviders(options: ProvidersOptions) {
   const refreshMs = Math.min(options.refreshMs, DAY_MS)
   const held = new Map<string, Held>()
   /** Domains that upstreams name but that are not looked at, each with the reason. */
-  let unlooked: ReadonlyMap<string, ProviderState> = new Map()
+  let skipped: ReadonlyMap<string, ProviderState> = new Map()
   let owners: Wanted['owners'] = new Map()
   const { domainOf, wantedOf } = createWanted()
   const listeners = new Set<ProviderListener>()
@@ -129,14 +131,14 @@ export function createProviders(options: ProvidersOptions) {
   let cancelSweep = clock.after(FIRST_SWEEP_MS, () => void sweep())
 
   function states(): readonly ProviderState[] {
-    return [...unlooked.values(), ...[...held.values()].map(seen)]
+    return [...skipped.values(), ...[...held.values()].map(seen)]
   }
 
   /** Looks a provider up by its domain, or by the name that a row gives it. */
   function state(name: string): ProviderState | undefined {
     const domain = domainOf(name) ?? name
     const entry = held.get(domain)
-    return entry ? seen(entry) : unlooked.get(domain)
+    return entry ? seen(entry) : skipped.get(domain)
   }
 
   function locations(): Set<string> {
@@ -251,11 +253,8 @@ export function createProviders(options: ProvidersOptions) {
       answered = resolve
     })
     const entry: Held = {
-      record: { domain },
-      dueAt: Number.POSITIVE_INFINITY,
-      busy: nothing,
-      loaded: nothing,
-      answered,
+      ...{ record: { domain }, dueAt: Number.POSITIVE_INFINITY, answered },
+      ...{ busy: nothing, loaded: nothing },
     }
     held.set(domain, entry)
     entry.loaded = loading(() => load(entry))
@@ -293,11 +292,15 @@ export function createProviders(options: ProvidersOptions) {
     const perUpstream = limits().domainsPerUpstream
     if (named === asked?.named && perUpstream === asked.perUpstream) return
     asked = { named, perUpstream }
-    const wanted = wantedOf(named, {
-      perUpstream,
-      isHeld: (domain) => held.has(domain),
-    })
-    owners = wanted.owners
+    const wanted = wantedOf(named, { perUpstream, isHeld: (domain) => held.has(domain) })
+    followOnly(wanted.owners)
+    skip(wanted)
+    library.retain(locations())
+  }
+
+  /** Drops what is held of other providers, and starts to follow those that are new. */
+  function followOnly(next: Wanted['owners']): void {
+    owners = next
     const before = room.bytes()
     for (const [domain, entry] of held) {
       if (owners.has(domain)) continue
@@ -308,17 +311,24 @@ export function createProviders(options: ProvidersOptions) {
     for (const domain of owners.keys()) if (!held.has(domain)) open(domain)
     room.reassign()
     if (room.bytes() < before) lookAgainForRoom()
+  }
+
+  /** Notes what is not looked at; one that was skipped for the same reason before keeps its state. */
+  function skip({ bad, refused }: Pick<Wanted, 'bad' | 'refused'>): void {
     const now = clock.now()
-    const kept = (domain: string, reason: 'bad_domain' | 'too_many_domains'): [string, ProviderState] => {
-      const known = unlooked.get(domain)
-      return [domain, known?.problem?.reason === reason ? known : unseen(domain, reason, now)]
+    const entryOf = (domain: string, reason: WhySkipped): [string, ProviderState] => {
+      const known = skipped.get(domain)
+      return [domain, known?.problem?.reason === reason ? known : skippedState(domain, reason, now)]
     }
-    unlooked = new Map([
-      ...[...wanted.bad].map((domain) => kept(domain, 'bad_domain')),
-      ...[...wanted.refused].map((domain) => kept(domain, 'too_many_domains')),
+    skipped = new Map([
+      ...[...bad].map((domain) => entryOf(domain, 'bad_domain')),
+      ...[...refused].map((domain) => entryOf(domain, 'too_many_domains')),
     ])
-    tellRefused(wanted.refused.size)
-    library.retain(locations())
+    if (refused.size > 0 !== refusing) {
+      const limit = limits().domainsPerUpstream
+      log.warn({ refused: refused.size, limit }, 'domains beyond the share of their upstreams')
+    }
+    refusing = refused.size > 0
   }
 
   /** A file was dropped, so files that had no room may fit now. */
@@ -328,15 +338,6 @@ export function createProviders(options: ProvidersOptions) {
         setDue(entry, clock.now())
     }
     wakeBy(clock.now())
-  }
-
-  function tellRefused(count: number): void {
-    if (count > 0 !== refusing)
-      log.warn(
-        { refused: count, limit: limits().domainsPerUpstream },
-        'domains beyond the share of their upstreams',
-      )
-    refusing = count > 0
   }
 
   /** Resolves when each wanted provider has a document from an earlier run, or an answer to its first fetch. */

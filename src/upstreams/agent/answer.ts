@@ -234,26 +234,24 @@ function rowsIn({ signals, result }: Payload): Uint8Array[] {
   return encoded(signals ?? (isRecord(result) ? result.signals : undefined))
 }
 
-/**
- * `locate` finds the payload in the transport's message; undefined when the message has no known shape. Throws a
- * RangeError when the answer exceeds a bound.
- */
-function readAnswer(
-  skimmed: Skimmed,
-  locate: (message: unknown) => UnwrappedAnswer | undefined,
-  bounds: RowBounds,
-): AgentOutcome {
-  let found = locate(skimmed.value)
-  let rows = found?.rows
-  if (found?.payload && !rows && holdsCut(found.payload)) rows = skimmed.rows
-  else if (skimmed.rows.length > 0 && !rows) {
-    found = locate(skimmed.whole())
-    rows = found?.rows
-  }
+/** Finds the payload in the transport's message; undefined when the message has no known shape. */
+type Locate = (message: unknown) => UnwrappedAnswer | undefined
+
+/** What is found in a message, with the rows that were cut out of it; where these are not the answer's, nothing is cut. */
+function located(skimmed: Skimmed, locate: Locate): UnwrappedAnswer | undefined {
+  const found = locate(skimmed.value)
+  if (found?.rows) return found
+  if (found?.payload && holdsCut(found.payload)) return { ...found, rows: skimmed.rows }
+  return skimmed.rows.length > 0 ? locate(skimmed.whole()) : found
+}
+
+/** Throws a RangeError when the answer exceeds a bound. */
+function readAnswer(skimmed: Skimmed, locate: Locate, bounds: RowBounds): AgentOutcome {
+  const found = located(skimmed, locate)
   if (!found) return callFailed('protocol_error', 'the answer has no shape that any dialect reads')
   const error = errorIn(found)
   if (error) return { kind: 'error', error: { ...error, ...ofTask(found.payload) } }
-  const { payload } = found
+  const { payload, rows } = found
   if (!payload) return callFailed('protocol_error', 'the answer carries no object')
   const elements = rows && holdsCut(payload) ? rows : rowsIn(payload)
   // Nobody reads the message again.

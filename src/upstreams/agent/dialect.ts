@@ -37,14 +37,28 @@ const MAX_PROVIDER_DOMAINS = 1_000 // each of them is asked for its file
 const MAX_WORD = 253 // characters; the longest name of a domain; no known operation, release or mode is longer
 const MOST_NAMED = 5 // of other offers, in a sentence
 
+/** Codes about the moment: the same request may be answered later. */
+const OF_THE_MOMENT: ReadonlySet<string> = new Set([
+  'SERVICE_UNAVAILABLE',
+  'RATE_LIMITED',
+  'TIMEOUT',
+  'INTERNAL_ERROR',
+])
+
+const OF_THE_CREDENTIAL = /^(AUTH|(AGENT_ACCESS|PERMISSION)_DENIED$)/
+
 /** Codes that say only that the request is wrong: what is wrong with it stands in the field or the message. */
 const OF_THE_REQUEST: ReadonlySet<string> = new Set(['INVALID_REQUEST', 'VALIDATION_ERROR', 'TOOL_ERROR'])
 
 /** Failures that an agent has which was never meant to be asked for signals. */
-const OF_OTHERS: ReadonlySet<UpstreamFailure> = new Set(['agent_error', 'account_needed', 'not_enumerable'])
+const OF_STRANGERS: ReadonlySet<UpstreamFailure> = new Set([
+  'agent_error',
+  'account_needed',
+  'not_enumerable',
+])
 
-/** What changes a request's meaning when it is left out: an activation for another account, ungoverned. */
-const MEANT = ['account', 'governance_context'] as const
+/** Arguments without which a request means something else: an activation for another account, ungoverned. */
+const ESSENTIAL = ['account', 'governance_context'] as const
 
 /** What is pinned, the best first: an agent may still call 3.2 by a release that is not final. */
 const PINS = ['3.2', '3.2-beta.5', '3.1'] as const
@@ -168,26 +182,16 @@ export function dialectOf(outcome: AgentOutcome): Dialect | undefined {
 }
 
 /**
- * `recovery` can be wrong, so repeats follow the transport (docs/protocol.md#how-agents-differ); these codes are about the
- * moment, not the request.
+ * Whether an error is about the moment and not the request: by its code, because `recovery` can be wrong
+ * (docs/protocol.md#how-agents-differ).
  */
 export function isTransient({ code }: AgentError): boolean {
-  return (
-    code === 'SERVICE_UNAVAILABLE' ||
-    code === 'RATE_LIMITED' ||
-    code === 'TIMEOUT' ||
-    code === 'INTERNAL_ERROR'
-  )
+  return OF_THE_MOMENT.has(code)
 }
 
 /** Whether the agent refuses the credential, or asks for one. */
 export function isCredentialError({ code }: AgentError): boolean {
-  return (
-    code === 'AUTH_REQUIRED' ||
-    code === 'AGENT_ACCESS_DENIED' ||
-    code === 'PERMISSION_DENIED' ||
-    /^AUTH/.test(code)
-  )
+  return OF_THE_CREDENTIAL.test(code)
 }
 
 /** Whether an agent refuses the request as such: the error is neither about the moment nor about the credential. */
@@ -226,7 +230,7 @@ function otherOffers({ offers, protocol, tools }: Dialect): string[] {
 
 /** A refusal by an agent that says itself that it offers something else. */
 export function asOfAnother(failure: CallFailure, dialect: Dialect): CallFailure {
-  const offers = OF_OTHERS.has(failure.reason) ? otherOffers(dialect) : []
+  const offers = OF_STRANGERS.has(failure.reason) ? otherOffers(dialect) : []
   if (offers.length === 0) return failure
   return callFailed('not_signals', [failure.message, ...offers].join('; '), failure.retryAfterMs)
 }
@@ -277,7 +281,7 @@ export function unsaid(
     return { field: 'destinations', message }
   }
   const said = argumentsFor(dialect, task, args)
-  const field = MEANT.find((name) => args[name] !== undefined && said[name] !== args[name])
+  const field = ESSENTIAL.find((name) => args[name] !== undefined && said[name] !== args[name])
   return field && { field, message: `this agent cannot be told ${field}` }
 }
 
