@@ -16,6 +16,7 @@ const TIMEOUT_MS = 60_000
 const ANSWER_BYTES = 32 * 2 ** 20 // a hundred rows of 256 KiB, and the envelope around them
 const GOES_AWAY = [404, 408, 409, 425, 429] // the session ended, or too much is asked at once
 const PAGE = 100
+const FIRST_PAGE = { pagination: { max_results: PAGE } }
 const MAX_RESTARTS = 10
 const MAX_ATTEMPTS = 6 // of one page: a walk outlives a restart of the agent, and being slowed down by it
 const FIRST_WAIT_MS = 1_000
@@ -273,16 +274,16 @@ export async function readFeed(options: ReadingOptions): Promise<FeedReading> {
     }
   }
 
-  let reply = await patiently({ pagination: { max_results: PAGE }, ...(held && conditionOf(held)) })
+  let reply = await patiently({ ...FIRST_PAGE, ...(held && conditionOf(held)) })
   if (held?.version !== undefined && reply.kind === 'answer') {
     // An agent that takes no tokens answers with its first page; the versions on it say the same as "unchanged".
     const { answer } = reply
     if (confirms(answer, held) || isSame(held, versionsOf(answer))) return { kind: 'unchanged', state: held }
     // "Unchanged" under another version than ours proves nothing about our rows.
-    if (answer.unchanged === true) reply = await patiently({ pagination: { max_results: PAGE } })
+    if (answer.unchanged === true) reply = await patiently(FIRST_PAGE)
   }
   for (let restarts = 0; restarts <= MAX_RESTARTS; restarts += 1) {
-    if (restarts > 0) reply = await patiently({ pagination: { max_results: PAGE } })
+    if (restarts > 0) reply = await patiently(FIRST_PAGE)
     if (reply.kind !== 'answer') return failed(reply.kind, reply.message)
     const into = await copy.replace()
     const outcome = await walk(reply, into).catch(async (error: unknown) => {

@@ -90,13 +90,18 @@ function rowsOf({ table, term }: Posting): Uint32Array {
   return term < 0 ? NO_ROWS : table.rows.subarray(table.postingAt[term], table.postingAt[term + 1])
 }
 
-/** Gives all rows that have a word, a stretch at a time. */
-function* inStretches(posting: Posting, each: (rows: Uint32Array) => void): InPortions<void> {
-  const rows = rowsOf(posting)
-  for (let from = 0; from < rows.length; from += STRETCH) {
+/** Goes through so many places, a stretch at a time. */
+function* inStretches(count: number, each: (from: number, to: number) => void): InPortions<void> {
+  for (let from = 0; from < count; from += STRETCH) {
     if (from > 0) yield
-    each(rows.subarray(from, from + STRETCH))
+    each(from, Math.min(count, from + STRETCH))
   }
+}
+
+/** Gives all rows that have a word, a stretch at a time. */
+function* rowsWith(posting: Posting, each: (rows: Uint32Array) => void): InPortions<void> {
+  const rows = rowsOf(posting)
+  yield* inStretches(rows.length, (from, to) => each(rows.subarray(from, to)))
 }
 
 /** Sets the flags of the rows that have one of these, and clears the others. */
@@ -105,7 +110,7 @@ function* mark(flags: Uint8Array, postings: readonly Posting[]): InPortions<void
   const set = (rows: Uint32Array) => {
     for (const row of rows) flags[row] = 1
   }
-  for (const posting of postings) yield* inStretches(posting, set)
+  for (const posting of postings) yield* rowsWith(posting, set)
 }
 
 /** Searches one index, in portions. It reuses its arrays, so it runs one search at a time. */
@@ -132,8 +137,8 @@ export function createSearch(index: SearchIndex, synonyms: Synonyms) {
     const exclude = (rows: Uint32Array) => {
       for (const row of rows) tally[row] = UNWANTED
     }
-    for (const posting of required) yield* inStretches(posting, count)
-    for (const posting of excluded) yield* inStretches(posting, exclude)
+    for (const posting of required) yield* rowsWith(posting, count)
+    for (const posting of excluded) yield* rowsWith(posting, exclude)
     return (row) => tally[row] === required.length && accept(row)
   }
 
@@ -157,11 +162,7 @@ export function createSearch(index: SearchIndex, synonyms: Synonyms) {
     const forget = (from: number, to: number) => {
       for (let at = from; at < to; at += 1) had[touched[at] as number] = 0
     }
-    const count = scores.count()
-    for (let from = 0; from < count; from += STRETCH) {
-      if (from > 0) yield
-      forget(from, Math.min(count, from + STRETCH))
-    }
+    yield* inStretches(scores.count(), forget)
     for (let place = 0; place < rows.length; place += 1) had[rows[place] as number] = place + 1
     for (const [at, { alternatives }] of concepts.entries()) {
       const note = (found: Uint32Array) => {
@@ -170,7 +171,7 @@ export function createSearch(index: SearchIndex, synonyms: Synonyms) {
           if (place > 0) bits[place] = (bits[place] as number) | (1 << at)
         }
       }
-      for (const posting of alternatives) yield* inStretches(posting, note)
+      for (const posting of alternatives) yield* rowsWith(posting, note)
     }
     return bits.subarray(1)
   }
@@ -178,7 +179,6 @@ export function createSearch(index: SearchIndex, synonyms: Synonyms) {
   /** The best of the rows with a score of at least `least`, and how many there are of these. */
   function* pick(least: number, limit: number): InPortions<RankedRows & { total: number }> {
     const best = createBestRows(limit, score)
-    const count = scores.count()
     let total = 0
     const offer = (from: number, to: number) => {
       let passed = 0
@@ -190,10 +190,7 @@ export function createSearch(index: SearchIndex, synonyms: Synonyms) {
       }
       total += passed
     }
-    for (let from = 0; from < count; from += STRETCH) {
-      if (from > 0) yield
-      offer(from, Math.min(count, from + STRETCH))
-    }
+    yield* inStretches(scores.count(), offer)
     return { ...best.ranked(), total }
   }
 
@@ -219,10 +216,7 @@ export function createSearch(index: SearchIndex, synonyms: Synonyms) {
         scores.keep(kept)
       }
     }
-    for (let from = 0; from < index.rows; from += STRETCH) {
-      if (from > 0) yield
-      take(from, Math.min(index.rows, from + STRETCH))
-    }
+    yield* inStretches(index.rows, take)
     const hits = yield* pick(0, limit)
     const matches = new Uint32Array(hits.rows.length)
     const fulfils = new Uint8Array(hits.rows.length).fill(1)
@@ -247,7 +241,6 @@ export function createSearch(index: SearchIndex, synonyms: Synonyms) {
     )
     const hasWindow = yield* windowed(question)
     const subject = scores.subject()
-    const count = scores.count()
     let highest = 0
     let kept = 0
     /**
@@ -260,13 +253,13 @@ export function createSearch(index: SearchIndex, synonyms: Synonyms) {
       for (let at = from; at < to; at += 1) {
         const row = touched[at] as number
         const has = had[row] as number
-        const full = (score[row] as number) * (1 + ofAll(has))
+        const withAll = (score[row] as number) * (1 + ofAll(has))
         score[row] = 0
         had[row] = 0
-        if (full < least || !open(row)) continue
+        if (withAll < least || !open(row)) continue
         const isAbout = ofSubject(has) >= subject * SAME_SUBJECT
         const place = placeOf(row, isAbout)
-        const value = (full / (1 + asked)) * place * weigh(row) + PRIOR_SHARE * (prior[row] as number)
+        const value = (withAll / (1 + asked)) * place * weigh(row) + PRIOR_SHARE * (prior[row] as number)
         if (value < top * CUT) continue
         if (value > top) {
           top = value
@@ -280,10 +273,7 @@ export function createSearch(index: SearchIndex, synonyms: Synonyms) {
       highest = top
       kept = end
     }
-    for (let from = 0; from < count; from += STRETCH) {
-      if (from > 0) yield
-      weighed(from, Math.min(count, from + STRETCH))
-    }
+    yield* inStretches(scores.count(), weighed)
     scores.keep(kept)
     const hits = yield* pick(highest * CUT, limit)
     const fulfils = fulfilledBy(hits.rows)
