@@ -40,6 +40,7 @@ test('accounts and credentials are bound to canonical urls, by id or by url', (t
     }),
   )
   const [key] = callers.keys
+  t.equal(key?.role, 'buyer', 'unless the file says otherwise')
   t.same(key?.accounts.gold, {
     'https://signals.northwind.example/mcp': { account_id: 'nw_77' },
     'https://signals.meridian.example/mcp': { account_id: 'md_1' },
@@ -117,12 +118,20 @@ test('a signing key is a JSON Web Key, or PEM with an id; the earlier place is s
     refusal({ events: { signing_key: jwk }, webhooks: { signing_key: { id: 'k1', private_key: pem } } }),
     'webhooks.signing_key: expected nothing, as events.signing_key is the same setting',
   )
-  t.match(
-    read({ events: { public_url: 'https://a.example/', brand_json_url: 'https://a.example/b.json' } }),
-    {
-      events: { publicUrl: 'https://a.example', brandJsonUrl: 'https://a.example/b.json' },
-    },
-  )
+  for (const [namedCurve, isTaken] of [
+    ['P-256', true],
+    ['P-384', false],
+  ] as const) {
+    const { privateKey: other } = generateKeyPairSync('ec', { namedCurve })
+    const entry = { id: 'k2', private_key: other.export({ type: 'pkcs8', format: 'pem' }) }
+    t.equal(refusal({ events: { signing_key: entry } }) === 'accepted', isTaken, namedCurve)
+  }
+  const unnamed = JSON.stringify({ ...privateKey.export({ format: 'jwk' }), kid: '' })
+  t.match(refusal({ events: { signing_key: unnamed } }), 'a JSON Web Key with a kid')
+  const { publicUrl, brandJsonUrl } = read({
+    events: { public_url: 'https://a.example/', brand_json_url: 'https://a.example/b.json' },
+  }).events
+  t.same([publicUrl, brandJsonUrl], ['https://a.example', 'https://a.example/b.json'])
   t.end()
 })
 
@@ -133,5 +142,19 @@ test('storage keys are one or a list, the newest first', (t) => {
   t.same(keys(), [])
   t.same(keys(old), [old])
   t.same(keys([fresh, old]), [fresh, old])
+  t.end()
+})
+
+test('the digest of a key is held in lower case', (t) => {
+  const { callers } = read({ callers: { keys: [{ id: 'acme', token_sha256: 'AB'.repeat(32) }] } })
+  t.equal(callers.keys[0]?.tokenSha256, 'ab'.repeat(32))
+  t.end()
+})
+
+test('rates are those of the file, and one for the currency that they are measured in', (t) => {
+  const worth = (more: object) =>
+    read({ currencies: { as_of: '2026-11-01', rates: { GBP: 1.3 }, ...more } }).rates?.worth
+  t.same(worth({}), new Map(Object.entries({ GBP: 1.3, USD: 1 })))
+  t.same(worth({ in: 'EUR' }), new Map(Object.entries({ GBP: 1.3, EUR: 1 })))
   t.end()
 })

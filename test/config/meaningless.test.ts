@@ -22,8 +22,8 @@ const REFUSED: Record<string, [text: string, ...said: string[]]> = {
     'defaults.refresh: expected a duration of at least 1s, got "0s"',
   ],
   "a registry's refresh of nothing": [
-    'registries: [ { url: "https://r.example", refresh: 0m } ]',
-    'registries[0].refresh: expected a duration of at least 1s, got "0m"',
+    'registries: [ { url: "https://r.example" }, { url: "https://s.example", refresh: 0m } ]',
+    'registries[1].refresh: expected a duration of at least 1s, got "0m"',
   ],
   "a provider's refresh below a second": [
     'authorization: { refresh: 999ms }',
@@ -62,7 +62,7 @@ const REFUSED: Record<string, [text: string, ...said: string[]]> = {
     'upstreams[1].url: expected a url that is not the one of upstreams[0], got "https://A.example:443/mcp"',
   ],
   'two registries of one url': [
-    'registries: [ { url: "https://r.example" }, { url: "https://r.example/" } ]',
+    'registries: [ { url: "https://r.example/list" }, { url: "https://R.example/list/" } ]',
     'registries[1].url: expected a url that no other registry has',
   ],
   'an upper-case host': [
@@ -147,6 +147,65 @@ const REFUSED: Record<string, [text: string, ...said: string[]]> = {
     'defaults: { timeout: 30d }',
     'defaults.timeout: expected a duration from 100ms to 1h, got "30d"',
   ],
+  'a walk below a second': [
+    'limits: { walk_time: 999ms }',
+    'limits.walk_time: expected a duration of at least 1s, got "999ms"',
+  ],
+  'memory for no feed': [
+    'limits: { memory: 15MiB, provider_bytes: 1023KiB, page_bytes: 63KiB, row_bytes: 1KiB }',
+    'limits.memory: expected a size of at least 16MiB, got "15MiB"',
+    'limits.provider_bytes: expected a size of at least 1MiB, got "1023KiB"',
+    'limits.page_bytes: expected a size of at least 64KiB, got "63KiB"',
+  ],
+  'a password without a user in the url of a registry': [
+    'registries: [ { url: "https://:s3cret@r.example" } ]',
+    'registries[0].url: expected a url without credentials, query and fragment',
+  ],
+  'a password without a user in the url of an agent': [
+    'upstreams: [ { url: "https://:s3cret@a.example/mcp" } ]',
+    'upstreams[0].url: expected a url without user, password and fragment',
+  ],
+  'an origin with a query': [
+    'egress: { hosts: { "a.example": "http://127.0.0.1:1/?x=s3cret" } }',
+    'egress.hosts["a.example"]: expected an origin such as http://127.0.0.1:4900, without a path',
+  ],
+  "a registry's header value of two lines": [
+    'registries: [ { url: "https://r.example", headers: { x-key: "s3cret\\r\\nx: y" } } ]',
+    'registries[0].headers.x-key: expected a text that can stand in a header, got another text',
+  ],
+  'a bearer token without a text': [
+    agent('auth: { type: bearer, token: "" }'),
+    'upstreams[0].auth.token: expected a text, got an empty text',
+  ],
+  'credentials of a caller that are no mapping': [
+    'callers: { keys: [ { id: a, credentials: s3cret } ] }',
+    'callers.keys[0].credentials: expected a mapping, got another text',
+  ],
+  'a long text, of which the beginning is shown': [
+    `listen: { host: "${'h'.repeat(70)}:1" }`,
+    `listen.host: expected a host name or an address, without a port, got "${'h'.repeat(59)}\n`.trimEnd(),
+  ],
+  'a value that is missing': [
+    'currencies: { as_of: 2026-11-01 }',
+    'currencies.rates: expected a value, got nothing',
+  ],
+  'rates without a rate': ['currencies: { as_of: 2026-11-01, rates: {} }', 'currencies.rates: expected'],
+  'rates of no day': [
+    'currencies: { as_of: yesterday, rates: { EUR: 1.1 } }',
+    'currencies.as_of: expected a day such as 2026-11-01, got "yesterday"',
+  ],
+  'a measure that is not worth one of itself': [
+    'currencies: { as_of: 2026-11-01, in: EUR, rates: { EUR: 1.1 } }',
+    'currencies.rates.EUR: expected nothing: the others are measured in it, got 1.1',
+  ],
+  'more connections to an upstream than one origin gets': [
+    'defaults: { concurrency: 33 }',
+    'defaults.concurrency: expected a whole number from 1 to 32, got 33',
+  ],
+  'a key set without a key': [
+    'callers: { keys: [ { id: a, signing: { jwks: { keys: [] } } } ] }',
+    'callers.keys[0].signing.jwks.keys: expected',
+  ],
   'a user in the url of an agent, which is not sent': [
     'upstreams: [ { url: "https://u:p@a.example/mcp" } ]',
     'upstreams[0].url: expected a url without user, password and fragment',
@@ -161,7 +220,7 @@ const REFUSED: Record<string, [text: string, ...said: string[]]> = {
     'discovery.include: expected urls or members, as nobody is included otherwise',
   ],
   'an agent that is included and excluded': [
-    'discovery: { include: { urls: ["https://a.example/mcp"] }, exclude: { urls: ["https://A.example/mcp"] } }',
+    'discovery: { include: { urls: ["https://A.example/mcp"] }, exclude: { urls: ["https://a.example:443/mcp"] } }',
     'discovery.exclude.urls[0]: expected a url that discovery.include does not name',
   ],
   'a grant of two kinds': [
@@ -181,8 +240,8 @@ const REFUSED: Record<string, [text: string, ...said: string[]]> = {
     'listen.host: expected a host name or an address, without a port',
   ],
   'a way out of service that nobody waits for': [
-    'listen: { drain: 1h }',
-    'listen.drain: expected a duration of at most 10m, got "1h"',
+    'listen: { drain: 601s }',
+    'listen.drain: expected a duration of at most 10m, got "601s"',
   ],
   'a proxy that is no network': [
     'listen: { trusted_proxies: [ "10.0.0.1" ] }',
@@ -221,6 +280,30 @@ for (const [what, [text, ...said]] of Object.entries(REFUSED)) {
     t.end()
   })
 }
+
+test('no header of the connection itself is sent', (t) => {
+  for (const name of ['connection', 'content-length', 'host', 'keep-alive', 'TE', 'transfer-encoding']) {
+    const message = messageOf(agent(`auth: { type: header, name: ${name}, value: x }`))
+    t.ok(message.includes('expected a header that is not of the connection itself'), name)
+  }
+  t.end()
+})
+
+const TAKEN = [
+  'defaults: { timeout: 100ms, refresh: 1s, stale_after: 1s, drop_after: 1s, concurrency: 32 }',
+  'defaults: { timeout: 1h }',
+  'listen: { drain: 10m, host: "::1" }',
+  'limits: { walk_time: 1s, row_bytes: 1KiB, page_bytes: 64KiB, provider_bytes: 1MiB, memory: 16MiB }',
+  'limits: { row_bytes: 32MiB, page_bytes: 32MiB, under_way: 32MiB }',
+  'storage: { retention: { answers: 1h, calls: 1h, tasks: 1h, ledger: 1d } }',
+  'storage: { retention: { answers: 7d } }',
+  'currencies: { as_of: 2026-11-01, rates: { USD: 1 } }',
+]
+
+test('what stands at a bound is within it', (t) => {
+  for (const text of TAKEN) t.equal(messageOf(text), 'accepted', text)
+  t.end()
+})
 
 test('a confirmed pointer is one however it is spelled', (t) => {
   const text =

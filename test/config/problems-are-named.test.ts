@@ -1,6 +1,8 @@
 import { test } from 'tap'
 import { ConfigError, parseConfig } from '../../src/config/load.js'
 
+const HOUR = 3_600_000
+
 const messageOf = (text: string, environment: Record<string, string> = {}): string => {
   try {
     parseConfig('tributary.yaml', text, environment)
@@ -19,17 +21,44 @@ test('a file that says nothing is refused', (t) => {
 })
 
 test('a file without a setting is the defaults', (t) => {
-  const config = parseConfig('empty.yaml', '{}', {})
-  t.match(config, {
-    listen: { host: '127.0.0.1', port: 8080 },
-    registries: [],
-    defaults: { timeoutMs: 30_000, refreshMs: 300_000, staleAfterMs: 3_600_000, dropAfterMs: 86_400_000 },
-    authorization: { policy: 'strict', refreshMs: 21_600_000 },
-    egress: { allowHttp: false, allowNetworks: [], hosts: {} },
-    callers: { anonymous: 'deny', keys: [], rateLimit: { perSecond: 2_000, burst: 4_000 } },
-    storage: { url: 'file:./data' },
-    sandbox: false,
+  const text =
+    'registries: [ { url: "https://r.example/" } ]\nupstreams: [ { url: "https://a.example/mcp" } ]'
+  const { file: _, revision: __, shown: ___, limits: ____, ...config } = parseConfig('empty.yaml', text, {})
+  t.same(config, {
+    listen: { host: '127.0.0.1', port: 8080, publicUrl: undefined, drainMs: 0, trustedProxies: [] },
+    registries: [{ url: 'https://r.example', refreshMs: 300_000, headers: {} }],
+    upstreams: [
+      {
+        ...{ id: undefined, url: 'https://a.example/mcp', protocol: undefined, auth: undefined },
+        ...{ seeds: [], accountPrices: 'withheld', exclude: false },
+      },
+    ],
+    discovery: { verifiedOnly: false },
+    defaults: {
+      ...{ timeoutMs: 30_000, refreshMs: 300_000, staleAfterMs: 3_600_000, dropAfterMs: 86_400_000 },
+      ...{ concurrency: 4, pageSize: 100, seedsFromBriefs: true },
+    },
+    authorization: { policy: 'strict', refreshMs: 21_600_000, providers: {}, confirmedPointers: new Map() },
+    egress: { allowHttp: false, allowNetworks: [], webhookNetworks: [], hosts: {} },
+    callers: {
+      ...{ anonymous: 'deny', keys: [], jwt: undefined },
+      rateLimit: { perSecond: 2_000, burst: 4_000 },
+    },
+    events: { brandJsonUrl: undefined, publicUrl: undefined, signingKey: undefined },
+    logLevel: undefined,
+    storage: {
+      ...{ url: 'file:./data', keys: [] },
+      retention: { answersMs: 24 * HOUR, callsMs: 30 * 24 * HOUR, tasksMs: 30 * 24 * HOUR },
+    },
+    ...{ rates: undefined, sandbox: false, previewReleases: [], testController: false },
   })
+  t.end()
+})
+
+test('a database of several processes gives load balancers time; an address has no slash at its end', (t) => {
+  const text = 'listen: { public_url: "https://a.example/" }\nstorage: { url: "postgres://db.example/t" }'
+  const { listen } = parseConfig('c', text, {})
+  t.match(listen, { drainMs: 5_000, publicUrl: /^https:\/\/a\.example$/ })
   t.end()
 })
 
@@ -59,6 +88,8 @@ test('a problem names its line, its path, what was expected and what came', (t) 
   t.match(message, 'line 6: registrys: there is no such setting; did you mean registries?')
   t.match(message, 'line 7: callers.keys[0].token_sha256: expected 64 hex digits')
   t.notMatch(message, 'secret-in-clear')
+  const lines = [...message.matchAll(/line (\d+)/g)].map(([, line]) => Number(line))
+  t.same(lines, lines.toSorted(), 'in the order of the file')
   t.match(
     messageOf('defaults: { timeuot: 30s }'),
     'defaults.timeuot: there is no such setting; did you mean timeout?',
@@ -77,6 +108,8 @@ test('variables come from the environment, and a missing one is an error', (t) =
   const config = parseConfig('c', text, { A_TOKEN: 's3: {cret}' })
   t.same(config.upstreams[0]?.auth, { type: 'bearer', token: 's3: {cret}' }, 'taken as text, not as YAML')
   t.match(messageOf(text), 'line 3: upstreams[0].auth.token: expected the environment variable A_TOKEN')
+  const seeds = `upstreams: [ { url: "https://a.example/mcp", seeds: [ "of ${reference}" ] } ]`
+  t.same(parseConfig('c', seeds, { A_TOKEN: '' }).upstreams[0]?.seeds, ['of '], 'an empty one is set')
   t.end()
 })
 
@@ -103,6 +136,9 @@ test('keys that callers sign with must be usable, public, and of one place', (t)
     messageOf(config(caller('a', inline(jwk({ adcp_use: 'other' }))))),
     'jwks.keys[0]: expected a public',
   )
+  t.match(messageOf(config(caller('a', inline(jwk({ kid: '' }))))), 'keys[0].kid: expected an id')
+  const optional = parseConfig('c', config(caller('a', `{ jwks: { keys: [ ${jwk({})} ] } }`)), {})
+  t.equal(optional.callers.keys[0]?.signing?.required, false, 'unless the file says so')
   const secret = messageOf(config(caller('a', inline(jwk({ d: 'private-half' })))))
   t.match(secret, 'expected a public key, got a private one')
   t.notMatch(secret, 'private-half')

@@ -1,3 +1,4 @@
+import { generateKeyPairSync } from 'node:crypto'
 import { test } from 'tap'
 import { parseConfig } from '../../src/config/load.js'
 
@@ -13,7 +14,7 @@ test('the configuration that operators are shown holds no secret, and everything
         id: 'gullwing',
         url: `https://gullwing.example/mcp?token=${SECRET}`,
         auth: { type: 'header', name: 'x-key', value: SECRET },
-        seeds: ['coffee drinkers'],
+        seeds: ['coffee drinkers', `Bearer ${SECRET}`],
       },
     ],
     callers: {
@@ -27,7 +28,10 @@ test('the configuration that operators are shown holds no secret, and everything
     },
     storage: { url: `postgres://tributary:${SECRET}@db.example/tributary`, key: [SECRET, `${SECRET}2`] },
   }
-  const shown = parseConfig('test', JSON.stringify(config), {}).shown()
+  const { privateKey } = generateKeyPairSync('ed25519')
+  const jwk = { ...privateKey.export({ format: 'jwk' }), kid: 'planted' }
+  const text = JSON.stringify({ ...config, events: { signing_key: JSON.stringify(jwk) } })
+  const shown = parseConfig('test', text, {}).shown()
   t.notMatch(shown, /planted/)
   t.notOk(shown.includes(DIGEST))
   for (const kept of [
