@@ -228,18 +228,21 @@ export function createExplainer(sources: ExplainSources) {
     return explainSignal({ snapshot, key, judge: sources.judge(), evidence })
   }
 
+  /** An agent that is not in the roster. */
+  function aboutUnlisted(agentUrl: string): Told {
+    const agentUrls = [agentUrl]
+    const out = sources.roster().excluded.find(({ url }) => agentUrlOf(url) === agentUrl)
+    if (out) return { kind: 'upstream', reason: 'upstream_excluded', detail: out.reason, agentUrls }
+    if (sources.former.at(agentUrl)) return { kind: 'upstream', reason: 'upstream_left', agentUrls }
+    return { kind: 'unknown', reason: 'unknown', agentUrls }
+  }
+
   async function aboutUpstream(agentUrl: string): Promise<Told> {
     const [found] = await explainUpstreams([agentUrl], sources)
-    const agentUrls = [agentUrl]
-    if (!found) {
-      const out = sources.roster().excluded.find(({ url }) => agentUrlOf(url) === agentUrl)
-      if (out) return { kind: 'upstream', reason: 'upstream_excluded', detail: out.reason, agentUrls }
-      const reason = sources.former.at(agentUrl) ? 'upstream_left' : 'unknown'
-      return { kind: reason === 'unknown' ? reason : 'upstream', reason, agentUrls }
-    }
+    if (!found) return aboutUnlisted(agentUrl)
     const { state, problem, rows, published, hint } = found
     const detail = problem && { detail: problem.reason }
-    const told = { kind: 'upstream' as const, agentUrls, ...(hint && { hint }) }
+    const told = { kind: 'upstream' as const, agentUrls: [agentUrl], ...(hint && { hint }) }
     if (state === 'starting') return { ...told, reason: 'upstream_starting', ...detail }
     if (state === 'absent') return { ...told, reason: 'upstream_absent', ...detail }
     if (rows > 0 && published === 0) return { ...told, reason: 'nothing_published', ...detail }

@@ -243,8 +243,8 @@ export function createVerifier(options: VerifierOptions) {
     const input = readSignatureInput(inputText)
     const signature = readSignature(signatureText)
     if (!input || !signature || !isWireUrl(url)) return 'signature_header_malformed'
-    const headersAre = headersFault(input, message)
-    if (headersAre) return headersAre
+    const headerFault = headersFault(input, message)
+    if (headerFault) return headerFault
     const target = targetOf(url)
     if (!target) return 'target_uri_malformed'
 
@@ -254,8 +254,8 @@ export function createVerifier(options: VerifierOptions) {
     if (params.tag !== profile.tag) return 'signature_tag_invalid'
     if (!ALGORITHMS.includes(params.alg)) return 'signature_alg_not_allowed'
     if (isOutside(params, now())) return 'signature_window_invalid'
-    const components = componentFault(input.components, body.length > 0, policy)
-    if (components) return components
+    const coverageFault = componentFault(input.components, body.length > 0, policy)
+    if (coverageFault) return coverageFault
     const base = signatureBase(input.components, input.raw, message, target)
     if (base === undefined) return 'signature_components_incomplete'
 
