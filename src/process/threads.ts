@@ -44,7 +44,7 @@ export function startThread(
   return new Worker(file, { ...options, env: {}, execArgv: [] })
 }
 
-const NICER = 5 // then it gets a quarter of a core that another thread wants as well
+const NICER = 10 // then it gets a tenth of a core that another thread wants as well
 let hasGivenWay = false // each thread has a copy of this module, and so one of its own
 
 /**

@@ -36,9 +36,9 @@ test('a thread that builds gives way from the second feed on, once', options, as
   await host.build(request('north'))
   t.same(nicer(), [], 'nothing was served before the first')
   await host.build(request('west'))
-  t.same(nicer(), [5])
+  t.same(nicer(), [10])
   await host.build(request('north'))
-  t.same(nicer(), [5])
+  t.same(nicer(), [10])
 })
 
 test(
@@ -50,7 +50,7 @@ test(
     await host.build(request('north'))
     t.same(nicer(), [])
     await host.build(request('west'))
-    t.same(nicer(), [5])
+    t.same(nicer(), [10])
   },
 )
 
@@ -59,7 +59,7 @@ test('after a restart, the first build gives way to what is served again', optio
   t.teardown(host.close)
   host.restore(snapshotOf('north'))
   await host.build(request('north'))
-  t.same(nicer(), [5])
+  t.same(nicer(), [10])
 })
 
 test('what is built on the thread that serves takes no priority from it', options, async (t) => {
@@ -77,5 +77,5 @@ test('a thread that indexes gives way once there is an index', options, async (t
   await search.publish(snapshotOf('north'))
   t.same(nicer(), [], 'questions waited for the first')
   await search.publish(snapshotOf('west'))
-  t.same(nicer(), [5])
+  t.same(nicer(), [10])
 })
