@@ -1,12 +1,16 @@
 import { Registry } from 'prom-client'
 import { test } from 'tap'
+import { recordBytes } from '../../src/authz/provider/files.js'
+import type { HeldDocument } from '../../src/authz/rules/verdict.js'
 import { parseConfig } from '../../src/config/load.js'
 import type { Send, SendOutcome } from '../../src/net/send.js'
 import { createUpstreamMeter } from '../../src/operations/meters.js'
 import { createMetrics } from '../../src/operations/metrics.js'
 import type { ObservedState } from '../../src/operations/views.js'
+import type { Snapshot } from '../../src/snapshot/snapshot.js'
 import type { UpstreamStatus } from '../../src/upstreams/mirror/scope-status.js'
 import type { RosterEntry } from '../../src/upstreams/roster/roster.js'
+import { stateWith } from '../authz/compiled.js'
 
 const REPLY: SendOutcome = { kind: 'reply', status: 200, headers: {}, body: new Uint8Array(10), url: '' }
 
@@ -179,4 +183,76 @@ test('whose request it is is looked up among those of its host, however many the
     await send({ url: `https://u${at}.example/mcp`, timeoutMs: 1, maxBytes: 1 })
   t.ok(read <= 2 * entries.length, `${read} urls were read for 2,000 requests`)
   t.match(await registry.metrics(), /requests_total\{upstream="u1999",outcome="2xx"\} 1/)
+})
+
+test('times are in seconds, and each number is that of its own part', async (t) => {
+  const [one, two] = [entry('one', 'https://one.example/mcp'), entry('two', 'https://two.example/mcp')]
+  const file = stateWith({ authorized_agents: [] }).document as HeldDocument
+  const held = (digest: string): HeldDocument => ({ ...file, digest })
+  const problem = { reason: 'unreachable', message: '', since: 0, passing: true } as const
+  const heldPointer = { url: 'https://q.example/adagents.json', since: 0, adoptAt: 1 }
+  const scope = (state: 'fresh' | 'stale') => ({ ...statusOf(one), state, scope: 'a', rateCard: false })
+  const { registry, eventHeard, built } = createMetrics(
+    {
+      ...observing(() => [one, two]),
+      statuses: () => [
+        { ...statusOf(one), confirmedAt: 40_000, nextAttemptAt: 105_000 },
+        { ...statusOf(two), nextAttemptAt: 90_000 },
+      ],
+      accountStatuses: () => [scope('fresh'), scope('fresh'), scope('stale')],
+      registries: () => [
+        { url: 'https://r.example', agents: 7, diagnostics: [], unvouched: false },
+        { url: 'https://s.example', diagnostics: [], unvouched: false, problem },
+      ],
+      providers: () => [
+        { domain: 'a.example', document: held('1'), expiresAt: 100_001 },
+        { domain: 'b.example', document: held('1'), expiresAt: 100_001, problem, heldPointer },
+        { domain: 'c.example', document: held('2'), expiresAt: 100_000 },
+        { domain: 'd.example', problem },
+        { domain: 'e.example' },
+      ],
+      contributions: async () => [
+        { upstream: 'one', published: 3, withheld: 4, reasons: new Map([['no_file', 4]]) },
+      ],
+      publishedAt: () => 98_000,
+      revisions: () => ({ built: 1, wanted: 2, behindMs: 3_000 }),
+    },
+    () => 100_000,
+  )
+  eventHeard('heard', { gainedMs: 2_500, spared: 2 })
+  eventHeard('duplicate')
+  const snapshot = (structure: string, pricing: string) => built({ structure, pricing } as Snapshot, 0.3)
+  snapshot('s1', 'p1')
+  snapshot('s2', 'p1')
+  snapshot('s2', 'p2')
+  snapshot('s2', 'p2')
+  const size = recordBytes(held('1'))
+  const lines = (await registry.metrics()).split('\n')
+  for (const line of [
+    'upstream_age_seconds{upstream="one"} 60',
+    'upstream_next_attempt_seconds{upstream="one"} 5',
+    'upstream_next_attempt_seconds{upstream="two"} 0',
+    'registry_up{registry="https://r.example"} 1',
+    'registry_up{registry="https://s.example"} 0',
+    'registry_agents{registry="https://r.example"} 7',
+    ...['good', 'failing', 'expired', 'unreachable', 'pending'].map(
+      (state) => `providers{state="${state}"} 1`,
+    ),
+    `provider_bytes ${2 * size}`,
+    'provider_held_pointers 1',
+    'offers{upstream="one",fate="published"} 3',
+    'offers{upstream="one",fate="withheld"} 4',
+    'account_scopes{state="fresh"} 2',
+    'account_scopes{state="stale"} 1',
+    'snapshot_age_seconds 2',
+    'feed_behind_seconds 3',
+    'replicas{revision="REVISION"} 1',
+    'upstream_events_gained_seconds_total 2.5',
+    'upstream_events_readings_spared_total 2',
+    'snapshot_moves_total{what="structure"} 1',
+    'snapshot_moves_total{what="pricing"} 1',
+  ]) {
+    const whole = `tributary_${line}`.replace('REVISION', parseConfig('test', '{}', {}).revision)
+    t.ok(lines.includes(whole), whole)
+  }
 })

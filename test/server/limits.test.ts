@@ -1,5 +1,6 @@
 import { test } from 'tap'
-import { createRateLimiter } from '../../src/server/door/admission.js'
+import { createAdmission, createRateLimiter } from '../../src/server/door/admission.js'
+import { noWayOut } from '../support/no-way-out.js'
 import { BUYER_TOKEN, OTHER_TOKEN, startServer } from '../support/server-fixture.js'
 
 test('a bucket holds its burst and refills by the clock', (t) => {
@@ -13,6 +14,21 @@ test('a bucket holds its burst and refills by the clock', (t) => {
   t.equal(limiter.take('a', 500), 1)
   t.equal(limiter.take('a', 400), 1, 'a clock that steps back gives nothing away')
   t.throws(() => createRateLimiter({ perSecond: 0, burst: 1 }), /per_second > 0/)
+  const slow = createRateLimiter({ perSecond: 1e-6, burst: 1 })
+  t.same([slow.take('a', 0), slow.take('a', 0)], [0, 3_600], 'nobody is told to wait for more than an hour')
+  t.end()
+})
+
+test('who was held back is counted, the most often first', (t) => {
+  const admission = createAdmission({
+    ...{ callers: { anonymous: 'deny', keys: [] }, rateLimit: { perSecond: 1, burst: 1 } },
+    ...{ send: noWayOut, now: () => 0 },
+  })
+  for (const caller of ['once', 'never', 'twice', 'once', 'twice', 'twice']) admission.take(caller, 0)
+  t.same(admission.limited(), [
+    ['twice', 2],
+    ['once', 1],
+  ])
   t.end()
 })
 
