@@ -52,7 +52,7 @@ type Grant = NonNullable<CallerEntry['destinations']>[number]
 
 export type CallerKey = {
   id: string
-  /** Absent: the caller comes with a JWT whose `sub` is the id. */
+  /** In lower case. Absent: the caller comes with a JWT whose `sub` is the id. */
   tokenSha256?: string
   role: 'buyer' | 'operator'
   destinations: readonly Destination[]

@@ -143,4 +143,7 @@ test('HTTP rules: method, media types, versions, origins and hosts', async (t) =
   t.equal(await status('tributary.example'), '200')
   t.equal(await status(new URL(url).host), '200')
   t.equal(await status('localhost:1'), '200')
+  t.equal(await status('tributary.example:8443'), '200', 'our own name behind another port')
+  t.equal(await status('agent.localhost'), '200')
+  t.equal(await status('localhost.evil.example'), '403')
 })

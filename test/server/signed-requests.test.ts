@@ -103,6 +103,12 @@ test('a signature that does not stand is refused, whatever bearer is beside it',
   await refused({ ...signed(), signature: 'sig1=:AAAA:' }, 'request_signature_invalid')
   const reply = await call('activate_signal', { by: key, bearer: OTHER_TOKEN })
   t.equal(codeOf(reply), challenge('request_signature_key_unknown'), 'another caller`s signature')
+  const other = await call('activate_signal', { by: key, more: { 'x-adcp-auth': OTHER_TOKEN } })
+  t.equal(
+    codeOf(other),
+    challenge('request_signature_key_unknown'),
+    'in whatever header the caller says who it is',
+  )
   t.match(reply.json.error.data.adcp_error, { code: 'AUTH_REQUIRED' })
 })
 
@@ -112,6 +118,9 @@ test('who must sign may read without a signature and change nothing, over both t
   t.equal((await call('get_signals', { bearer: BUYER_TOKEN })).status, 200)
   t.equal((await call('activate_signal', { bearer: OTHER_TOKEN })).json.result.structuredContent.by, 'other')
   t.equal((await call('activate_signal', { by: key })).json.result.structuredContent.by, 'buyer')
+  const nobody = (await call('activate_signal', {})).json.result.structuredContent
+  t.equal(nobody.adcp_error.code, 'AUTH_REQUIRED')
+  t.match(nobody.adcp_error.message, 'needs credentials', 'who has no key is not asked for a signature')
 
   const skill = { skill: 'activate_signal', input: {} }
   const message = { messageId: 'm', role: 'user', kind: 'message', parts: [{ kind: 'data', data: skill }] }
@@ -124,7 +133,7 @@ test('who must sign may read without a signature and change nothing, over both t
 })
 
 test('a shared secret for webhooks is taken from signed requests only', async (t) => {
-  const { call } = await start(t)
+  const { call, post, bodyOf } = await start(t)
   const authentication = { schemes: ['HMAC-SHA256'], credentials: 'a shared secret of 32 characters' }
   const push_notification_config = { url: 'https://buyer.example/hook', authentication }
   for (const args of [
@@ -135,7 +144,15 @@ test('a shared secret for webhooks is taken from signed requests only', async (t
     t.equal((await call('activate_signal', { by: key, args })).status, 200)
   }
   const plain = { push_notification_config: { url: 'https://buyer.example/hook' } }
-  t.equal((await call('activate_signal', { bearer: BUYER_TOKEN, args: plain })).status, 200)
+  const none = { push_notification_config: { url: 'https://buyer.example/hook', authentication: null } }
+  for (const args of [plain, none])
+    t.equal((await call('activate_signal', { bearer: BUYER_TOKEN, args })).status, 200)
+  const hidden = bodyOf('activate_signal', { push_notification_config }).replace(
+    'authentication',
+    '\\u0061uthentication',
+  )
+  const bearer = { authorization: `Bearer ${BUYER_TOKEN}` }
+  t.equal(codeOf(await post('/mcp', hidden, bearer)), challenge(REQUIRED), 'however the name is written')
 })
 
 test('where nobody signs, signatures are ignored and nothing needs one', async (t) => {

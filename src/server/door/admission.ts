@@ -98,7 +98,7 @@ type SignatureGateOptions = {
   byId: Admission['byId']
   /** Who asks, by any other credential. */
   identified(visit: Visit): Entered | TurnedAway | Promise<Entered | TurnedAway>
-  /** The url that callers know us by: what they sign. */
+  /** The url that callers know us by, which they sign; without a slash at its end. */
   publicUrl: string
   isMutating(task: string): boolean
 }
@@ -228,8 +228,6 @@ function made(options: AdmissionOptions, replay: ReplayGuard, guesses: Guesses) 
 
 /** Lets a request in by its signature, or by another credential where it needs none. */
 export function createSignatureGate({ byId, identified, publicUrl, isMutating }: SignatureGateOptions) {
-  const base = publicUrl.replace(/\/$/, '')
-
   async function signed(
     visit: Visit,
     { verify }: Signatures,
@@ -238,7 +236,7 @@ export function createSignatureGate({ byId, identified, publicUrl, isMutating }:
     if (known && known.kind !== 'caller') return known
     const message = {
       method: visit.raw.method ?? '',
-      url: base + visit.raw.url,
+      url: publicUrl + visit.raw.url,
       headers: visit.raw.headersDistinct,
       body: bodyBytes(visit),
     }
@@ -251,8 +249,7 @@ export function createSignatureGate({ byId, identified, publicUrl, isMutating }:
 
   function unsigned(visit: Visit, { mustSign }: Signatures, who: Entered | TurnedAway): Entered | TurnedAway {
     const body = bodyBytes(visit)
-    const isKnown = who.kind === 'caller' && who.caller.role !== 'anonymous'
-    const must = mustSign(isKnown ? who.caller.id : undefined)
+    const must = mustSign(who.kind === 'caller' ? who.caller.id : undefined)
     if (must && [...calledTasks(body)].some(isMutating)) return SIGNATURE_REQUIRED
     if (who.kind !== 'caller') return who
     if (bodyRegistersSecret(body)) return SIGNATURE_REQUIRED

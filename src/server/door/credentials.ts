@@ -216,9 +216,9 @@ export function createCallers({ anonymous, keys, jwt, guesses }: CallersOptions)
     if (byId.has(key.id) || key.id === ANONYMOUS.id) throw new Error(`Two callers have the id ${key.id}`)
     byId.set(key.id, caller)
     if (key.tokenSha256 === undefined) continue
-    const digest = key.tokenSha256.toLowerCase()
+    const digest = key.tokenSha256
     if (!/^[0-9a-f]{64}$/.test(digest)) {
-      throw new Error(`token_sha256 of caller ${key.id} is not 64 hex digits`)
+      throw new Error(`token_sha256 of caller ${key.id} is not 64 hex digits in lower case`)
     }
     if (byDigest.has(digest)) throw new Error(`Caller ${key.id} has the key of another caller`)
     byDigest.set(digest, { digest: Buffer.from(digest, 'hex'), caller })
@@ -283,6 +283,6 @@ export function createCallers({ anonymous, keys, jwt, guesses }: CallersOptions)
     return verifier && token !== null ? byJwt(verifier, token, address) : wrong(address)
   }
 
-  const digests = new Map(keys.map(({ id, tokenSha256 }) => [id, tokenSha256?.toLowerCase()]))
+  const digests = new Map(keys.map(({ id, tokenSha256 }) => [id, tokenSha256]))
   return { identify, byId: (id) => byId.get(id), keyDigest: (id) => digests.get(id) }
 }
