@@ -6,6 +6,7 @@
 import { hash } from 'node:crypto'
 import { once } from 'node:events'
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads'
+import { giveWay } from '../src/process/threads.js'
 import { specsOf, WRITTEN } from '../src/snapshot/columns.js'
 import { createRowFinder, type Slab, slabRow } from '../src/upstreams/rows/slab.js'
 import { locateMembers, MEMBER, membersRoom } from '../src/upstreams/rows/written.js'
@@ -183,7 +184,7 @@ type Order = { rows: Slab; goesOn: boolean }
 
 const start = (order: Order) => new Worker(new URL(import.meta.url), { workerData: order })
 
-/** A thread that parses and writes all rows of a slab, again and again, until it is terminated. */
+/** A thread that parses and writes all rows of a slab, again and again, until it is terminated; it gives way as one that merges. */
 export async function startRewriting(rows: Slab): Promise<Worker> {
   const thread = start({ rows, goesOn: true })
   await once(thread, 'message')
@@ -203,7 +204,8 @@ export async function mergeLimit(rows: Slab): Promise<{ one: number; two: number
 
 if (!isMainThread) {
   const { rows, goesOn } = workerData as Order
-  if (!goesOn) parentPort?.postMessage(leastWork(rows))
+  if (goesOn) giveWay()
+  else parentPort?.postMessage(leastWork(rows))
   while (goesOn) {
     rewrite(rows)
     parentPort?.postMessage(0)
