@@ -3,9 +3,11 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
 import { test } from 'tap'
+import { printJobs } from '../../src/commands/operator.js'
 import { callTool } from '../support/call-tool.js'
 import { runCommand } from '../support/command.js'
 import { startWorld } from '../support/federation.js'
+import { listening } from '../support/printed.js'
 import { actingOn, BUYER, digest, type Json, OPERATOR, read } from './support/console-world.js'
 
 const NORTHWIND = 'signals.northwind.example'
@@ -94,8 +96,9 @@ test('an operator has open jobs tried again, or gives them up', async (t) => {
       (await jobs()).find((job) => job.id === id && job.attempts > before.attempts),
     )
     await waiting(id)
-    const listed = await runCommand(['jobs', '--url', url, '--token', OPERATOR])
-    t.match(listed.out, new RegExp(`${id} +call +${AGENT} +buyer +\\d+ +(waits|being worked on)`))
+    const listed = listening()
+    await printJobs({ config: 'config/sandbox.yaml', url, token: OPERATOR, json: false, out: listed.out })
+    t.match(listed.text(), new RegExp(`${id} +call +${AGENT} +buyer +\\d+ +(waits|being worked on)`))
 
     const done = await until('it is given up', async () => {
       const command = await runCommand(['give-up', id, '--url', url, '--token', OPERATOR])

@@ -44,58 +44,27 @@ test('a database that is not there is told as such', async (t) => {
   await t.rejects(open('postgres://tributary@127.0.0.1:2/none'), StorageUnavailable)
 })
 
+const DATABASE = 'tributary.db'
+type Found = readonly [what: string, make: (state: string) => Promise<unknown>, said: RegExp]
+
 /** What an operator finds in the place of a storage's parts, and what the start says of it. */
-const FOUND: readonly [what: string, make: (state: string) => Promise<unknown>, said: RegExp][] = [
+const AT_THE_START: readonly Found[] = [
   [
     'a folder in the place of a blob',
     (state) => mkdir(join(state, 'blobs', 'cursor-secret.blob'), { recursive: true }),
     /cannot serve just now: EISDIR.*cursor-secret\.blob/,
   ],
   [
-    'a file in the place of the folder of blobs',
-    (state) => writeFile(join(state, 'blobs'), ''),
-    /cannot serve just now: EEXIST.*blobs/,
-  ],
-  [
-    'a folder in the place of the database',
-    (state) => mkdir(join(state, 'tributary.db')),
-    /cannot serve just now: .*tributary\.db/,
-  ],
-  [
-    'a folder in the place of the lock',
-    (state) => mkdir(join(state, 'lock')),
-    /cannot serve just now: .*lock/,
-  ],
-  [
     'a database that is cut off',
     async (state) => {
       await (await open(`file:${state}`)).close()
-      await truncate(join(state, 'tributary.db'), 8_192)
+      await truncate(join(state, DATABASE), 8_192)
     },
     /tributary\.db is damaged \(.*\); restore it from a backup/,
   ],
-  [
-    'a database of a newer release',
-    async (state) => {
-      await (await open(`file:${state}`)).close()
-      const db = new Database(join(state, 'tributary.db'))
-      db.exec("insert into kysely_migration values ('900_contract_all', '2030-01-01')")
-      db.close()
-    },
-    /changed by a newer release .*; start that release, or restore/,
-  ],
-  [
-    "somebody else's database",
-    async (state) => {
-      const db = new Database(join(state, 'tributary.db'))
-      db.exec('create table tasks (id text)')
-      db.close()
-    },
-    /cannot be used as it is: table tasks already exists; restore it from a backup, or name another one/,
-  ],
 ]
 
-for (const [what, make, said] of FOUND) {
+for (const [what, make, said] of AT_THE_START) {
   test(`${what} ends the start with a sentence`, async (t) => {
     const folder = await temporaryFolder(t)
     const state = join(folder, 'state')
@@ -107,5 +76,56 @@ for (const [what, make, said] of FOUND) {
     t.equal(code, 1)
     t.match(err, new RegExp(`^tributary: storage\\.url: .*${said.source}`, 'm'))
     t.notMatch(err, /^ +at /m, 'no stack')
+  })
+}
+
+/** More of it: the start makes the same sentence of every error of these two names. */
+const WHEN_OPENED: readonly [...Found, name: 'StorageUnavailable' | 'StorageUnusable'][] = [
+  [
+    'a file in the place of the folder of blobs',
+    (state) => writeFile(join(state, 'blobs'), ''),
+    /cannot serve just now: EEXIST.*blobs/,
+    'StorageUnavailable',
+  ],
+  [
+    'a folder in the place of the database',
+    (state) => mkdir(join(state, DATABASE)),
+    /cannot serve just now: .*tributary\.db/,
+    'StorageUnavailable',
+  ],
+  [
+    'a folder in the place of the lock',
+    (state) => mkdir(join(state, 'lock')),
+    /cannot serve just now: .*lock/,
+    'StorageUnavailable',
+  ],
+  [
+    'a database of a newer release',
+    async (state) => {
+      await (await open(`file:${state}`)).close()
+      const db = new Database(join(state, DATABASE))
+      db.exec("insert into kysely_migration values ('900_contract_all', '2030-01-01')")
+      db.close()
+    },
+    /changed by a newer release .*; start that release, or restore/,
+    'StorageUnusable',
+  ],
+  [
+    "somebody else's database",
+    async (state) => {
+      const db = new Database(join(state, DATABASE))
+      db.exec('create table tasks (id text)')
+      db.close()
+    },
+    /cannot be used as it is: table tasks already exists; restore it from a backup, or name another one/,
+    'StorageUnusable',
+  ],
+]
+
+for (const [what, make, message, name] of WHEN_OPENED) {
+  test(`${what} is told of when the storage is opened`, async (t) => {
+    const state = await temporaryFolder(t)
+    await make(state)
+    await t.rejects(open(`file:${state}`), { name, message })
   })
 }

@@ -1,10 +1,10 @@
-import { writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
 import { test } from 'tap'
+import { printCheck } from '../../src/commands/check.js'
 import { explanationText } from '../../src/commands/operator.js'
-import { runCommand } from '../support/command.js'
+import { parseConfig } from '../../src/config/load.js'
+import { systemClock } from '../../src/net/clock.js'
 import { startOver } from '../support/federation-over.js'
-import { temporaryFolder } from '../support/temporary-folder.js'
+import { listening } from '../support/printed.js'
 import { startMcpAgent, type TaskHandler, type ToolList } from '../support/upstream-agent.js'
 import { row, until } from '../support/upstream-world.js'
 
@@ -114,17 +114,21 @@ test('explain, check and the console give each agent its own reason', async (t) 
     }),
   )
   const over = await startOver(t, upstreams)
-  const file = join(await temporaryFolder(t), 'config.json')
   const shared = { authorization: { policy: 'observe' }, egress: { allow_networks: ['127.0.0.0/8'] } }
-  await writeFile(file, JSON.stringify({ upstreams, ...shared }))
-  const checked = runCommand(['check', '--config', file])
+  const checked = listening()
+  const config = parseConfig('test', JSON.stringify({ upstreams, ...shared }), {})
+  const checks = { config, json: false, upstream: undefined, clock: systemClock, random: Math.random }
+  const checking = t.rejects(printCheck({ ...checks, out: checked.out, err: checked.out }), {
+    name: 'CommandFailure',
+  })
   const statuses = () => over.federation.statuses()
   await until('an outcome of each', () => statuses().every(({ state }) => state !== 'starting'))
 
   const lineOf = (why: string, id: string) =>
     why.split('\n').findLast((line) => line.startsWith(`${id}: `)) ?? ''
   const inConsole = (await (await over.get('/console/api/upstreams')).json()) as { upstreams: Shown[] }
-  const check = (await checked).out
+  await checking
+  const check = checked.text()
   for (const [id, { kind, told }] of Object.entries(KINDS)) {
     const explanation = (await over.explain(id)) as Parameters<typeof explanationText>[0]
     const places = {

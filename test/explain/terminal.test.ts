@@ -6,6 +6,7 @@ import { printExplanation } from '../../src/commands/operator.js'
 import { parseConfig } from '../../src/config/load.js'
 import { systemClock } from '../../src/net/clock.js'
 import { OPERATOR, startOver } from '../support/federation-over.js'
+import { listening } from '../support/printed.js'
 import { startHttp, startMcpAgent } from '../support/upstream-agent.js'
 import { until } from '../support/upstream-world.js'
 
@@ -13,12 +14,6 @@ import { until } from '../support/upstream-world.js'
 const WORDS = '\u001b]52;c;aGk=\u0007 \u009b2J\u001b[2J \u202e\u2066\nnorth: fresh\r\u2028north: fresh'
 // biome-ignore lint/suspicious/noControlCharactersInRegex: none but our own line breaks may be there
 const STEERING = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]/
-
-function listening() {
-  const parts: string[] = []
-  const out = { write: (part: string) => parts.push(part) > 0 } as unknown as NodeJS.WriteStream
-  return { out, text: () => parts.join('') }
-}
 
 test('an agent`s words in explain and check stay in their line and steer nothing', async (t) => {
   const agent = await startMcpAgent(() => ({

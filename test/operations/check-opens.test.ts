@@ -121,14 +121,12 @@ test('check opens what serve would open, and says what cannot be', async (t) => 
 test('check says in words why a database cannot be had', { skip: NO_POSTGRES }, async (t) => {
   const storage = await bare(t)
   if (!storage) return
-  const folder = await mkdtemp(join(tmpdir(), 'tributary-check-'))
-  t.teardown(() => rm(folder, { recursive: true, force: true }))
   const url = new URL(storage.url)
   url.pathname = '/nothing_of_that_name'
-  const file = join(folder, 'config.json')
-  await writeFile(file, JSON.stringify({ storage: { url: url.href } }))
-  const { out } = await runCommand(['check', '--config', file, '--json'])
-  const { opened } = JSON.parse(out) as CheckReport
+  const config = parseConfig('test', JSON.stringify({ storage: { url: url.href } }), {})
+  const { opened } = await checkConfig({
+    ...{ config, clock: systemClock, random: Math.random, onProgress: () => {} },
+  })
   t.match(opened[0], {
     what: 'storage',
     problem: /cannot be reached .*nothing_of_that_name/,
