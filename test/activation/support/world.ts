@@ -84,7 +84,7 @@ export function urlsOf({ agents }: Sandbox): Record<AgentId, string> {
 }
 
 export async function startWorld(t: Test, options: WorldOptions = {}): Promise<World> {
-  const sandbox = await startSandbox({ signals: 48, ...options.sandbox })
+  const sandbox = await startSandbox({ signals: 24, ...options.sandbox })
   const store = options.store ?? (await openLive(t, (await embedded(t)).url))
   const { hosts } = sandbox
   const comment = (text: string) => t.comment(text)
