@@ -206,6 +206,13 @@ onEmbeddedStorage(
     } while (cursor)
     t.same(names, ['acc_house', 'acme.example c/o agency.example', 'nova.example (spark) c/o agency.example'])
     t.match((await list({ sandbox: true }, caller)).accounts, [{ sandbox: true }])
+    const direct = { ...buyer, id: 'direct', accounts: new Map([['acc_untold', new Map()]]) }
+    await sync([{ ...acme, operator: 'acme.example' }], {}, direct)
+    t.same(
+      (await list({ status: 'active' }, direct)).accounts.map(({ name }) => name),
+      ['acc_untold', 'acme.example'],
+      'an account of which nothing was told is active; a brand that operates itself is named once',
+    )
     t.match((await list({ account: { account_id: 'acc_house' } }, caller)).accounts, [
       { account_id: 'acc_house', notification_configs: [config] },
     ])

@@ -34,6 +34,14 @@ test("two callers of one handle see neither the other's ledger, tasks, keys nor 
   const account = { account_id: String(accountId) }
   t.match(await world.activate(asks(choice, { account }), other), { error: { code: 'ACCOUNT_NOT_FOUND' } })
   t.match(await world.activate(asks(choice, { account })), { kind: 'answer' })
+  const listed = await activation.listTasks({}, buyer)
+  if (listed.kind !== 'answer') throw new Error('not listed')
+  t.same((listed.fields.tasks as object[]).length, 2)
+  t.match((listed.fields.tasks as object[])[1], { task_id: taskId }, 'the newest first')
+  const none = { task_type: 'activate_signal', task_types: ['create_media_buy'] } as const
+  t.match(await activation.listTasks({ filters: { ...none, task_types: [...none.task_types] } }, buyer), {
+    fields: { tasks: [], query_summary: { total_matching: 0 } },
+  })
   const natural = { brand, operator: 'acme.example' }
   t.match(await activation.listTasks({ account: natural }, other), { kind: 'answer', fields: { tasks: [] } })
   t.match(await world.activate(asks(choice, { account: natural }), other), { kind: 'answer' })

@@ -13,7 +13,7 @@ function configOf(names: string[]): Config {
 const left = ({ upstreams }: Config) => upstreams.filter(({ exclude }) => !exclude).map(({ url }) => url)
 
 test('what an operator changed is in force until the file is read again', async (t) => {
-  const inForce = createInForce(configOf(['signals']))
+  const inForce = createInForce(configOf(['SIGNALS']))
   const seen: string[][] = []
   inForce.onChange((config) => seen.push(left(config)))
   let changes = 0
@@ -22,7 +22,7 @@ test('what an operator changed is in force until the file is read again', async 
   })
   inForce.override({ ...inForce.overrides(), excluded: new Map([[AGENT, true]]) })
   t.same(seen, [[]], 'the agent is left out')
-  t.same(left(inForce.file()), [AGENT], 'the file is as it was')
+  t.same(left(inForce.file()), ['https://SIGNALS.example/mcp'], 'the file is as it was')
   inForce.read(configOf(['signals', 'other']))
   t.same(seen[1], [AGENT, 'https://other.example/mcp'])
   t.equal(inForce.overrides().excluded.size, 0)

@@ -129,3 +129,26 @@ test('a month of many upstreams is read and written in portions, others are serv
   t.ok(turns >= 10, `${turns} turns`)
   t.ok(Buffer.concat((await blobs.read(BLOB)) ?? []).equals(Buffer.concat(before ?? [])))
 })
+
+test('an hour has failed if a refresh failed in it; the latest days are kept, and the point of an hour is one', async (t) => {
+  const [blobs, clock] = [createPassingBlobs(), standingClock()]
+  let failing = true
+  const history = createUpstreamHistory({
+    ...{ blobs, clock, onTrouble: t.fail },
+    samples: async () => [{ ...sampleOf('one'), failing }],
+  })
+  const stored = Array.from({ length: 720 }, (_, at) => [clock.at - (720 - at) * HOUR_MS, at, 1, 1, 0])
+  const days = Buffer.from(Float64Array.from(stored.flat()).buffer)
+  await blobs.write(BLOB, [Buffer.from('["one"]'), Buffer.alloc(0), days])
+  history.start()
+  await clock.wake()
+  failing = false
+  await clock.wake()
+  await clock.wake()
+  const found = history.of('one', 'days')
+  t.equal(found?.at.length, 720)
+  t.same([found?.rows[0], found?.failing.at(-1)], [1, 1], 'the oldest has gone, and the failure stays')
+  t.equal(history.of('one', 'hours')?.at.length, 1)
+  t.equal(found?.step_seconds, 3_600)
+  await history.close()
+})
