@@ -73,6 +73,11 @@ onEmbeddedStorage('a declared account is created, left alone, changed and closed
     { action: 'updated', status: 'closed', account_id: created?.account_id },
   ])
   t.match((await list({ status: 'active' })).accounts, [{ brand: { brand_id: 'spark' } }])
+  const again = await sync([nova], { delete_missing: true })
+  t.match(again, [{ action: 'unchanged' }], 'what is closed is not closed again')
+  t.equal(again.length, 1)
+  const { account_id = '' } = created as { account_id?: string }
+  t.match(await sync([{ account: { account_id }, payment_terms: 'net_30' }]), [{ status: 'closed' }])
   t.match(await sync([acme]), [{ action: 'updated', status: 'active' }])
 })
 
