@@ -182,8 +182,8 @@ const REFUSED: Record<string, [text: string, ...said: string[]]> = {
     'callers.keys[0].credentials: expected a mapping, got another text',
   ],
   'a long text, of which the beginning is shown': [
-    `listen: { host: "${'h'.repeat(70)}:1" }`,
-    `listen.host: expected a host name or an address, without a port, got "${'h'.repeat(59)}\n`.trimEnd(),
+    `listen: { host: "${'h'.repeat(70)}:1" }\ndefaults: { refresh: 0s }`,
+    `listen.host: expected a host name or an address, without a port, got "${'h'.repeat(59)}\n`,
   ],
   'a value that is missing': [
     'currencies: { as_of: 2026-11-01 }',
