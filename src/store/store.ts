@@ -23,6 +23,7 @@ import {
   lockFolder,
   markClosed,
   openSqlite,
+  requireFiles,
   storageFolder,
   wasClosed,
 } from './database/sqlite.js'
@@ -189,6 +190,7 @@ async function openEmbedded(folder: string, options: StoreOptions): Promise<Stor
   const { now, keys = [], answersMs, whileInUse = false, onProblem } = options
   await makeFolder(folder, FOLDER_MODE)
   await makeFolder(join(folder, 'blobs')) // first: its error says best why a folder cannot be used
+  await requireFiles(folder)
   const unlock = whileInUse ? () => {} : await lockFolder(folder)
   try {
     const blobs = await openBlobFiles({

@@ -1,4 +1,5 @@
-import { cp, mkdir, truncate, writeFile } from 'node:fs/promises'
+import { execFileSync } from 'node:child_process'
+import { cp, mkdir, readFile, rm, symlink, truncate, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import Database from 'libsql'
 import { test } from 'tap'
@@ -8,6 +9,8 @@ import { NO_SMALL_DISK, smallDisk } from '../store/support/disk.js'
 import { embedded } from '../store/support/storages.js'
 import { runCommand } from '../support/command.js'
 import { temporaryFolder } from '../support/temporary-folder.js'
+
+const DATABASE = 'tributary.db'
 
 const open = (url: string) => openStore({ url, now: Date.now, onProblem: () => {} })
 
@@ -44,7 +47,25 @@ test('a database that is not there is told as such', async (t) => {
   await t.rejects(open('postgres://tributary@127.0.0.1:2/none'), StorageUnavailable)
 })
 
-const DATABASE = 'tributary.db'
+test('a url that the driver cannot read is told without what it holds', async (t) => {
+  for (const place of ['me:se#cret@db/it', 'me:secret@db:99999/it', 'me:secr%e4t@db/it']) {
+    const message = /^(?!.*se(#cret|cr)).*cannot be read.*%23/
+    await t.rejects(open(`postgres://${place}`), { name: 'StorageUnusable', message }, place)
+  }
+})
+
+test('a mark without an end is not read: the database counts as not closed', async (t) => {
+  const storage = await embedded(t)
+  await (await storage.open()).close()
+  const mark = join(storage.url.slice('file:'.length), `${DATABASE}.closed`)
+  await rm(mark)
+  await symlink('/dev/zero', mark)
+  const before = process.resourceUsage().maxRSS
+  await (await storage.open()).close()
+  t.ok(process.resourceUsage().maxRSS - before < 256 * 1_024, 'no memory is filled with it')
+  t.match(await readFile(mark, 'utf8'), /^\d+ /, 'it is marked as ever after that')
+})
+
 type Found = readonly [what: string, make: (state: string) => Promise<unknown>, said: RegExp]
 
 /** What an operator finds in the place of a storage's parts, and what the start says of it. */
@@ -90,14 +111,29 @@ const WHEN_OPENED: readonly [...Found, name: 'StorageUnavailable' | 'StorageUnus
   [
     'a folder in the place of the database',
     (state) => mkdir(join(state, DATABASE)),
-    /cannot serve just now: .*tributary\.db/,
-    'StorageUnavailable',
+    /tributary\.db is not a file, .*; move it away/,
+    'StorageUnusable',
+  ],
+  [
+    "a pipe in the place of the database's journal",
+    async (state) => {
+      await (await open(`file:${state}`)).close()
+      execFileSync('mkfifo', [join(state, `${DATABASE}-journal`)])
+    },
+    /tributary\.db-journal is not a file, .*; move it away/,
+    'StorageUnusable',
   ],
   [
     'a folder in the place of the lock',
     (state) => mkdir(join(state, 'lock')),
-    /cannot serve just now: .*lock/,
-    'StorageUnavailable',
+    /lock is not a file, .*; move it away/,
+    'StorageUnusable',
+  ],
+  [
+    'a lock that something else wrote',
+    (state) => writeFile(join(state, 'lock'), 'x'.repeat(1_024)),
+    /lock is not a lock: .*; remove it/,
+    'StorageUnusable',
   ],
   [
     'a database of a newer release',

@@ -6,7 +6,7 @@
 import { Kysely, PostgresDialect, type PostgresPoolClient } from 'kysely'
 import pg from 'pg'
 import { bound, type Tables } from './database.js'
-import { reached } from './storage-work.js'
+import { reached, StorageUnusable } from './storage-work.js'
 
 const CONNECT_MS = 10_000 // includes waiting for a free connection: long enough for a burst, short enough to report a lost database
 const SILENCES = 3 // statements of a transaction follow each other at once, so this many statement limits without one mean a dead client
@@ -53,9 +53,23 @@ function guarded(client: pg.PoolClient): PostgresPoolClient {
   return { query: query as never, release: () => client.release(lost) }
 }
 
+/** Throws for a url that the driver cannot read; it is not repeated, for it may hold a password. */
+function requireReadable(url: string): void {
+  try {
+    void new pg.Client(url)
+  } catch (error) {
+    if ((error as { code?: unknown }).code !== 'ERR_INVALID_URL' && !(error instanceof URIError)) throw error
+    throw new StorageUnusable(
+      'the url of the database cannot be read; its port is at most 65535, and what has a meaning in a url (/ ? # % [ ]) is written as %2F, %3F, %23, %25, %5B and %5D in a name or a password',
+      { cause: error },
+    )
+  }
+}
+
 /** The database behind a pool of its own. */
 export function openPostgres(options: PostgresOptions): Kysely<Tables> {
   const { url, connections, statementMs, lockMs, onProblem } = options
+  requireReadable(url)
   const pool = new pg.Pool({
     connectionString: url,
     max: connections,

@@ -5,7 +5,7 @@
  * read at the same time; only the one that holds the folder's lock writes.
  */
 import { once } from 'node:events'
-import { constants } from 'node:fs'
+import type { Stats } from 'node:fs'
 import { readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import {
@@ -35,21 +35,57 @@ export function storageFolder(url: string): string | undefined {
 /** The file in it that holds the tables. */
 export const databaseFile = (folder: string) => join(folder, 'tributary.db')
 
+const lockFile = (folder: string) => join(folder, 'lock')
+
+/** SQLite's own files beside a database: what undoes a transaction, what is committed, and who reads where. */
+const BESIDE = ['', '-journal', '-wal', '-shm']
+
+async function found(path: string): Promise<Stats | undefined> {
+  try {
+    return await stat(path)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    throw error
+  }
+}
+
+/**
+ * Throws when something else stands in the place of a file of the database or of its lock: SQLite would wait for a pipe for ever, and
+ * hand what it commits to a device that gives none of it back.
+ */
+export async function requireFiles(folder: string): Promise<void> {
+  const paths = [databaseFile(folder), lockFile(folder)].flatMap((file) =>
+    BESIDE.map((end) => `${file}${end}`),
+  )
+  for (const path of paths) {
+    if ((await found(path))?.isFile() === false) {
+      throw new StorageUnusable(
+        `${path} is not a file, and something else cannot hold what is stored; move it away, or name another storage (docs/storage.md)`,
+      )
+    }
+  }
+}
+
 /**
  * Locks the folder for this process; returns a function that unlocks it. Throws an Error when another process has the
  * lock. The lock belongs to an open database file, so the system releases it however the process ends, and nobody has
  * to remove it by hand.
  */
 export async function lockFolder(folder: string): Promise<() => void> {
-  const lock = new Database(join(folder, 'lock'), { timeout: WAIT_MS })
+  const file = lockFile(folder)
+  const lock = new Database(file, { timeout: WAIT_MS })
   try {
     lock.exec('BEGIN EXCLUSIVE')
   } catch (error) {
     lock.close()
-    if ((error as { code?: string }).code?.startsWith('SQLITE_BUSY') !== true) throw error
-    throw new StorageUnusable(
-      `${folder} is in use: another process works on it, and a folder is for one (docs/storage.md)`,
-    )
+    const { code = '' } = error as { code?: string }
+    if (code.startsWith('SQLITE_BUSY')) {
+      throw new StorageUnusable(
+        `${folder} is in use: another process works on it, and a folder is for one (docs/storage.md)`,
+      )
+    }
+    if (code !== 'SQLITE_NOTADB') throw error
+    throw new StorageUnusable(`${file} is not a lock: something else wrote it; remove it, it holds nothing`)
   }
   let isHeld = true
   return () => {
@@ -62,8 +98,8 @@ const markOf = (file: string) => `${file}.closed`
 
 /** The file's size and modification time; empty when there is no file. */
 async function stateOf(file: string): Promise<string> {
-  const found = await stat(file).catch(() => undefined)
-  return found ? `${found.size} ${found.mtimeMs}` : ''
+  const state = await found(file).catch(() => undefined)
+  return state ? `${state.size} ${state.mtimeMs}` : ''
 }
 
 /**
@@ -76,9 +112,10 @@ export async function markClosed(file: string): Promise<void> {
 
 /** Whether the file is unchanged since it was closed; removes the mark. */
 export async function wasClosed(file: string): Promise<boolean> {
-  const flag = constants.O_RDONLY | constants.O_NONBLOCK // a pipe in its place is not waited for
-  const marked = await readFile(markOf(file), { encoding: 'utf8', flag }).catch(() => '')
-  await rm(markOf(file), { force: true }).catch(() => {})
+  const mark = markOf(file)
+  const isMarked = (await found(mark).catch(() => undefined))?.isFile() // a pipe is waited for, and a device has no end
+  const marked = isMarked ? await readFile(mark, 'utf8').catch(() => '') : ''
+  await rm(mark, { force: true }).catch(() => {})
   return marked !== '' && marked === (await stateOf(file))
 }
 
