@@ -37,14 +37,12 @@ export function mapped<T extends Numbers>(
   return to
 }
 
-export type Column<T extends Numbers> = {
+type Column<T extends Numbers> = {
   push(value: number): void
   /** Adds `count` values of `from`, from its place `at` on. */
   pushAll(from: ArrayLike<number>, at: number, count: number): void
   /** The number of values so far. */
   length(): number
-  /** Removes all values and keeps the memory. */
-  clear(): void
   /** The values, in memory of exactly their size. */
   finish(): T
 }
@@ -72,9 +70,6 @@ export function createColumn<T extends Numbers>(make: (length: number) => T, cap
       length += count
     },
     length: () => length,
-    clear() {
-      length = 0
-    },
     finish: () => (length === values.length ? values : sized(length)),
   }
 }

@@ -2,7 +2,7 @@
  * What a snapshot knows about its signals besides their bytes: columns of numbers in shared memory, and lists of words. A
  * worker fills them and the serving thread reads the same memory (docs/decisions.md#memory-and-threads: columns filter 1M
  * rows in 1 ms). The table declares every column once: it decides what a snapshot holds, how a build writes and joins it,
- * what is on disk and what counts as memory. A new column is a line in it and a `push` in the draft.
+ * what is on disk and what counts as memory. A new column is a line in it and one in the draft.
  */
 import { f64, type Maker, type Numbers, u8, u16, u32 } from '../process/column.js'
 import { WORDS } from './keys.js'
