@@ -2,8 +2,7 @@
  * Told to stop before it has everything that it served the last time, a process ends in order, and leaves it to the next.
  * Slow, because each start is a process of its own; draining.test.ts stops those that have started.
  */
-import { execFileSync } from 'node:child_process'
-import { constants, open, readdir, rm, writeFile } from 'node:fs/promises'
+import { readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Test, test } from 'tap'
 import { callTool } from '../support/call-tool.js'
@@ -13,6 +12,8 @@ import { temporaryFolder } from '../support/temporary-folder.js'
 import { until } from '../support/until.js'
 import { startMcpAgent } from '../support/upstream-agent.js'
 import { wholesaleAgent } from '../support/upstream-feed.js'
+
+const SLOW_FILE = new URL('./support/slow-file.js', import.meta.url)
 
 const ROWS = Array.from({ length: 5 }, (_, at) => ({
   signal_ref: { scope: 'signal_source', signal_source_url: 'https://one.example/mcp', signal_id: `s${at}` },
@@ -41,8 +42,8 @@ async function prepared(t: Test) {
     storage: { url: `file:${join(folder, 'data')}` },
   }
   await writeFile(file, JSON.stringify(config))
-  function start() {
-    const server = startCommand(['serve', '--config', file])
+  function start(environment: Record<string, string> = {}) {
+    const server = startCommand(['serve', '--config', file], environment)
     t.teardown(async () => {
       server.process.kill('SIGKILL')
       await server.finished
@@ -61,37 +62,32 @@ async function prepared(t: Test) {
   function silence(): void {
     isSilent = true
   }
-  return { start, page, silence, blobs: join(folder, 'data', 'blobs') }
-}
-
-/** Whoever reads this file waits, until the returned function is called; that waits for a reader. */
-async function heldFile(path: string): Promise<() => Promise<void>> {
-  await rm(path)
-  execFileSync('mkfifo', [path])
-  const opened = () => open(path, constants.O_WRONLY | constants.O_NONBLOCK).catch(() => undefined)
-  return async () => (await until(opened, (writer) => writer !== undefined))?.close()
+  return { start, page, silence, folder }
 }
 
 test('a signal in the middle of a start that serves already ends it in order', async (t) => {
-  const { start, page, silence, blobs } = await prepared(t)
+  const { start, page, silence, folder } = await prepared(t)
   const first = start()
   await first.printed(/5 signals in one feed/)
   first.process.kill('SIGTERM')
   t.equal((await first.finished).code, 0)
+  const blobs = join(folder, 'data', 'blobs')
   const slice = (await readdir(blobs)).find((name) => name.startsWith('slice'))
-  const rows = join(blobs, String(slice))
+  const held = (release: string) => ({
+    NODE_OPTIONS: `--import=${SLOW_FILE}`,
+    SLOW_FILE: join(blobs, String(slice)),
+    SLOW_UNTIL: join(folder, release),
+  })
 
   silence()
-  const goOn = await heldFile(rows)
-  const second = start()
+  const second = start(held('second goes on'))
   await until(page, (count) => count === 5)
   t.equal(second.out(), '', 'its start is not over')
   second.process.kill('SIGTERM')
-  await goOn()
+  await writeFile(join(folder, 'second goes on'), '')
   t.match(await second.finished, { code: 0 })
 
-  await heldFile(rows)
-  start()
+  start(held('never'))
   t.equal(
     await until(page, (count) => count === 5),
     5,
