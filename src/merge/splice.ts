@@ -39,8 +39,7 @@ import {
   tailOf,
 } from './row.js'
 
-type Listing = SignalRow
-const only = (members: Partial<Listing>) => ({ listing: members as Listing })
+const only = (members: Partial<SignalRow>) => ({ listing: members as SignalRow })
 const AUTHORIZED = { upstream: '', verdict: { outcome: 'authorized', entries: [] } } as const
 
 /** One piece of memory: what a template gives is a tree of its parts, which is walked through whenever it is written. */
@@ -122,11 +121,6 @@ const priced = rememberedBytes((text) => {
   }
 })
 
-/** The words of members that few agents choose freely, without their quotes. */
-const word = rememberedBytes((text) => text.slice(1, -1))
-const wordOf = (members: Members, member: number) =>
-  hasMember(members, member) ? of(word, members, member) : undefined
-
 /** How a member of a listing is written into a row: `text` of its value, after a comma; empty when it is not shown. */
 type Told = {
   field: string
@@ -134,9 +128,7 @@ type Told = {
   text(memory: Memory, start: number, end: number): string
 }
 
-function told(field: keyof typeof MEMBER, text: Told['text']): Told {
-  return { field, place: MEMBER[field], text }
-}
+const told = (field: keyof typeof MEMBER, text: Told['text']): Told => ({ field, place: MEMBER[field], text })
 
 /** As it stands in the listing, where its reference is before it, and so a comma. */
 function asWritten(field: keyof typeof MEMBER): Told {
@@ -144,12 +136,30 @@ function asWritten(field: keyof typeof MEMBER): Told {
   return told(field, ({ bytes }, start, end) => bytes.toString('utf8', start - before, end))
 }
 
-const WORDS = ['signal_type', 'data_provider'] // published whatever they say, as the next
-const TEXTS = ['name', 'description']
-const NAMES = FIRST_WINS.filter((field) => TEXTS.includes(field)).map(asWritten)
-const DESCRIBING = FIRST_WINS.filter((field) => !TEXTS.includes(field)).map((field) =>
-  told(field, rememberedBytes(WORDS.includes(field) ? (json) => member(field, json) : shownField(field))),
+/** A word that few agents choose freely: as a member of a row, and itself, without its quotes. */
+type Said = { readonly shown: string; readonly word: string | undefined }
+const NOT_SAID: Said = { shown: '', word: undefined }
+
+/** A member by whose word signals are filtered. */
+function worded(field: Field & keyof typeof MEMBER, shown: (json: string) => string) {
+  const place = MEMBER[field]
+  const said = rememberedBytes((json): Said => ({ shown: shown(json), word: json.slice(1, -1) }))
+  return {
+    ...told(field, (memory, start, end) => said(memory, start, end).shown),
+    of: (members: Members) => (hasMember(members, place) ? of(said, members, place) : NOT_SAID),
+  }
+}
+
+const NAMES = [asWritten('name'), asWritten('description')] as const
+const [NAME, DESCRIPTION] = NAMES
+const TYPE = worded('signal_type', (json) => member('signal_type', json)) // shown whatever it says, as the next
+const PROVIDER = worded('data_provider', (json) => member('data_provider', json))
+const VALUE_TYPE = worded('value_type', shownField('value_type'))
+/** The other descriptive members, in the order of a row (definition.ts), which those before begin. */
+const OTHERS = FIRST_WINS.slice([...NAMES, TYPE, PROVIDER, VALUE_TYPE].length).map((field) =>
+  told(field, rememberedBytes(shownField(field))),
 )
+const DESCRIBING = [TYPE, PROVIDER, VALUE_TYPE, ...OTHERS]
 const PRINTED = (
   [
     'consent_basis',
@@ -167,7 +177,6 @@ function written(fields: readonly Told[], members: Members): string {
   return all
 }
 
-const [NAME, DESCRIPTION] = NAMES as [Told, Told]
 const BETWEEN_NAMES = member(DESCRIPTION.field, '').length
 
 /** The first members of a description: one text where they stand side by side in the listing, as nearly always. */
@@ -182,15 +191,25 @@ function namesOf(members: Members): string {
 const listed = (members: string) => (members === '' ? '' : `,${members}`)
 
 /** `names`: the first members of a description, which every reader gets. */
-type Described = { names: string; text: string; restrictions: readonly string[]; valueType: unknown }
+type Described = Record<'names' | 'text', string> &
+  Record<'type' | 'provider' | 'valueType', string | undefined> & { restrictions: readonly string[] }
 
 /** The description of a signal whose provider publishes no definition. */
 function described(members: Members): Described {
   const given = written(PRINTED, members)
   const fine = given === '' ? { text: '', restrictions: [] } : finePrint(`{${given.slice(1)}}`)
-  const text = `${written(DESCRIBING, members)}${listed(fine.text)}`
-  const valueType = wordOf(members, MEMBER.value_type)
-  return { names: namesOf(members), text, restrictions: fine.restrictions, valueType }
+  const type = TYPE.of(members)
+  const provider = PROVIDER.of(members)
+  const valueType = VALUE_TYPE.of(members)
+  const words = `${type.shown}${provider.shown}${valueType.shown}`
+  return {
+    names: namesOf(members),
+    text: `${words}${written(OTHERS, members)}${listed(fine.text)}`,
+    restrictions: fine.restrictions,
+    type: type.word,
+    provider: provider.word,
+    valueType: valueType.word,
+  }
 }
 
 /** The descriptive fields of definitions, which state few distinct values. */
@@ -238,7 +257,9 @@ function defined(members: Members, definition: Definition): Described | undefine
   for (const { field } of PRINTED) print[field] = definition[field as keyof Definition]
   const { text, restrictions } = definedPrint(JSON.stringify(print))
   const own = definedField(definition, 'value_type') === '' ? undefined : definition.value_type
-  return { names, text: fields + text, restrictions, valueType: own ?? wordOf(members, MEMBER.value_type) }
+  const valueType = own ?? VALUE_TYPE.of(members).word
+  const [{ word: type }, { word: provider }] = [TYPE.of(members), PROVIDER.of(members)]
+  return { names, text: fields + text, restrictions, type, provider, valueType }
 }
 
 type Coverage = { readonly text: string; readonly percentage: number | undefined }
@@ -371,8 +392,8 @@ export function spliceSignal(
     cpmCurrency,
     contributes: ALONE,
     bounds: [countries],
-    type: wordOf(members, MEMBER.signal_type) as SignalType,
+    type: said.type as SignalType,
     valueType: said.valueType as ValueType | undefined,
-    provider: wordOf(members, MEMBER.data_provider),
+    provider: said.provider,
   }
 }

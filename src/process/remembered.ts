@@ -168,15 +168,19 @@ export function putKeyed(
 /** A text of its own, to be looked for in memories. Its length stands beside it: a view is slow to tell. */
 export type Text = { readonly view: DataView; readonly length: number }
 
-/** Whether the bytes from `start` on, of which there are enough, are those of the text. */
-export function isSame({ view: text, length }: Text, view: DataView, start: number): boolean {
+/** Whether so many bytes are the same from one place on and from another. Words are read in the order of most processors. */
+export function areSame(a: DataView, atA: number, b: DataView, atB: number, length: number): boolean {
   let at = 0
   for (; at + WORD <= length; at += WORD) {
-    if (text.getUint32(at) !== view.getUint32(start + at)) return false
+    if (a.getInt32(atA + at, true) !== b.getInt32(atB + at, true)) return false
   }
-  for (; at < length; at += 1) if (text.getUint8(at) !== view.getUint8(start + at)) return false
+  for (; at < length; at += 1) if (a.getUint8(atA + at) !== b.getUint8(atB + at)) return false
   return true
 }
+
+/** Whether the bytes from `start` on, of which there are enough, are those of the text. */
+export const isSame = ({ view: text, length }: Text, view: DataView, start: number): boolean =>
+  areSame(text, 0, view, start, length)
 
 /** A copy: a view would keep the whole memory. */
 export function ownText(bytes: Uint8Array): Text {

@@ -17,11 +17,12 @@ export function putKey(keys: Uint32Array, at: number, bytes: Uint8Array): void {
 }
 
 const ofHandle = Buffer.alloc(KEY_BYTES + 1)
+const wordsOfHandle = new DataView(ofHandle.buffer, ofHandle.byteOffset)
 
 /** The handle of the identity whose key this is; `rest`: what `putIdentity` gave for it. */
 export function keyHandle(keys: Uint32Array, at: number, rest: number): string {
   for (let word = 0; word < WORDS; word += 1)
-    ofHandle.writeUInt32BE(keys[at * WORDS + word] as number, word * 4)
+    wordsOfHandle.setUint32(word * 4, keys[at * WORDS + word] as number)
   ofHandle[KEY_BYTES] = rest
   return digestHandle(ofHandle.toString('base64url'))
 }

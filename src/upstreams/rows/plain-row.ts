@@ -16,6 +16,7 @@ import {
 import { checkRows, createPruner, parsedJson } from './listing.js'
 import {
   endOfRef,
+  endOfRepeatedId,
   endOfRow,
   findMembers,
   MEMBER,
@@ -84,19 +85,6 @@ const isId = checkRows(LocalId).conforms
 const REQUIRED: ReadonlySet<string> = new Set(SignalRow.required)
 const TEXTS: ReadonlySet<string> = new Set(['signal_agent_segment_id', 'name', 'description'])
 
-/**
- * Where a legacy id ends that says the same as the reference in its own words, as nearly all do; 0 for any other. The domain
- * and the id are of a reference that was checked, so nothing in them is escaped.
- */
-function endOfUsualId(
-  { data_provider_domain: domain, signal_id: id }: ProvidersRef,
-  memory: Memory,
-  start: number,
-) {
-  const usual = `{"source":"catalog","data_provider_domain":"${domain}","id":"${id}"}`
-  return memory.bytes.toString('latin1', start, start + usual.length) === usual ? start + usual.length : 0
-}
-
 /** The members besides the reference. `known`: values of several parts that were kept lately. */
 const MEMBERS = Object.entries(others).map(([name, schema]) => ({
   place: MEMBER[name as keyof typeof MEMBER],
@@ -154,7 +142,7 @@ function plainRowAt(
     if (from < refEnd) return refEnd
     const to =
       member === MEMBER.signal_id
-        ? endOfUsualId(ref as ProvidersRef, memory, from)
+        ? endOfRepeatedId(ref as ProvidersRef, memory, start, from, end)
         : (KNOWN_OF[member]?.endOf(memory, from, end) ?? 0)
     isKnown[member] = to > 0 ? 1 : 0
     return to

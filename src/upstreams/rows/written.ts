@@ -7,6 +7,7 @@
 import { isUtf8 } from 'node:buffer'
 import { type SignalRef, SignalRow } from '../../adcp/signal.js'
 import {
+  areSame,
   isSame,
   type Memory,
   ownText,
@@ -27,6 +28,9 @@ const NEAR = 32 // a string that ends within so many bytes is found sooner by lo
 
 const PROVIDERS = ownText(Buffer.from('{"signal_ref":{"scope":"data_provider","data_provider_domain":"'))
 const ITS_ID = ownText(Buffer.from('","signal_id":"'))
+const CATALOG = ownText(Buffer.from('{"source":"catalog","data_provider_domain":"'))
+const CATALOG_ID = ownText(Buffer.from('","id":"'))
+const CATALOG_END = ownText(Buffer.from('"}'))
 
 const NAMES = Object.keys(SignalRow.properties) as (keyof SignalRow)[]
 /** The place of each member in `Members`. */
@@ -135,6 +139,31 @@ export const endOfRef = (ref: ProvidersRef, start: number): number =>
   ITS_ID.length +
   ref.signal_id.length +
   '"}'.length
+
+/**
+ * Where the legacy id at `at` ends if it repeats the reference of the row that begins at `start`, in the words that nearly all use; 0
+ * for any other. Nothing is read from `end` on.
+ */
+export function endOfRepeatedId(
+  { data_provider_domain: { length: domain }, signal_id: { length: id } }: ProvidersRef,
+  { view }: Memory,
+  start: number,
+  at: number,
+  end: number,
+): number {
+  const refDomain = start + PROVIDERS.length
+  const itsDomain = at + CATALOG.length
+  const itsId = itsDomain + domain + CATALOG_ID.length
+  const idEnd = itsId + id + CATALOG_END.length
+  const isRepeated =
+    idEnd <= end &&
+    isSame(CATALOG, view, at) &&
+    areSame(view, refDomain, view, itsDomain, domain) &&
+    isSame(CATALOG_ID, view, itsDomain + domain) &&
+    areSame(view, refDomain + domain + ITS_ID.length, view, itsId, id) &&
+    isSame(CATALOG_END, view, itsId + id)
+  return isRepeated ? idEnd : 0
+}
 
 /** The reference of a row that `writeListing` wrote; undefined when it has none. */
 export function writtenRef(memory: Memory, start: number, end: number): SignalRef | undefined {
