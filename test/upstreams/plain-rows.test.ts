@@ -160,6 +160,28 @@ test('a name that a stranger made to have the number of a known one is not taken
   t.end()
 })
 
+test('a legacy id that nearly repeats the reference is judged by the rules for all, and one that is cut is none', (t) => {
+  const text = row(ORDINARY).toString()
+  const [, [, usual]] = ORDINARY as [unknown, [string, string]]
+  const from = text.indexOf(usual)
+  const judged = { kept: 0, left: 0 }
+  for (let at = from; at < from + usual.length; at += 1) {
+    for (const other of ['?', '"', '}', 'a']) {
+      const raw = Buffer.from(text.slice(0, at) + other + text.slice(at + 1))
+      const read = readPlain(raw)
+      const whole = readRow(raw)
+      const isAsItCame = whole.kind === 'listing' && whole.quirks.length === 0 && raw.equals(whole.bytes)
+      if (read && !isAsItCame) t.fail(`${raw}`)
+      judged[read ? 'kept' : 'left'] += 1
+    }
+    const cut = new Uint8Array(at)
+    cut.set(Buffer.from(text).subarray(0, at)) // in memory that ends with it
+    if (readPlain(cut)) t.fail(`cut at ${at}`)
+  }
+  t.ok(judged.kept > 5 && judged.left > 200, `${judged.kept} kept, ${judged.left} left to the rules`)
+  t.end()
+})
+
 test('rows are plain when none has an escape or is broken, wherever they lie', (t) => {
   const [plain, escaped] = [row(ORDINARY), row([['name', '"a\\nb"']])]
   const page = Buffer.concat([plain, Buffer.from(','), plain, Buffer.from(','), escaped])
