@@ -205,6 +205,7 @@ export function createSavedFeed({ blobs, clock, revision, onTrouble }: SavedFeed
     cancel = undefined
     const mark = latest && markOf(latest.snapshot)
     if (!latest || mark === saved) return
+    saved = undefined // until it is there: an earlier copy that stays, on a full disk, is not what is served
     await blobs.write(FEED, snapshotParts(latest.snapshot))
     saved = mark
   }

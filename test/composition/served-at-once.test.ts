@@ -175,6 +175,48 @@ test('a saved feed whose rows did not come whole is forgotten', async (t) => {
   t.ok(await blobs.read('feed'), 'the same feed is written again')
 })
 
+test('a feed that could not be saved leaves no note beside the copy of an earlier one', async (t) => {
+  const { clock } = createManualClock()
+  const blobs = createPassingBlobs()
+  let isFull = false
+  const write: typeof blobs.write = async (name, parts) => {
+    if (isFull && name === 'feed') throw new Error('ENOSPC: no space left on device')
+    await blobs.write(name, parts)
+  }
+  const told: string[] = []
+  const made = () =>
+    createSavedFeed({
+      ...{ blobs: { ...blobs, write }, clock, revision: () => 'r1' },
+      onTrouble: (message) => told.push(message),
+    })
+  const end = async (ids: readonly string[]) => {
+    const slices = [
+      sliceOf(
+        'north',
+        ids.map((id) => listing(id)),
+      ),
+    ]
+    const snapshot = buildSnapshot({ slices, judge: judgeThat() })
+    const saved = made()
+    await saved.load('r1')
+    saved.keep(snapshot, () => ({ snapshot, gaps: [], rebuildAt: undefined }))
+    await saved.close()
+  }
+  const resumed = async () => {
+    const { snapshot, gaps } = (await made().load('r1')) ?? {}
+    return gaps && snapshot?.shown.length
+  }
+
+  await end(['s1', 's2'])
+  isFull = true
+  await end(['s1'])
+  t.same(told, ['the feed could not be saved: ENOSPC: no space left on device'])
+  t.equal(await resumed(), undefined, 'what was withdrawn since is not shown again')
+  isFull = false
+  await end(['s1'])
+  t.equal(await resumed(), 1)
+})
+
 test('what was served last is served once, soon, and before time changes a verdict', async (t) => {
   const { clock, advance } = createManualClock()
   const blobs = createPassingBlobs()
