@@ -63,6 +63,7 @@ export function createGenerations(options: GenerationsOptions) {
   let taking: Promise<void> | undefined
   let troubled: Told | undefined // the generation that was already reported as impossible to load
   let closed = false
+  const ending = new AbortController()
   let cancelSweep = clock.after(SWEEP_EVERY_MS, () => void sweep())
   let hasFirst = () => {}
   const first = new Promise<void>((resolve) => {
@@ -126,7 +127,7 @@ export function createGenerations(options: GenerationsOptions) {
       } catch (error) {
         if (told !== troubled) onTrouble(`a generation could not be taken up: ${(error as Error).message}`)
         troubled = told
-        await pause(clock, TAKE_AGAIN_MS)
+        await pause(clock, TAKE_AGAIN_MS, ending.signal)
       }
     }
     taking = undefined
@@ -230,6 +231,7 @@ export function createGenerations(options: GenerationsOptions) {
     },
     async close(): Promise<void> {
       closed = true
+      ending.abort() // nothing else may keep a process alive whose start has failed: it would end before it says why
       cancelSweep()
       await taking
     },

@@ -1,0 +1,98 @@
+/** Processes that tell each other generations, without a database: the test says who builds, and moves the time on. */
+import { createGenerations } from '../../../src/composition/generations.js'
+import type { Gap } from '../../../src/feed/query.js'
+import { SNAPSHOT_FORM, type Snapshot } from '../../../src/snapshot/snapshot.js'
+import { type Blobs, createPassingBlobs, type Sharing } from '../../../src/upstreams/rows/storage.js'
+import { emptyFeed } from '../../feed/feed-of.js'
+import { pageOf } from '../../feed/reader.js'
+import { buyer } from '../../feed/world.js'
+import { createManualClock } from '../../support/upstream-clock.js'
+
+/** How long a process keeps a snapshot that was replaced. */
+const RETAINED_MS = 60_000
+
+/** Processes on one storage; the test says who builds. */
+export function createGroup() {
+  const time = createManualClock()
+  const blobs = createPassingBlobs()
+  const hears: { prefix: string; listener(name: string, value: unknown, ageMs: number): void }[] = []
+  const turns: (() => void)[] = []
+  let builder = 'none'
+  let epoch = 0
+  const otherForms = new Set<number>()
+  const sizes = new Map<string, number>()
+  const written: { before(): Promise<void> } = { before: async () => {} }
+
+  function sharingOf(self: string, over: Blobs): Sharing {
+    const turn = (name: string) => (builder === self ? { name, epoch } : undefined)
+    return {
+      want: () => {},
+      lead: () => {},
+      forms: () => new Set([SNAPSHOT_FORM, ...otherForms]),
+      turn,
+      onTurns: (listener) => void turns.push(listener),
+      pass: async () => {},
+      remove: (name) => over.remove(name),
+      async tell(name, value, under) {
+        if (under && !turn(name)) return false
+        for (const { prefix, listener } of hears) if (name.startsWith(prefix)) listener(name, value, 0)
+        return true
+      },
+      freed: async (names) => names.map((name) => sizes.get(name) ?? 0),
+      hear: (prefix, listener) => void hears.push({ prefix, listener }),
+      async write(name, parts) {
+        await written.before()
+        await blobs.write(name, parts)
+        return true
+      },
+    }
+  }
+
+  return {
+    time,
+    blobs,
+    /** Of processes of other releases that live. */
+    otherForms,
+    /** What the storage is rid of with a blob. */
+    sizes,
+    /** `before`: what a write waits for. */
+    written,
+    /** Time passes, and what is due in each minute is done. */
+    async minutes(count: number): Promise<void> {
+      for (let minute = 0; minute < count; minute += 1) {
+        time.advance(60_000)
+        await new Promise(setImmediate)
+      }
+    },
+    build(self: string): void {
+      builder = self
+      epoch += 1
+      for (const listener of turns) listener()
+    },
+    join(self: string, over: Blobs = blobs) {
+      const feed = emptyFeed({ ms: RETAINED_MS, bytes: 2 ** 30 })
+      const troubles: string[] = []
+      const generations = createGenerations({
+        ...{
+          sharing: sharingOf(self, over),
+          blobs: over,
+          feed,
+          clock: time.clock,
+          secret: Buffer.from('a secret'),
+        },
+        accounts: () => new Map(),
+        onTaken: () => {},
+        onTrouble: (message) => void troubles.push(message),
+      })
+      const publish = async (snapshot: Snapshot, gaps: readonly Gap[] = []) => {
+        await generations.tell({ open: { snapshot, gaps }, accounts: new Map(), definitions: new Map() })
+        feed.publish(snapshot, time.clock.now(), { gaps })
+      }
+      const page = (cursor?: string) =>
+        pageOf(feed.wholesale({ maxResults: 1, ...(cursor && { cursor }) }, buyer, time.clock.now()))
+      const recall = (cursor: string) =>
+        generations.recall({ maxResults: 1, cursor }, buyer, time.clock.now())
+      return { feed, generations, publish, page, recall, troubles }
+    },
+  }
+}
