@@ -197,16 +197,14 @@ export async function createPublishing(options: PublishingOptions, stack: Stack)
   const { upstreams, verdicts, worlds } = sources
   const { signingKey } = config().events
   const builder = stack.add(createBuilderHost(smallFeedBytes))
-  const savedFeed = stack.add(
-    createSavedFeed({
-      ...{ blobs, clock, onTrouble: warning('feed') },
-      revision() {
-        const { excluded, suspended } = inForce.overrides()
-        return excluded.size + suspended.size === 0 ? config().revision : undefined
-      },
-    }),
-  )
-  let loading = replica ? undefined : savedFeed.load(config().revision) // while everything else is made
+  const under = config().revision
+  /** Undefined where an operator overrides the configuration. */
+  function revision(): string | undefined {
+    const { excluded, suspended } = inForce.overrides()
+    return excluded.size + suspended.size === 0 ? config().revision : undefined
+  }
+  const savedFeed = stack.add(createSavedFeed({ blobs, clock, onTrouble: warning('feed'), revision }))
+  let loading = replica ? undefined : savedFeed.load(under) // while everything else is made
   let rest: Promise<boolean> | undefined
   const briefs = stack.add(
     createBriefs({
@@ -279,14 +277,15 @@ export async function createPublishing(options: PublishingOptions, stack: Stack)
     ...{ briefs, publisher, generations },
     /**
      * Takes up the merged feed of an earlier process that was alone on its storage, and shows it as soon as its columns are
-     * there if it was what that served last. Resolves when all of it is read.
+     * there if it was what that served last. What is in force may change before there is anything newer: then it is not shown
+     * any more. Resolves when all of it is read.
      */
     async restore(): Promise<void> {
       const last = await loading
       loading = undefined // it is large
       if (!last) return
-      if (last.gaps) {
-        feed.resume(last.snapshot, clock.now(), last.gaps, last.chunks)
+      if (last.gaps && revision() === under) {
+        inForce.onChanged(feed.resume(last.snapshot, clock.now(), last.gaps, last.chunks))
         rest = untilFirst()
       }
       const areWhole = await Promise.all(last.chunks)

@@ -108,16 +108,17 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
   }
 
   /**
-   * Shows what an earlier process published last, until the first generation of this one: in pages that need its
-   * columns and rows alone. The listings that it was merged from are not there, so whoever looks for them finds no snapshot.
-   * `chunks`: whether each chunk of its rows comes whole. If one does not, nothing is shown any more.
+   * Shows what an earlier process published last, until the first generation of this one: in pages that need its columns and rows
+   * alone. Its listings are not there, so whoever looks for them finds no snapshot. `chunks`: whether each chunk of its rows comes
+   * whole. If one does not, or when what this gives is called before that generation, nothing is shown any more.
    */
-  function resume(snapshot: Snapshot, now: number, gaps: readonly Gap[], chunks: Chunks): void {
+  function resume(snapshot: Snapshot, now: number, gaps: readonly Gap[], chunks: Chunks): () => void {
     publish(snapshot, now, { gaps })
-    resumed.begin(layers.current() as Layer, chunks, () => {
+    const layer = layers.current() as Layer
+    return resumed.begin(layer, chunks, () => {
       answers.clear()
       pageBodies.clear()
-      layers.drop()
+      return layers.drop(layer)
     })
   }
 

@@ -216,9 +216,11 @@ function createLayer({ name, replaced, filtered, isBuiltOn }: LayerOptions) {
     /** Replaces the current snapshot. */
     publish: (snapshot: Snapshot, gaps: readonly Gap[], now: number) =>
       replace(hold(snapshot, gaps, filtered), now),
-    /** Forgets the current snapshot, also for walks. */
-    drop(): void {
+    /** Forgets this snapshot, also for walks; false when it is not the current one any more. */
+    drop(layer: Layer): boolean {
+      if (current !== layer) return false
       current = undefined
+      return true
     },
     /** Ends the layer; walks in its retained snapshots continue. */
     withdraw: (now: number) => replace(undefined, now),
@@ -355,7 +357,7 @@ export function createLayers(retain: SnapshotRetention) {
 
   return {
     publish,
-    /** Forgets the current public snapshot, also for walks. */
+    /** Forgets this public snapshot, also for walks; false when it is not the current one any more. */
     drop: publicLayer.drop,
     moment,
     /** Whether the account is still the one for which the current generation was made. */

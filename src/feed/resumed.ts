@@ -16,21 +16,26 @@ export function createResumed() {
   return {
     /** Whether it was resumed, however long ago: it has no listings. */
     has: (layer: Layer | undefined): boolean => layer !== undefined && resumed.has(layer),
-    /** Whether its rows did not come whole. */
+    /** Whether nothing of it is shown any more. */
     isDropped: (layer: Layer): boolean => dropped.has(layer),
-    /** `drop` is called before anybody who waits for a damaged chunk goes on. */
-    begin(layer: Layer, coming: Chunks, drop: () => void): void {
+    /**
+     * `drop` says whether it was shown until now. It is called before anybody who waits for a damaged chunk goes on, and by the
+     * function that this returns.
+     */
+    begin(layer: Layer, coming: Chunks, drop: () => boolean): () => void {
+      const end = () => {
+        if (drop()) dropped.add(layer)
+      }
       resumed.add(layer)
       chunks = coming
       isThere = coming.map(() => false)
       for (const [chunk, isWhole] of coming.entries()) {
         void isWhole.then((is) => {
           isThere[chunk] = is
-          if (is) return
-          dropped.add(layer)
-          drop()
+          if (!is) end()
         })
       }
+      return end
     },
     /** Resolves when it is known of the rows of these entries; undefined when they are there. */
     reading({ snapshot: { rows } }: Layer, entries: Uint32Array): Promise<unknown> | undefined {

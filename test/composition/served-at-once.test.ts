@@ -28,11 +28,7 @@ async function stopped(t: Test) {
   world.providers.behave('alpha.example', 'hangs')
   await unlink(join(world.folder, 'blobs', 'provider%2Falpha.example.blob'))
   return {
-    world,
-    agent,
-    before,
-    narrow,
-    settings,
+    ...{ world, agent, other, before, narrow, settings },
     others: { statics: [...settings.statics, { id: 'two', agent: other }] },
   }
 }
@@ -119,6 +115,34 @@ test('a restart under another configuration serves nothing before it has read al
   t.match(await world.ready(), { status: 'starting' })
   world.providers.behave('alpha.example', 'serves')
   await until(world.page, (answer) => total(answer) === 25)
+})
+
+test('what another configuration has made is not shown once the configuration changes', async (t) => {
+  const { world, other, settings } = await stopped(t)
+  other.offer(rowsOf(other, 1))
+  await world.start(settings, false)
+  t.equal(total(await world.page()), 25)
+  world.apply({ statics: [{ id: 'two', agent: other }] })
+  t.match(await world.page(), { adcp_error: { code: 'SERVICE_UNAVAILABLE' } })
+  t.match(await world.ready(), { status: 'starting' })
+  world.providers.behave('alpha.example', 'serves')
+  await until(world.page, (answer) => total(answer) === 14)
+})
+
+test('a change of the configuration disturbs nobody who is in what was replaced', async (t) => {
+  const { world, agent, settings, others } = await stopped(t)
+  agent.offer(rowsOf(agent, 20))
+  await world.start(settings, false)
+  const { pagination } = await world.page({ pagination: { max_results: 5 } })
+  await until(
+    async () => world.federation().statuses()[0]?.listings,
+    (listings) => listings === 33,
+  )
+  world.providers.behave('alpha.example', 'serves')
+  await until(world.page, (answer) => total(answer) === 33)
+  world.apply(others)
+  t.equal(total(await world.page({ pagination: { max_results: 100, cursor: pagination?.cursor } })), 25)
+  t.equal(total(await world.page()), 33)
 })
 
 test('a saved feed with a damaged part is not served, and built again', async (t) => {

@@ -1,6 +1,6 @@
 /**
- * Loaded into a program before it starts: a disk that is slow to open the file SLOW_FILE. Whoever opens it waits until the file
- * SLOW_UNTIL is there.
+ * Loaded into a program before it starts: a disk that is slow to open some files. SLOW_FILES says in JSON for each of them which file
+ * has to be there until it is opened.
  */
 import { access } from 'node:fs/promises'
 import { createRequire, syncBuiltinESMExports } from 'node:module'
@@ -8,15 +8,21 @@ import { until } from '../../support/until.js'
 
 const files = createRequire(import.meta.url)('node:fs/promises') as typeof import('node:fs/promises')
 const { open } = files
-const { SLOW_FILE, SLOW_UNTIL = '' } = process.env
-const isThere = () =>
-  access(SLOW_UNTIL).then(
+const slow = JSON.parse(process.env.SLOW_FILES ?? '{}') as Record<string, string>
+const isThere = (path: string) =>
+  access(path).then(
     () => true,
     () => false,
   )
 
 files.open = async (path, ...more) => {
-  if (path === SLOW_FILE) await until(isThere, (is) => is)
+  const awaited = slow[String(path)]
+  if (awaited !== undefined) {
+    await until(
+      () => isThere(awaited),
+      (is) => is,
+    )
+  }
   return await open(path, ...more)
 }
 syncBuiltinESMExports()
