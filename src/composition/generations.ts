@@ -139,10 +139,17 @@ export function createGenerations(options: GenerationsOptions) {
     taking ??= follow()
   })
 
+  /** A layer's name in the storage: with the account that it was made for, whoever the name stands for when it is read. */
+  const savedName = (name: string, definition: string) =>
+    name === EVERYBODY ? name : JSON.stringify([name, definition])
+
   async function save({ open, accounts: own, definitions }: Generation): Promise<Told | undefined> {
     const under = turn()
     if (!under) return undefined
-    if (!(await snapshots.save(new Map([[EVERYBODY, open], ...own]), under))) return undefined
+    const accounts = [...own].map(
+      ([name, layer]) => [savedName(name, definitions.get(name) ?? ''), layer] as const,
+    )
+    if (!(await snapshots.save(new Map([[EVERYBODY, open], ...accounts]), under))) return undefined
     const told: Told = {
       open: { id: open.snapshot.id, gaps: open.gaps.map(toldGap) },
       accounts: [...own].map(([name, { snapshot, gaps }]) => [
@@ -174,8 +181,18 @@ export function createGenerations(options: GenerationsOptions) {
     try {
       const kept = await snapshots.read(id)
       if (!kept || closed) return true
-      const layer = layers.find((name) => kept.gaps.has(name)) ?? EVERYBODY
-      feed.restore(layer, kept.snapshot, kept.gaps.get(layer) ?? [], clock.now())
+      const nameOf = (layer: string) => savedName(layer, definitionOf(accounts().get(layer)))
+      for (const layer of layers) {
+        const name = nameOf(layer)
+        const gaps = kept.gaps.get(name)
+        if (!gaps) continue
+        feed.restore(
+          layer,
+          { snapshot: kept.snapshot, gaps, stands: () => nameOf(layer) === name },
+          clock.now(),
+        )
+        break
+      }
       return true
     } catch (error) {
       onTrouble(`a snapshot could not be read: ${(error as Error).message}`)

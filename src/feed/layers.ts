@@ -83,10 +83,10 @@ function createReplaced({ ms, bytes: most }: SnapshotRetention) {
     evict(now)
   }
 
-  /** The snapshot with that id in a layer; undefined when it is gone. */
+  /** The snapshot with that id in a layer; undefined when it is gone, or was made for another account. */
   function find(layer: string, id: string, now: number): Layer | undefined {
-    return entries.find((one) => one.layer === layer && one.held.snapshot.id === id && now - one.at < ms)
-      ?.held
+    const isIt = ({ snapshot, stands }: Layer) => snapshot.id === id && stands()
+    return entries.find((one) => one.layer === layer && now - one.at < ms && isIt(one.held))?.held
   }
 
   /** Adds a snapshot that a walk needs and that this process never had or has dropped. `current` is the layer's. */
@@ -113,6 +113,11 @@ function createReplaced({ ms, bytes: most }: SnapshotRetention) {
 export type Layer = {
   readonly snapshot: Snapshot
   readonly gaps: readonly Gap[]
+  /**
+   * Whether the name of its account stands for the account that it was made for. Another one's prices are nobody's to see, not
+   * even of a walk that began in them.
+   */
+  stands(): boolean
   see(criteria: Criteria, reader: Reader): TupleView
   /** Whether `see` can answer without work. */
   knows(criteria: Criteria, reader: Reader): boolean
@@ -133,8 +138,12 @@ type TupleView = {
 
 const MOST_VIEWS = 2_000
 
+type Stands = Layer['stands']
+
+const ALWAYS: Stands = () => true
+
 /** Wraps a snapshot so that it can be viewed. */
-function hold(snapshot: Snapshot, gaps: readonly Gap[], filtered: ViewCache): Layer {
+function hold(snapshot: Snapshot, gaps: readonly Gap[], filtered: ViewCache, stands: Stands): Layer {
   const whole = createRecent<View>(MOST_VIEWS) // views of everything share the snapshot's own column
   const secrets = createRecent<string>(MOST_VIEWS)
 
@@ -192,7 +201,7 @@ function hold(snapshot: Snapshot, gaps: readonly Gap[], filtered: ViewCache): La
     return name === '' || secrets.has(secretKey(key, name))
   }
 
-  return { snapshot, gaps, see, seeing, knows }
+  return { snapshot, gaps, stands, see, seeing, knows }
 }
 
 type LayerOptions = {
@@ -214,8 +223,8 @@ function createLayer({ name, replaced, filtered, isBuiltOn }: LayerOptions) {
 
   return {
     /** Replaces the current snapshot. */
-    publish: (snapshot: Snapshot, gaps: readonly Gap[], now: number) =>
-      replace(hold(snapshot, gaps, filtered), now),
+    publish: (snapshot: Snapshot, gaps: readonly Gap[], now: number, stands = ALWAYS) =>
+      replace(hold(snapshot, gaps, filtered, stands), now),
     /** Forgets this snapshot, also for walks; false when it is not the current one any more. */
     drop(layer: Layer): boolean {
       if (current !== layer) return false
@@ -224,12 +233,16 @@ function createLayer({ name, replaced, filtered, isBuiltOn }: LayerOptions) {
     },
     /** Ends the layer; walks in its retained snapshots continue. */
     withdraw: (now: number) => replace(undefined, now),
-    /** The current or retained snapshot with that id; undefined when it is gone. */
+    /** The current or retained snapshot with that id; undefined when it is gone, or was made for another account. */
     find: (id: string, now: number): Layer | undefined =>
-      current?.snapshot.id === id ? current : replaced.find(name, id, now),
-    current: () => current,
+      current?.snapshot.id === id && current.stands() ? current : replaced.find(name, id, now),
+    /** Undefined as well when it was made for another account. */
+    current: () => (current?.stands() ? current : undefined),
   }
 }
+
+/** A snapshot of another process; `stands`: absent in the public layer. */
+type Restored = { snapshot: Snapshot; gaps: readonly Gap[]; stands?: Stands }
 
 /** What is published together with a public snapshot. */
 export type Publication = {
@@ -265,11 +278,10 @@ export const EVERYBODY = ''
  */
 export function answeringAt({ open, own, isOther }: Moment, criteria: Criteria, reader: Reader): Answering {
   const everybodys = open.see(criteria, reader)
-  const overlay = own?.see(criteria, reader)
   if (isOther()) {
-    const tuple = overlay ?? everybodys
-    return { shown: { ...tuple, gaps: [...tuple.gaps, OTHER_ACCOUNT] }, scope: 'account' }
+    return { shown: { ...everybodys, gaps: [...everybodys.gaps, OTHER_ACCOUNT] }, scope: 'account' }
   }
+  const overlay = own?.see(criteria, reader)
   if (!overlay) return { shown: everybodys, scope: 'public' }
   const same =
     everybodys.view.structure === overlay.view.structure &&
@@ -327,7 +339,8 @@ export function createLayers(retain: SnapshotRetention) {
       replaced.walk(open.snapshot)
       if (own) replaced.walk(own.snapshot)
     }
-    isCurrent = publication.isCurrent ?? (() => true)
+    const isStill = publication.isCurrent ?? ALWAYS
+    isCurrent = isStill
     publicLayer.publish(snapshot, gaps, now)
     for (const [account, layer] of overlays) {
       if (accounts.has(account)) continue
@@ -338,7 +351,7 @@ export function createLayers(retain: SnapshotRetention) {
       const layer =
         overlays.get(account) ?? createLayer({ name: account, replaced, filtered, isBuiltOn: false })
       overlays.set(account, layer)
-      layer.publish(own.snapshot, own.gaps, now)
+      layer.publish(own.snapshot, own.gaps, now, () => isStill(account))
     }
   }
 
@@ -370,10 +383,10 @@ export function createLayers(retain: SnapshotRetention) {
     findOwn: (account: string, id: string, now: number) =>
       overlayOf(account)?.find(id, now) ?? replaced.find(account, id, now),
     /** Adds a snapshot of another process where walks in its layer find it; the public layer has no name. */
-    restore(name: string, snapshot: Snapshot, gaps: readonly Gap[], now: number): void {
+    restore(name: string, { snapshot, gaps, stands = ALWAYS }: Restored, now: number): void {
       const layer = name === EVERYBODY ? publicLayer : overlays.get(name)
       if ((layer?.find(snapshot.id, now) ?? replaced.find(name, snapshot.id, now)) !== undefined) return
-      replaced.restore(name, hold(snapshot, gaps, filtered), layer?.current()?.snapshot, now)
+      replaced.restore(name, hold(snapshot, gaps, filtered, stands), layer?.current()?.snapshot, now)
     },
     /** A cursor into the snapshot was given. */
     walk: replaced.walk,

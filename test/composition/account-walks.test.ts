@@ -21,3 +21,24 @@ test('a walk stays in the scope in which it began when the account is priced apa
   await until(page, (answer) => answer.cache_scope === 'account')
   t.same(told(await page(first.pagination?.cursor)), told(first))
 })
+
+test('after a reload that gives an account to somebody else, no page shows the prices of the one before', async (t) => {
+  const world = await startScripted(t, { agents: 2 })
+  const [north, south] = world.agents as [Agent, Agent]
+  const statics = world.agents.map((agent) => ({ id: agent.name, agent }))
+  for (const agent of world.agents) agent.offer(rows(agent, 2))
+  north.offerGold(rows(north, 1))
+  await world.start({ statics, deals: [north] })
+  const page = (cursor?: string) =>
+    world.page({ ...DEAL, pagination: { max_results: 20, ...(cursor && { cursor }) } })
+  const isNorths = (answer: Awaited<ReturnType<typeof page>>) => /"cpm":1,/.test(JSON.stringify(answer))
+  const first = await until(page, isNorths)
+  south.behave('hangs', 'gold')
+  world.apply({ statics, deals: [south] })
+  for (const cursor of [undefined, first.pagination?.cursor]) {
+    const seen = await page(cursor)
+    t.notOk(isNorths(seen))
+    t.not(seen.pricing_version, first.pricing_version)
+    t.match(seen.incomplete, [{ scope: 'wholesale_feed' }, { scope: 'pricing' }])
+  }
+})

@@ -3,21 +3,14 @@ import { pino } from 'pino'
 import { test } from 'tap'
 import { createPublisher } from '../../src/composition/publishing.js'
 import type { World, Worlds } from '../../src/composition/world.js'
-import type { Gap } from '../../src/feed/query.js'
-import { buildSnapshot } from '../../src/snapshot/builder.js'
+import { type Gap, overlayName } from '../../src/feed/query.js'
 import { createBuilderHost } from '../../src/snapshot/builder-host.js'
-import { SNAPSHOT_FORM, type Snapshot } from '../../src/snapshot/snapshot.js'
+import type { Snapshot } from '../../src/snapshot/snapshot.js'
 import { type Blobs, UNSAID } from '../../src/upstreams/rows/storage.js'
-import { agentUrl, judgeThat, listing, sliceOf } from '../feed/world.js'
+import { pageOf } from '../feed/reader.js'
+import { agentUrl, buyer, listing, sliceOf } from '../feed/world.js'
 import { until } from '../support/upstream-world.js'
-import { createGroup } from './support/replica-group.js'
-
-const SNAPSHOTS = `form/${SNAPSHOT_FORM}/snapshot/`
-const snapshotOf = (name: string): Snapshot =>
-  buildSnapshot({
-    slices: [sliceOf('north', [listing('a', { name }), listing('b', { name })])],
-    judge: judgeThat(),
-  })
+import { createGroup, SNAPSHOTS, snapshotOf } from './support/process-group.js'
 
 /** How often what is read, beside reading it. */
 function counted(blobs: Blobs) {
@@ -316,4 +309,41 @@ test('snapshots of a release that put them elsewhere go 20 minutes after its las
   group.otherForms.clear()
   await group.minutes(22)
   t.notOk(await group.blobs.read(earlier))
+})
+
+test('a walk in the prices of an account is found at another process as long as its name stands for that account', async (t) => {
+  const name = overlayName('buyer', 'acc')
+  const accountOf = (id: string) => ({
+    ...{ name, caller: 'buyer' },
+    upstreams: new Map([[agentUrl('north'), { account: { account_id: id } }]]),
+  })
+  const member = { ...buyer, account: name }
+  const [open, own, later] = ['open', 'own', 'later'].map(snapshotOf) as [Snapshot, Snapshot, Snapshot]
+  const group = createGroup()
+  const one = group.join('one', group.blobs, new Map([[name, accountOf('gold')]]))
+  const theirs = new Map([[name, accountOf('gold')]])
+  const two = group.join('two', group.blobs, theirs)
+  const ask = ({ feed }: typeof one, cursor?: string) =>
+    pageOf(feed.wholesale({ maxResults: 1, ...(cursor && { cursor }) }, member, group.time.clock.now()))
+  group.build('one')
+  const definitions = one.generations.definitions()
+  const accounts = new Map([[name, { snapshot: own, gaps: [] }]])
+  await one.generations.tell({ open: { snapshot: open, gaps: [] }, accounts, definitions })
+  one.feed.publish(open, 0, { accounts })
+  const first = ask(one)
+  await until('the other has it', () => two.feed.current(name)?.id === own.id)
+  await one.publish(later)
+  await until('the other has the next', () => two.feed.current()?.id === later.id)
+  await group.minutes(2)
+  const goesOn = async () => {
+    const query = { maxResults: 1, cursor: first.cursor as string }
+    await two.generations.recall(query, member, group.time.clock.now())
+    return ask(two, first.cursor).feedVersion === first.feedVersion
+  }
+  theirs.set(name, accountOf('silver'))
+  t.notOk(await goesOn(), 'it is not to be had')
+  theirs.set(name, accountOf('gold'))
+  t.ok(await goesOn())
+  theirs.set(name, accountOf('silver'))
+  t.notOk(await goesOn(), 'it is here and not shown')
 })

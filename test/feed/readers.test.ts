@@ -1,8 +1,11 @@
+import assert from 'node:assert/strict'
 import { test } from 'tap'
 import type { Deployment } from '../../src/adcp/signal.js'
 import type { Reader } from '../../src/feed/query.js'
+import { buildSnapshot } from '../../src/snapshot/builder.js'
 import { ask, emptyFeed, feedOf, publish } from './feed-of.js'
-import { anonymous, buyer, listing, sliceOf } from './world.js'
+import { pageOf, rowsOf } from './reader.js'
+import { anonymous, buyer, judgeThat, listing, sliceOf } from './world.js'
 
 const live = (platform: string, segment_id: string, account?: string): Deployment => ({
   type: 'platform',
@@ -91,6 +94,60 @@ test('an account is answered from its overlay only where that differs', (t) => {
 
   publish(feed, [sliceOf('north', [listing('a'), others])])
   t.same(scopes(member), scopes(buyer))
+  t.end()
+})
+
+test('a name that stands for another account shows nothing of the one before, at once and in every walk', (t) => {
+  const feed = emptyFeed()
+  const priced = (cpm: number) => [
+    sliceOf(
+      'north',
+      ['a', 'b', 'c'].map((id) =>
+        listing(id, { pricing_options: [{ pricing_option_id: 'po', model: 'cpm', cpm, currency: 'USD' }] }),
+      ),
+    ),
+  ]
+  const [open, own] = [priced(2), priced(1)].map((slices) => buildSnapshot({ slices, judge: judgeThat() }))
+  assert.ok(open && own)
+  let named = 'gold'
+  const generation = (account: string, snapshot: typeof own) => ({
+    accounts: new Map([['acc', { snapshot, gaps: [] }]]),
+    isCurrent: () => named === account,
+  })
+  const member: Reader = { ...buyer, account: 'acc' }
+  const cpms = ({ rows, count }: ReturnType<typeof pageOf>) =>
+    rowsOf({ rows, count }).map((row) => row.pricing_options?.[0]?.cpm)
+  const page = (cursor?: string) =>
+    pageOf(feed.wholesaleAgain({ maxResults: 1, ...(cursor && { cursor }) }, member, 0))
+
+  feed.publish(open, 0, generation('gold', own))
+  const first = page()
+  t.same(cpms(first), [1])
+  const handle = rowsOf(first)[0]?.signal_agent_segment_id as string
+  const sold = () => feed.resolve(handle, 'acc')?.offers[0]?.options
+  t.match(sold(), [{ option: { cpm: 1 } }])
+
+  named = 'silver'
+  for (const when of ['before the next generation', 'after it']) {
+    for (const cursor of [undefined, first.cursor]) {
+      const seen = page(cursor)
+      t.same(cpms(seen), [2], when)
+      t.not(seen.pricingVersion, first.pricingVersion, when)
+      t.match(seen, {
+        cacheScope: 'account',
+        gaps: [{ kind: when === 'after it' ? 'account' : 'other_account' }],
+      })
+    }
+    t.match(sold(), [{ option: { cpm: 2 } }], when)
+    const unread = {
+      snapshot: open,
+      gaps: [{ kind: 'account' as const, agentUrl: 'https://north.example/mcp' }],
+    }
+    feed.publish(open, 0, { ...generation('silver', open), accounts: new Map([['acc', unread]]) })
+  }
+
+  named = 'gold'
+  t.same(cpms(page(first.cursor)), [1], 'it is the first account again, and so is the walk')
   t.end()
 })
 

@@ -1,15 +1,23 @@
-/** Processes that tell each other generations, without a database: the test says who builds, and moves the time on. */
+/** Processes that share a storage and tell each other generations, as a test says: who builds, and when time passes. */
 import { createGenerations } from '../../../src/composition/generations.js'
+import type { Account } from '../../../src/composition/settings.js'
 import type { Gap } from '../../../src/feed/query.js'
+import { buildSnapshot } from '../../../src/snapshot/builder.js'
 import { SNAPSHOT_FORM, type Snapshot } from '../../../src/snapshot/snapshot.js'
 import { type Blobs, createPassingBlobs, type Sharing } from '../../../src/upstreams/rows/storage.js'
 import { emptyFeed } from '../../feed/feed-of.js'
 import { pageOf } from '../../feed/reader.js'
-import { buyer } from '../../feed/world.js'
+import { buyer, judgeThat, listing, sliceOf } from '../../feed/world.js'
 import { createManualClock } from '../../support/upstream-clock.js'
 
-/** How long a process keeps a snapshot that was replaced. */
+/** Where snapshots stand in the storage. */
+export const SNAPSHOTS = `form/${SNAPSHOT_FORM}/snapshot/`
 const RETAINED_MS = 60_000
+export const snapshotOf = (name: string): Snapshot =>
+  buildSnapshot({
+    slices: [sliceOf('north', [listing('a', { name }), listing('b', { name })])],
+    judge: judgeThat(),
+  })
 
 /** Processes on one storage; the test says who builds. */
 export function createGroup() {
@@ -69,7 +77,8 @@ export function createGroup() {
       epoch += 1
       for (const listener of turns) listener()
     },
-    join(self: string, over: Blobs = blobs) {
+    /** `accounts`: as they are configured at that process. */
+    join(self: string, over: Blobs = blobs, accounts = new Map<string, Account>()) {
       const feed = emptyFeed({ ms: RETAINED_MS, bytes: 2 ** 30 })
       const troubles: string[] = []
       const generations = createGenerations({
@@ -80,7 +89,7 @@ export function createGroup() {
           clock: time.clock,
           secret: Buffer.from('a secret'),
         },
-        accounts: () => new Map(),
+        accounts: () => accounts,
         onTaken: () => {},
         onTrouble: (message) => void troubles.push(message),
       })
