@@ -43,24 +43,27 @@ function written(key: ActivationKey | undefined): Piece | undefined {
   return { from, start: 0, end: from.byteLength }
 }
 
-/** The name of a reader's grants; empty for none. Equal names mean equal grants. */
-export function grantsName(reader: Reader): string {
-  if (reader.grants.length === 0 || reader.visibility === 'metadata') return ''
-  return grantedKeys(reader).join(' ')
-}
+/** Destination keys, sorted. The name is JSON: what a platform is called may hold anything that would separate keys. */
+type Granted = { keys: readonly string[]; name: string }
 
 /** Of a reader, who is the same object for all requests of a caller (activation/accounts.ts). */
-const keysOfReaders = new WeakMap<Reader, readonly string[]>()
+const grantedTo = new WeakMap<Reader, Granted>()
 
-function grantedKeys(reader: Reader): readonly string[] {
-  const found = keysOfReaders.get(reader)
+function grantedOf(reader: Reader): Granted {
+  const found = grantedTo.get(reader)
   if (found) return found
-  const made = reader.grants
+  const keys = reader.grants
     .map(destinationKey)
     .filter((key) => key !== undefined)
     .sort()
-  keysOfReaders.set(reader, made)
+  const made = { keys, name: keys.length === 0 ? '' : JSON.stringify(keys) }
+  grantedTo.set(reader, made)
   return made
+}
+
+/** The name of a reader's grants; empty for none. Equal names mean equal grants. */
+export function grantsName(reader: Reader): string {
+  return reader.grants.length === 0 || reader.visibility === 'metadata' ? '' : grantedOf(reader).name
 }
 
 /** `criteria` choose which deployments and offers of a signal are shown. */
@@ -69,7 +72,7 @@ export function createGrants(
   reader: Reader,
   { countries, destinations }: Pick<Criteria, 'countries' | 'destinations'>,
 ): Grants {
-  const granted = grantedKeys(reader)
+  const { keys: granted, name } = grantedOf(reader)
   if (granted.length === 0 || reader.visibility === 'metadata') return NONE
   const meter = createMeter()
   const isGrantedNumber = destinationTest(snapshot, granted)
@@ -137,5 +140,5 @@ export function createGrants(
     return found.length === 0 ? '' : digestText(Uint32Array.from(found))
   }
 
-  return { name: granted.join(' '), holds, keysOf, digest }
+  return { name, holds, keysOf, digest }
 }

@@ -38,6 +38,18 @@ test('activation keys are given for live deployments that the reader is granted,
   t.end()
 })
 
+test('grants are told apart whatever the names in them hold', (t) => {
+  const one = reader({ type: 'platform', platform: 'one' }, { type: 'platform', platform: 'two' })
+  const other = reader({ type: 'platform', platform: 'one platform:two' })
+  const feed = feedOf(rows)
+  for (const _ of ['first', 'kept']) t.equal(keys(ask(feed, {}, one).signals).length, 3)
+  const seen = ask(feed, {}, other)
+  t.same(keys(seen.signals), [])
+  t.not(seen.feedVersion, ask(feed, {}, one).feedVersion)
+  t.equal(seen.feedVersion, ask(feed, {}, buyer).feedVersion)
+  t.end()
+})
+
 test("a key that moved moves the version of who sees it, and nobody else's", (t) => {
   const granted = reader({ type: 'platform', platform: 'two' })
   const version = (segment: string, who: Reader) =>
