@@ -4,9 +4,9 @@
  * verdicts/s.
  */
 import { monitorEventLoopDelay } from 'node:perf_hooks'
-import { createInspector } from '../src/authz/provider/inspector.js'
+import { createInspector, type Inspection, inspect } from '../src/authz/provider/inspector.js'
 import { definitionOf } from '../src/authz/rules/provider-definition.js'
-import { type Inspection, inspect, tableBytes } from '../src/authz/rules/tables.js'
+import { tableBytes } from '../src/authz/rules/tables.js'
 import { type CompiledProvider, compileProvider, decide } from '../src/authz/rules/verdict.js'
 import { heaviestFile } from './providers.js'
 import { report } from './report.js'

@@ -5,9 +5,9 @@
  */
 import { firstOf, howMany } from '../adcp/answer.js'
 import { canonicalUrl } from '../adcp/url.js'
-import type { Diagnostic } from './rules/entry.js'
 import { diagnoseDefinition } from './rules/provider-definition.js'
 import type { Grant, PublishedSignal, Rules } from './rules/rules.js'
+import type { Diagnostic } from './rules/tables.js'
 import {
   type CompiledProvider,
   decide,

@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { inspect } from '../../src/authz/rules/tables.js'
+import { inspect } from '../../src/authz/provider/inspector.js'
 import { decide } from '../../src/authz/rules/verdict.js'
 import { compiled, NOW } from './compiled.js'
 

@@ -1,5 +1,5 @@
 /** A document, given as a value, in the form that verdicts are asked of. */
-import { inspect } from '../../src/authz/rules/tables.js'
+import { inspect } from '../../src/authz/provider/inspector.js'
 import { type CompiledProvider, compileProvider, type ProviderState } from '../../src/authz/rules/verdict.js'
 
 export const NOW = Date.parse('2026-03-01T00:00:00Z')

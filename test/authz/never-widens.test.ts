@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { test } from 'tap'
-import { inspect } from '../../src/authz/rules/tables.js'
+import { inspect } from '../../src/authz/provider/inspector.js'
 import { compileProvider, decide } from '../../src/authz/rules/verdict.js'
 import { proven } from '../support/proven.js'
 import { AGENT, createWorld, DAY, granting, HOUR, named, WELL_KNOWN } from './world.js'

@@ -1,8 +1,8 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'tap'
+import { inspect } from '../../src/authz/provider/inspector.js'
 import { renderReport, reportProvider } from '../../src/authz/report.js'
-import { inspect } from '../../src/authz/rules/tables.js'
 import { decide } from '../../src/authz/rules/verdict.js'
 import { compiled, NOW, stateWith } from './compiled.js'
 

@@ -4,9 +4,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'tap'
 import { tableParts, tablesFrom } from '../../src/authz/provider/files.js'
-import type { Examine } from '../../src/authz/provider/inspector.js'
+import { type Examine, inspect } from '../../src/authz/provider/inspector.js'
 import { createArchive } from '../../src/authz/provider/record.js'
-import { inspect } from '../../src/authz/rules/tables.js'
 import {
   compileProvider,
   decide,

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import { test } from 'tap'
-import { inspect } from '../../src/authz/rules/tables.js'
+import { inspect } from '../../src/authz/provider/inspector.js'
 import type { ProviderState } from '../../src/authz/rules/verdict.js'
 import { resolveHandle } from '../../src/feed/find-signal.js'
 import { SMALL_FEED_BYTES } from '../../src/process/portions.js'

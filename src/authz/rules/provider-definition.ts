@@ -5,8 +5,8 @@
  */
 import { type Check, check, type Static, Type, wordOf } from '../../adcp/schema.js'
 import { VALUE_TYPES } from '../../adcp/signal.js'
-import type { Diagnostic } from './entry.js'
 import type { PublishedSignal, Rules } from './rules.js'
+import type { Diagnostic } from './tables.js'
 
 const OFFLINE = new Set([
   'offline_survey',

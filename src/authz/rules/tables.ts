@@ -1,21 +1,14 @@
 /**
- * The bytes of an adagents.json become a document with its tables, a pointer to one, or nothing usable
- * (docs/protocol.md#provider-files; schema adagents.json). The tables lie in shared memory: who is granted what, by signal id
- * and by tag. They are made once per document, in a worker when it is large, and every thread reads them directly. Entries
- * are read one by one: a bad one is skipped with a diagnostic and does not affect the others.
+ * Who a provider's file grants what, by signal id and by tag, as tables in shared memory (docs/protocol.md#provider-files; schema
+ * adagents.json). They are made once per document, in a worker when it is large, and every thread reads them directly.
+ *
+ * Signals and entries of `authorized_agents[]` are read one by one: a bad one is skipped with a diagnostic and does not affect the
+ * others. A limit that cannot be understood voids the whole entry: ignoring it would grant more than the provider wrote.
+ * `authorized_for` is a label and neither grants nor limits anything.
  */
-import { hash } from 'node:crypto'
-import { elementSpans, isRecord, measure } from '../../adcp/json.js'
+import { elementSpans, isRecord } from '../../adcp/json.js'
 import { canonicalUrl } from '../../adcp/url.js'
 import { f64 } from '../../process/column.js'
-import {
-  createDiagnostics,
-  type Diagnostic,
-  type Diagnostics,
-  type GrantLimits,
-  instantOf,
-  readEntry,
-} from './entry.js'
 import {
   createLists,
   createNames,
@@ -26,20 +19,34 @@ import {
   sharedNumbers,
 } from './lists.js'
 
+const MAX_DIAGNOSTICS = 200 // a file that is wrong in every entry is understood from fewer
+const MAX_URL = 2048
+const GRANTED_ID = /^[a-zA-Z0-9_-]+$/
 const SIGNAL_ID = /^[a-zA-Z0-9_-]{1,256}$/
 const TAG = /^[a-z0-9_-]+$/
+const COUNTRY = /^[A-Z]{2}$/
+/** The only accepted form of a date-time in a provider's file (RFC 3339, the schemas' `format: date-time`). */
+const DATE_TIME = /^(\d{4})-(\d\d)-(\d\d)T\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)$/i
 // Bounds on the work of one verdict. A file that exceeds them grants less, never more.
 const MAX_TAGS = 64
 const MAX_GRANTS = 32
 const MAX_NEIGHBOURS = 16
 
-/** Deeper than any honest file, and shallow enough that a recursive reader cannot overflow its stack. */
-const MAX_DEPTH = 64
-/**
- * Ten times as many as 50,000 full definitions have. Parsing 20 MB of brackets would take seconds and half a gigabyte.
- */
-const MAX_CONTAINERS = 2_000_000
-const MAX_VALIDATOR = 255 // schema adagents.json, catalog_etag
+/** What a provider should know about its file: parts that were skipped, and parts that look wrong but were used. */
+export type Diagnostic = {
+  /** RFC 6901 pointer into the file. */
+  readonly at: string
+  readonly effect: 'skipped' | 'noted'
+  /** Our words only, without quotes from the file. */
+  readonly message: string
+}
+
+/** When and where a grant holds. `from` is included, `until` is not; ms since the epoch. */
+export type GrantLimits = {
+  readonly from: number
+  readonly until: number
+  readonly countries?: readonly string[]
+}
 
 export type RuleTables = {
   /** Signal ids and tags. */
@@ -81,12 +88,6 @@ export type RuleTables = {
   readonly moreDiagnostics: number
 }
 
-export type Inspection =
-  | { kind: 'document'; digest: string; lastUpdated?: number; catalogEtag?: string; tables: RuleTables }
-  | { kind: 'pointer'; target: string }
-  | { kind: 'bad_pointer'; message: string }
-  | { kind: 'invalid'; message: string }
-
 /** The host part of a canonical url, without scheme and port. */
 export function hostOf(url: string): string {
   const authority = url.slice(url.indexOf('//') + 2).split(/[/?]/, 1)[0] as string
@@ -114,6 +115,21 @@ function sharedInstants(instants: readonly number[]): Float64Array {
   shared.set(instants)
   return shared
 }
+
+/** Collects up to the bound; `dropped` counts the rest. */
+function createDiagnostics() {
+  const kept: Diagnostic[] = []
+  let dropped = 0
+
+  function add(at: string, effect: Diagnostic['effect'], message: string): void {
+    if (kept.length < MAX_DIAGNOSTICS) kept.push({ at, effect, message })
+    else dropped += 1
+  }
+
+  return { add, finish: () => ({ kept: kept as readonly Diagnostic[], dropped }) }
+}
+
+type Diagnostics = ReturnType<typeof createDiagnostics>
 
 function readTags(row: Record<string, unknown>, at: string, diagnostics: Diagnostics): readonly string[] {
   if (row.tags === undefined) return []
@@ -163,6 +179,64 @@ function readSignals(
     signals[number] = { ...first, tags: first.tags.filter((tag) => tags.includes(tag)) }
   }
   return signals
+}
+
+/** Milliseconds since the epoch; undefined for anything but a full date-time with an offset on a day that exists. */
+export function instantOf(value: unknown): number | undefined {
+  const match = typeof value === 'string' ? DATE_TIME.exec(value) : null
+  if (!match) return undefined
+  const [text, year, month, day] = match
+  const daysInMonth = new Date(Date.UTC(Number(year), Number(month), 0)).getUTCDate()
+  if (Number(day) > daysInMonth) return undefined // the platform would turn it into a day of the next month
+  const instant = Date.parse(text.toUpperCase())
+  return Number.isNaN(instant) ? undefined : instant
+}
+
+type Entry =
+  /** The agent is listed, but not for signals: property types grant no signal. */
+  | { kind: 'other'; url: string }
+  | { kind: 'ids' | 'tags'; url: string; names: readonly string[]; limits: GrantLimits; labelled: boolean }
+  | { kind: 'bad'; message: string }
+
+function listOf(value: unknown, pattern: RegExp): readonly string[] | undefined {
+  if (!Array.isArray(value) || value.length === 0) return undefined
+  return value.every((item) => typeof item === 'string' && pattern.test(item)) ? value : undefined
+}
+
+/** The instant; `otherwise` when the field is absent; undefined when it is not a date-time. */
+function bound(value: unknown, otherwise: number): number | undefined {
+  return value === undefined ? otherwise : instantOf(value)
+}
+
+function readLimits(entry: Record<string, unknown>): GrantLimits | string {
+  const from = bound(entry.effective_from, Number.NEGATIVE_INFINITY)
+  const until = bound(entry.effective_until, Number.POSITIVE_INFINITY)
+  if (from === undefined) return 'effective_from is not a date-time'
+  if (until === undefined) return 'effective_until is not a date-time'
+  if (from >= until) return 'effective_from is not before effective_until'
+  if (entry.countries === undefined) return { from, until }
+  const countries = listOf(entry.countries, COUNTRY)
+  if (!countries) return 'countries is not a list of upper-case country codes'
+  return { from, until, countries: [...new Set(countries)].sort() }
+}
+
+/** One entry as far as it concerns signals, or why it is skipped. Accepts any JSON value. */
+function readEntry(value: unknown): Entry {
+  if (!isRecord(value)) return { kind: 'bad', message: 'the entry is not an object' }
+  const url =
+    typeof value.url === 'string' && value.url.length <= MAX_URL ? canonicalUrl(value.url) : undefined
+  if (!url) return { kind: 'bad', message: 'url is not an http or https url' }
+  const type = value.authorization_type
+  if (type !== 'signal_ids' && type !== 'signal_tags') {
+    if (typeof type === 'string') return { kind: 'other', url }
+    return { kind: 'bad', message: 'authorization_type is missing' }
+  }
+  const names = listOf(value[type], type === 'signal_ids' ? GRANTED_ID : TAG)
+  if (!names) return { kind: 'bad', message: `${type} is not a list of well-formed names` }
+  const limits = readLimits(value)
+  if (typeof limits === 'string') return { kind: 'bad', message: limits }
+  const labelled = typeof value.authorized_for === 'string' && value.authorized_for !== ''
+  return { kind: type === 'signal_ids' ? 'ids' : 'tags', url, names, limits, labelled }
 }
 
 /** The names of some grants, ascending, and of one name in the order of `grants`: name * count of grants + place of the grant. */
@@ -216,7 +290,7 @@ function groupByName(
 }
 
 /** The tables of a parsed document; `bytes` is the text it was parsed from. */
-function makeTables(
+export function makeTables(
   file: Record<string, unknown> & { authorized_agents: readonly unknown[] },
   bytes: Uint8Array,
 ): RuleTables {
@@ -303,69 +377,5 @@ function makeTables(
     entries: file.authorized_agents.length,
     diagnostics: kept,
     moreDiagnostics: dropped,
-  }
-}
-
-/** What is wrong with the structure of the text, found before a parser allocates anything for it. */
-function buildProblem(bytes: Uint8Array): string | undefined {
-  const { depth, containers } = measure(bytes)
-  if (depth > MAX_DEPTH) return `the file nests deeper than ${MAX_DEPTH} levels`
-  return containers > MAX_CONTAINERS
-    ? `the file has more than ${MAX_CONTAINERS} lists and objects`
-    : undefined
-}
-
-/** The parsed text, or what is wrong with it. A byte order mark is accepted, another encoding is not. */
-function parsedFile(bytes: Uint8Array): { value: unknown } | { message: string } {
-  let text: string
-  try {
-    text = new TextDecoder('utf-8', { fatal: true }).decode(bytes)
-  } catch {
-    return { message: 'the file is not UTF-8' } // the decoder's message names no cause
-  }
-  try {
-    return { value: JSON.parse(text) }
-  } catch {
-    // The parser's message quotes the file, so it is not used: our messages hold no untrusted text.
-    return {
-      message: text.trimStart().startsWith('<') ? 'the file is HTML, not JSON' : 'the file is not JSON',
-    }
-  }
-}
-
-/** A pointer is followed only to an absolute https url. */
-function pointerTo(location: unknown, field: string): Inspection {
-  const target = typeof location === 'string' ? canonicalUrl(location) : undefined
-  if (target?.startsWith('https://')) return { kind: 'pointer', target }
-  return { kind: 'bad_pointer', message: `${field} is not an https url` }
-}
-
-function validatorText(value: unknown): string | undefined {
-  return typeof value === 'string' && value.length > 0 && value.length <= MAX_VALIDATOR ? value : undefined
-}
-
-/** What the bytes say. Pure; accepts any bytes, in linear time. */
-export function inspect(bytes: Uint8Array): Inspection {
-  const problem = buildProblem(bytes)
-  if (problem) return { kind: 'invalid', message: problem }
-  const parsed = parsedFile(bytes)
-  if ('message' in parsed) return { kind: 'invalid', message: parsed.message }
-  const file = parsed.value
-  if (!isRecord(file)) return { kind: 'invalid', message: 'the file is not a JSON object' }
-  if (file.authoritative_location != null) {
-    return pointerTo(file.authoritative_location, 'authoritative_location')
-  }
-  // A superseded file asks not to be used any more and names its successor, which is used.
-  if (file.superseded_by != null) return pointerTo(file.superseded_by, 'superseded_by')
-  const { authorized_agents } = file
-  if (!Array.isArray(authorized_agents)) {
-    return { kind: 'invalid', message: 'authorized_agents is not an array' }
-  }
-  return {
-    kind: 'document',
-    digest: hash('sha256', bytes, 'base64url'),
-    lastUpdated: instantOf(file.last_updated),
-    catalogEtag: validatorText(file.catalog_etag),
-    tables: makeTables({ ...file, authorized_agents }, bytes),
   }
 }
