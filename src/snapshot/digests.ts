@@ -8,8 +8,8 @@
 import { type BinaryLike, createHash, hash } from 'node:crypto'
 import type { ActivationKey } from '../adcp/signal.js'
 import { coreOf, type Row } from '../merge/row.js'
-import { u8 } from '../process/column.js'
 import { remembered } from '../process/remembered.js'
+import { u8 } from '../process/shared-memory.js'
 import { countBelow, WORDS } from './keys.js'
 import type { Snapshot } from './snapshot.js'
 

@@ -4,7 +4,7 @@
  * (docs/decisions.md#snapshots-share-what-did-not-change). An unchanged row stays in a chunk that snapshots share. Chunks that are
  * mostly dead rows are dropped after their live rows are copied, a few per build, so that no build pays for all of them.
  */
-import { type Maker, mapped, type Numbers, u16, u32 } from '../process/column.js'
+import { type Maker, mapped, type Numbers, u16, u32 } from '../process/shared-memory.js'
 import { createChunks } from '../upstreams/rows/slab.js'
 import { filled, listsOf, type Rows, type Spec, specsOf, valueAt, WRITTEN } from './columns.js'
 import { type Columns, FIRST_CHUNK_BYTES } from './draft.js'

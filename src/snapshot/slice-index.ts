@@ -4,8 +4,8 @@
  * (docs/decisions.md#memory-and-threads).
  */
 import { type Identity, identityOf } from '../merge/identity.js'
-import { u8, u16, u32 } from '../process/column.js'
 import { type InPortions, type Meter, rowUnits } from '../process/portions.js'
+import { u8, u16, u32 } from '../process/shared-memory.js'
 import { bytesOf, createRowFinder, type RowFinder } from '../upstreams/rows/slab.js'
 import {
   digestNumbers,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import { test } from 'tap'
-import { createNames, findName, nameAt } from '../../src/authz/rules/lists.js'
+import { createNames, findName, nameAt } from '../../src/process/shared-memory.js'
 import { anyText } from '../support/any-text.js'
 import { proven } from '../support/proven.js'
 import { compiled } from './compiled.js'

@@ -1,5 +1,5 @@
 /** Whole snapshots as text, to be compared. */
-import type { Numbers } from '../../src/process/column.js'
+import type { Numbers } from '../../src/process/shared-memory.js'
 import { specsOf, TABLE, valueAt } from '../../src/snapshot/columns.js'
 import { rowBytes, type Snapshot } from '../../src/snapshot/snapshot.js'
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { test } from 'tap'
-import { u16, u32 } from '../../src/process/column.js'
+import { u16, u32 } from '../../src/process/shared-memory.js'
 import { buildSnapshot } from '../../src/snapshot/builder.js'
 import { childWeave, type Run, weaveOf, woven, wovenAt } from '../../src/snapshot/join.js'
 import { memoryOf } from '../../src/snapshot/snapshot.js'

@@ -3,7 +3,7 @@
  * than once is cached. Path case and a trailing slash are significant (docs/protocol.md#urls), so most real mistakes are
  * near misses: they are explained, and never granted.
  */
-import { findName, type Lists, nameAt, nameCount } from './lists.js'
+import { findName, type Lists, nameAt, nameCount } from '../../process/shared-memory.js'
 import { type Diagnostic, type GrantLimits, hostOf, type RuleTables, unpackedCountry } from './tables.js'
 
 /** The verdict that grants: the entries that do, and the countries where they hold, unless everywhere. */

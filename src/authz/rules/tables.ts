@@ -8,16 +8,16 @@
  */
 import { elementSpans, isRecord } from '../../adcp/json.js'
 import { canonicalUrl } from '../../adcp/url.js'
-import { f64 } from '../../process/column.js'
 import {
   createLists,
   createNames,
+  f64,
   type Lists,
   type NameTable,
   type NewLists,
   sharedLists,
   sharedNumbers,
-} from './lists.js'
+} from '../../process/shared-memory.js'
 
 const MAX_DIAGNOSTICS = 200 // a file that is wrong in every entry is understood from fewer
 const MAX_URL = 2048

@@ -4,6 +4,7 @@
  * (docs/decisions.md#memory-and-threads).
  */
 import { type Memory, wholeMemory } from '../../process/remembered.js'
+import { u16, u32 } from '../../process/shared-memory.js'
 
 /** The bytes of a typed array: a view, not a copy. */
 export function bytesOf(array: ArrayBufferView): Uint8Array {
@@ -55,9 +56,6 @@ function grown<T extends Uint16Array | Uint32Array>(from: T, rows: number, make:
   to.set(from.length > rows ? (from.subarray(0, rows) as T) : from)
   return to
 }
-
-const u16 = (rows: number) => new Uint16Array(shared(rows * 2))
-const u32 = (rows: number) => new Uint32Array(shared(rows * 4))
 
 /** The bytes of one row, a view and not a copy. */
 export function slabRow(slab: Slab, row: number): Uint8Array {
