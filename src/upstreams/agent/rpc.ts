@@ -1,7 +1,10 @@
 /**
  * One JSON-RPC request over HTTP: the answer may come as JSON or as an event stream that need not end
- * (docs/protocol.md#mcp, #how-agents-differ), and an HTTP status becomes one of our failure words.
+ * (docs/protocol.md#mcp, #how-agents-differ), and an HTTP status becomes one of our failure words. Answers are read without
+ * blocking the serving thread: small ones in place, large ones in a thread, as the listing of a registry is. There is one pool per
+ * process, whose threads start when they are needed.
  */
+import { availableParallelism } from 'node:os'
 import { pause, systemClock } from '../../net/clock.js'
 import {
   askedWaitMs,
@@ -11,7 +14,10 @@ import {
   type SendFailure,
   type SendOutcome,
 } from '../../net/send.js'
+import { isLent } from '../../process/memory.js'
+import { createPool, NotBegun } from '../../process/threads.js'
 import type { RowBounds } from '../rows/read-rows.js'
+import { readListing } from '../rows/registry-records.js'
 import {
   type AgentError,
   type AgentOutcome,
@@ -20,9 +26,16 @@ import {
   callFailed,
   remaining,
 } from './agent.js'
-import { type AnswerForm, agentError, type ReadAnswer } from './answer.js'
-import { createEventStream, type EventStream, isEventStream } from './event-stream.js'
-import { messageKind, readReply } from './reader.js'
+import {
+  type AnswerForm,
+  agentError,
+  holdsResponse,
+  type ReadAnswer,
+  type ReaderJob,
+  type ReadingJob,
+  readMessages,
+} from './answer.js'
+import { createEventStream, type EventStream, isEventStream, type MessageKind } from './event-stream.js'
 
 const RETRY_MS = 500 // when the server does not say how long to wait
 const MAX_STREAMS = 100 // at half a second each they outlast the usual deadline; without a wait they are a loop
@@ -33,6 +46,13 @@ const UNAVAILABLE = new Set([408, 429, 500, 502, 503, 504])
 /** Decoded bytes of one answer: a page of one hundred rows of the largest size that we keep. */
 const MAX_ANSWER_BYTES = 32 * 1024 * 1024
 const MAX_VALUE_BYTES = 1024 * 1024 // of a handshake or a list of tools
+
+const SMALL_BYTES = 16 * 1024 // takes well under a millisecond, whatever it holds
+const FIELD_BYTES = 16 // `data: ` before a message of an event stream, and its mark
+const MOST_READERS = 4
+const READER_HEAP_MB = 512
+const READING_MS = 20_000
+const WAITING_BYTES = 256 * 1024 ** 2
 
 /**
  * Of every message that is posted: some agents refuse an `accept` without both (docs/protocol.md#how-agents-differ).
@@ -74,6 +94,8 @@ export type RpcOutcome =
   | { kind: 'answer'; outcome: AgentOutcome; pending?: string }
   | { kind: 'rpc_error'; code: number; message: string; status: number }
   | (CallFailure & { status?: number })
+
+type RegistryListing = ReturnType<typeof readListing>
 
 /** A request without an HTTP answer, in the words for upstreams. */
 export function networkFailure({ reason, message }: SendFailed): CallFailure {
@@ -126,6 +148,81 @@ function outcomeOf(reading: ReadAnswer, { status, headers }: Pick<Reply, 'status
   if (reading.kind === 'no_room') return { ...callFailed('over_memory', reading.message), status }
   if (reading.kind === 'rpc_error') return { ...reading, status }
   return reading.kind === 'value' ? { ...reading, headers } : reading
+}
+
+/**
+ * Whether a message of a stream may be the response to request `id`. A message without a result and an error cannot be,
+ * and is not parsed, because a stream may bring thousands of messages. A large message is not parsed here either: it is
+ * taken for the response, and `readReply` checks it.
+ */
+function messageKind(message: Buffer, id: number): MessageKind {
+  if (!message.includes('"id"')) return 'other'
+  const isAnswer = message.includes('"result"') || message.includes('"error"')
+  if (message.byteLength <= SMALL_BYTES) return isAnswer && holdsResponse(message, id) ? 'last' : 'other'
+  return isAnswer ? 'last' : 'candidate'
+}
+
+/**
+ * Memory that belongs to one message alone can be transferred, even with a field's name in front, or room behind it that it
+ * was lent with; part of a larger buffer is copied.
+ */
+function owned(message: Uint8Array): Uint8Array<ArrayBuffer> {
+  const { buffer, byteOffset, byteLength } = message
+  const isAlone = isLent(message) || buffer.byteLength - byteLength <= FIELD_BYTES
+  return isAlone && buffer instanceof ArrayBuffer
+    ? new Uint8Array(buffer, byteOffset, byteLength)
+    : new Uint8Array(message)
+}
+
+const readers = createPool<ReaderJob, ReadAnswer | RegistryListing>({
+  code: new URL('./answer.js', import.meta.url),
+  size: Math.max(1, Math.min(MOST_READERS, availableParallelism() - 1)),
+  heapMb: READER_HEAP_MB,
+  jobMs: READING_MS,
+  waitingBytes: WAITING_BYTES,
+})
+
+/** `key`: whose answer it is; answers with one key are read one after another. The messages are transferred. */
+export async function readReply(key: string, job: ReadingJob): Promise<ReadAnswer> {
+  const size = job.messages.reduce((sum, { byteLength }) => sum + byteLength, 0)
+  if (size === 0) return { kind: 'none' }
+  if (size <= SMALL_BYTES) return readMessages(job)
+  const messages = job.messages.map(owned)
+  try {
+    return (await readers.run(
+      key,
+      { ...job, messages },
+      messages.map(({ buffer }) => buffer),
+      size,
+    )) as ReadAnswer
+  } catch (error) {
+    // Too many bytes wait, or no thread can be had; else this answer alone ended its thread.
+    const kind = error instanceof NotBegun ? 'no_room' : 'too_large'
+    return { kind, message: (error as Error).message }
+  }
+}
+
+/**
+ * The registry listing in an answer; undefined when there is none. The body is transferred. `secrets`: what the
+ * registry was sent.
+ */
+export async function readRegistry(
+  key: string,
+  body: Uint8Array,
+  secrets: readonly string[],
+): Promise<RegistryListing> {
+  if (body.byteLength <= SMALL_BYTES) return readListing(body, secrets)
+  const registry = owned(body)
+  try {
+    return (await readers.run(
+      key,
+      { registry, secrets },
+      [registry.buffer],
+      registry.byteLength,
+    )) as RegistryListing
+  } catch {
+    return undefined // the thread ended because of it, so it cannot be read
+  }
 }
 
 type Broken = {

@@ -15,8 +15,7 @@ import {
   secretsShown,
   type UpstreamFailure,
 } from '../agent/agent.js'
-import { readRegistry } from '../agent/reader.js'
-import { networkFailure, statusFailure } from '../agent/rpc.js'
+import { networkFailure, readRegistry, statusFailure } from '../agent/rpc.js'
 import type { RegistryListing, RegistryRecord } from '../rows/registry-records.js'
 import type { Blobs } from '../rows/storage.js'
 
