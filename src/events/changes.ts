@@ -9,9 +9,9 @@ import { isDeepStrictEqual } from 'node:util'
 import { BULK_EVENT, type FeedEventType } from '../adcp/signal.js'
 import type { Seen } from '../feed/feed.js'
 import { createPages } from '../feed/page.js'
+import { compareKeys, WORDS } from '../merge/identity.js'
 import { createMeter, type InPortions } from '../process/portions.js'
 import { bucketEntries, differingBuckets } from '../snapshot/digests.js'
-import { compareKeys, WORDS } from '../snapshot/keys.js'
 import { handleAt, rowAt, type Snapshot } from '../snapshot/snapshot.js'
 
 /** "More than 5 % of the feed or 100 entities": fewer than ten are told one by one however small the feed is. */

@@ -7,10 +7,9 @@
  */
 import { agentUrlOf, canonicalUrl } from '../adcp/url.js'
 import { type CompiledProvider, decide } from '../authz/rules/verdict.js'
-import type { Identity } from '../merge/identity.js'
+import { compareKeys, type Identity } from '../merge/identity.js'
 import { createRecent } from '../process/memory.js'
 import { nextPortion, PORTION } from '../process/portions.js'
-import { compareKeys } from '../snapshot/keys.js'
 import { handleAt, type Snapshot } from '../snapshot/snapshot.js'
 import type { UpstreamStatus } from '../upstreams/mirror/scope-status.js'
 import type { Roster, RosterEntry } from '../upstreams/roster/roster.js'

@@ -15,11 +15,12 @@ import {
   type Identity,
   identityKey,
   identityOf,
+  putKey,
   signalHandle,
   signalPart,
+  WORDS,
 } from '../merge/identity.js'
 import { nextPortion } from '../process/portions.js'
-import { putKey, WORDS } from '../snapshot/keys.js'
 import type { Roster } from '../upstreams/roster/roster.js'
 import type { Slab } from '../upstreams/rows/slab.js'
 import { type Slice, sliceListing } from '../upstreams/rows/slice.js'

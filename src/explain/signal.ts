@@ -12,11 +12,17 @@ import type { Feed } from '../feed/feed.js'
 import { accountNamed, overlayName, type Reader, type Selection } from '../feed/query.js'
 import { type Definition, mergeDefinition } from '../merge/definition.js'
 import { destinationKey, matchesDestination, mergeDeployments } from '../merge/deployments.js'
-import { type Identity, identityKey, identityOf, offerHandle, signalHandle } from '../merge/identity.js'
+import {
+  findKey,
+  type Identity,
+  identityKey,
+  identityOf,
+  offerHandle,
+  signalHandle,
+} from '../merge/identity.js'
 import { publishedRef, standingOffers } from '../merge/merged-signal.js'
 import type { Offer } from '../merge/offer.js'
 import { mergeCoverage } from '../merge/row.js'
-import { findKey } from '../snapshot/keys.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import { sliceListing } from '../upstreams/rows/slice.js'
 
@@ -77,7 +83,7 @@ export type ViewExplanation = {
 
 type ExplainInput = {
   snapshot: Snapshot
-  /** The signal's place in the order of the feed (snapshot/keys.ts). */
+  /** The signal's place in the order of the feed (merge/identity.ts). */
   key: Uint32Array
   judge: Judge
   evidence(domain: string, verdict: Verdict): Evidence | undefined

@@ -5,14 +5,13 @@
  * page begins, to a caller who may read the whole list anyway.
  */
 import { createHmac, createSecretKey, timingSafeEqual } from 'node:crypto'
-import { KEY_BYTES } from '../merge/identity.js'
+import { KEY_BYTES, keyAt } from '../merge/identity.js'
 import { createRecent } from '../process/memory.js'
-import { keyAt } from '../snapshot/keys.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import type { CacheScope, Criteria, Reader } from './query.js'
 
 const MAC_BYTES = 16
-const PLACE_BYTES = KEY_BYTES + 22 // the text of a digest (snapshot/keys.ts)
+const PLACE_BYTES = KEY_BYTES + 22 // the text of a digest (snapshot/digests.ts)
 const REMEMBERED = 2_000
 const SCOPES: readonly CacheScope[] = ['public', 'account']
 

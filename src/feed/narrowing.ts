@@ -4,11 +4,11 @@
  * unchanged, at no cost.
  */
 import { LRUCache } from 'lru-cache'
+import { WORDS } from '../merge/identity.js'
 import { narrowRow, type PublishedRow } from '../merge/merged-signal.js'
 import type { Row } from '../merge/row.js'
 import { type Meter, PORTION } from '../process/portions.js'
 import { digestText, keyWords, rowWords, type Words } from '../snapshot/digests.js'
-import { WORDS } from '../snapshot/keys.js'
 import { type IndexedSlice, rowAt, type Snapshot, standingListings } from '../snapshot/snapshot.js'
 
 const MOST_KNOWN = 256 // questions whose results are remembered, per list

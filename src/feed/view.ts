@@ -6,10 +6,10 @@
 import { LRUCache } from 'lru-cache'
 import { SIGNAL_TYPES } from '../adcp/signal.js'
 import { destinationMatcher } from '../merge/deployments.js'
+import { compareKeys, countBelow, WORDS } from '../merge/identity.js'
 import { createMeter, type InPortions, type Meter, PORTION } from '../process/portions.js'
 import { createColumn, u32 } from '../process/shared-memory.js'
 import { createDigest, NO_PRICES } from '../snapshot/digests.js'
-import { compareKeys, countBelow, WORDS } from '../snapshot/keys.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import {
   countryTest,

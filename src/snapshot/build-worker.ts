@@ -12,12 +12,12 @@ import {
   type PolicySettings,
   type ProviderState,
 } from '../authz/rules/verdict.js'
+import type { Half } from '../merge/identity.js'
 import { createNumbers } from '../process/memory.js'
 import { drained, type InPortions } from '../process/portions.js'
 import { giveWay, type Meeting, meet } from '../process/threads.js'
 import type { Slice } from '../upstreams/rows/slice.js'
 import { buildingSnapshot, joinedHalves } from './builder.js'
-import type { Half } from './keys.js'
 import { type KeyHalf, putRowKeys, type RowKeys } from './slice-index.js'
 import { type IndexedSlice, type Snapshot, viewsOf } from './snapshot.js'
 

@@ -4,7 +4,16 @@
  * previous snapshot with the new rows.
  */
 import type { Judge, ProviderView, Verdict } from '../authz/rules/verdict.js'
-import { type Identity, identityKey, identityOf, signalHandle } from '../merge/identity.js'
+import {
+  compareKeys,
+  countBelow,
+  type Identity,
+  identityKey,
+  identityOf,
+  keyAt,
+  keyHandle,
+  signalHandle,
+} from '../merge/identity.js'
 import { mergeSignal } from '../merge/merged-signal.js'
 import type { Offer } from '../merge/offer.js'
 import { spliceSignal } from '../merge/splice.js'
@@ -17,7 +26,6 @@ import type { Rows } from './columns.js'
 import { bucketOf, hashTree } from './digests.js'
 import { createDraft } from './draft.js'
 import { joined, type Run, weaveOf } from './join.js'
-import { compareKeys, countBelow, keyAt, keyHandle } from './keys.js'
 import { carryOffers, indexSlices, type KeyHalf, type Move } from './slice-index.js'
 import { type IndexedSlice, memoryOf, NO_MEMORY, type OfferPlace, type Snapshot } from './snapshot.js'
 

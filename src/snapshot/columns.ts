@@ -7,8 +7,9 @@
  * A build fills them by index, with room for a number of signals, deployments and offers, and for twice as many once that was too
  * little. A signal has some 45 values in 25 columns.
  */
+
+import { WORDS } from '../merge/identity.js'
 import { f64, type Maker, type Numbers, u8, u16, u32 } from '../process/shared-memory.js'
-import { WORDS } from './keys.js'
 
 const GROWTH = 2 // of columns that are full
 

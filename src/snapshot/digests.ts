@@ -7,10 +7,10 @@
  */
 import { type BinaryLike, createHash, hash } from 'node:crypto'
 import type { ActivationKey } from '../adcp/signal.js'
+import { countBelow, WORDS } from '../merge/identity.js'
 import { coreOf, type Row } from '../merge/row.js'
 import { remembered } from '../process/remembered.js'
 import { u8 } from '../process/shared-memory.js'
-import { countBelow, WORDS } from './keys.js'
 import type { Snapshot } from './snapshot.js'
 
 const BUCKET_BITS = 10

@@ -1,13 +1,13 @@
 /** The signals that one build merged, in key order, as the columns of a snapshot of them alone. */
 import { SIGNAL_TYPES, VALUE_TYPES } from '../adcp/signal.js'
 import { type KeySpan, keySpans } from '../merge/deployments.js'
+import { WORDS } from '../merge/identity.js'
 import type { MergedSignal } from '../merge/merged-signal.js'
 import { NO_CURRENCY, placesIn, type Row } from '../merge/row.js'
 import { remembered } from '../process/remembered.js'
 import { createChunks } from '../upstreams/rows/slab.js'
 import { createGrowing, type Extent, type Growing, type WRITTEN } from './columns.js'
 import { digestWords, keyWords, type RowWords, rowWords, type Words } from './digests.js'
-import { WORDS } from './keys.js'
 import { type IndexedSlice, keptListing, type OfferPlace, type Snapshot } from './snapshot.js'
 
 /** Of the first chunk that a build writes rows to: a small build uses little memory. */

@@ -3,7 +3,16 @@
  * offers of the previous snapshot are now. A row whose bytes are known is not parsed again
  * (docs/decisions.md#memory-and-threads).
  */
-import { type Identity, identityOf } from '../merge/identity.js'
+import {
+  type Half,
+  halfOf,
+  type Identity,
+  identityOf,
+  isNoKey,
+  putIdentity,
+  sortedPositions,
+  WORDS,
+} from '../merge/identity.js'
 import { type InPortions, type Meter, rowUnits } from '../process/portions.js'
 import { u8, u16, u32 } from '../process/shared-memory.js'
 import { bytesOf, createRowFinder, type RowFinder } from '../upstreams/rows/slab.js'
@@ -16,7 +25,6 @@ import {
   slotOf,
 } from '../upstreams/rows/slice.js'
 import { writtenRef } from '../upstreams/rows/written.js'
-import { type Half, halfOf, isNoKey, putIdentity, sortedPositions, WORDS } from './keys.js'
 import type { IndexedSlice, OfferPlace, Snapshot } from './snapshot.js'
 
 /** Where the rows of an earlier slice are now: `moved[row]` is the row's new place, -1 when it is gone. */

@@ -6,17 +6,16 @@
  * restart the saved feed is used instead of a new merge (docs/decisions.md#a-restart-serves-what-was-served).
  */
 import { bufferOf, endOfString } from '../adcp/json.js'
-import { HANDLE_LENGTH, handleKey, signalPart } from '../merge/identity.js'
+import { findKey, HANDLE_LENGTH, handleKey, putKey, signalPart, WORDS } from '../merge/identity.js'
 import { byUpstream } from '../merge/offer.js'
 import type { Piece, RowBytes } from '../merge/row-writer.js'
 import { bytesOf, sharedBytes, slabRow } from '../upstreams/rows/slab.js'
 import { type Listing, type Slice, type SliceMode, sliceListing } from '../upstreams/rows/slice.js'
 import { columnsOf, type Filled, filled, listsOf, type Rows, specsOf, TABLE, valueAt } from './columns.js'
-import { findKey, putKey, WORDS } from './keys.js'
 
 export type IndexedSlice = {
   readonly slice: Slice
-  /** The key of each row's identity (snapshot/keys.ts). */
+  /** The key of each row's identity (merge/identity.ts). */
   readonly keys: Uint32Array
 }
 

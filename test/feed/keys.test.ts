@@ -2,8 +2,16 @@
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import { test } from 'tap'
-import { type Identity, identityKey, signalHandle } from '../../src/merge/identity.js'
-import { compareKeys, keyHandle, putIdentity, sortedPositions, WORDS } from '../../src/snapshot/keys.js'
+import {
+  compareKeys,
+  type Identity,
+  identityKey,
+  keyHandle,
+  putIdentity,
+  signalHandle,
+  sortedPositions,
+  WORDS,
+} from '../../src/merge/identity.js'
 import { anyText, anyUrl } from '../support/any-text.js'
 import { proven } from '../support/proven.js'
 
