@@ -12,7 +12,7 @@ import type { Judge, ProviderState } from '../authz/rules/verdict.js'
 import { type Corpus, createRowPieces } from '../briefs/corpus.js'
 import type { Feed } from '../feed/feed.js'
 import type { Rates, Reader } from '../feed/query.js'
-import { countBelow, findKey, handleKey, putKey, signalPart, WORDS } from '../merge/identity.js'
+import { countBelow, findKey, handleKey, signalPart } from '../merge/identity.js'
 import { inTurns, nextPortion } from '../process/portions.js'
 import { entryOf, handleAt, type Snapshot, standingListings } from '../snapshot/snapshot.js'
 import { StorageUnavailable } from '../store/database/storage-work.js'
@@ -69,10 +69,8 @@ function placeText(snapshot: Snapshot, { value, entry }: OrderPlace): string {
 
 function placeAfter(snapshot: Snapshot, text: string | undefined): OrderPlace | undefined {
   const [value = '', handle = ''] = text?.split(' ') ?? []
-  const bytes = handleKey(handle)
-  if (!bytes || !Number.isFinite(Number(value))) return undefined
-  const key = new Uint32Array(WORDS)
-  putKey(key, 0, bytes)
+  const key = handleKey(handle)
+  if (!key || !Number.isFinite(Number(value))) return undefined
   const found = findKey(snapshot.keys, snapshot.count, key)
   return {
     value: Number(value),

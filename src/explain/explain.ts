@@ -15,10 +15,8 @@ import {
   type Identity,
   identityKey,
   identityOf,
-  putKey,
   signalHandle,
   signalPart,
-  WORDS,
 } from '../merge/identity.js'
 import { nextPortion } from '../process/portions.js'
 import type { Roster } from '../upstreams/roster/roster.js'
@@ -186,14 +184,6 @@ type ExplainSources = UpstreamSources & {
 
 type Told = Omit<Explanation, 'ref' | 'explanation' | 'upstreams'> & { agentUrls: readonly string[] }
 
-function keyOf(handle: string): Uint32Array | undefined {
-  const bytes = handleKey(handle)
-  if (!bytes) return undefined
-  const key = new Uint32Array(WORDS)
-  putKey(key, 0, bytes)
-  return key
-}
-
 /** One word for all offers when they agree; the first near miss in words. */
 function verdictOf({ offers }: SignalExplanation): { detail?: string; hint?: string } {
   const reasons = new Set(offers.flatMap(({ evidence }) => evidence?.reason ?? []))
@@ -220,7 +210,7 @@ export function createExplainer(sources: ExplainSources) {
 
   function signalAt(handle: string, account: string | undefined): SignalExplanation | undefined {
     const snapshot = feed.current(account)
-    const key = keyOf(handle)
+    const key = handleKey(handle)
     if (!snapshot || !key) return undefined
     const evidence = (domain: string, verdict: Verdict) => {
       const state = sources.providerState(domain)

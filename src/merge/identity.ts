@@ -70,10 +70,11 @@ const digestHandle = (digest: string) => `sig_${digest.slice(0, HANDLE_LENGTH - 
 /** `signal_agent_segment_id` as we publish it. */
 export const signalHandle = (key: string) => digestHandle(hash('sha256', key, 'base64url'))
 
-/** The first bits of the identity's digest, read from a handle; undefined for a text that is not one of our handles. */
-export function handleKey(handle: string): Uint8Array | undefined {
+/** The key of the identity whose handle this is; undefined for a text that is not one of our handles. */
+export function handleKey(handle: string): Uint32Array | undefined {
   if (!/^sig_[A-Za-z0-9_-]{22}$/.test(handle)) return undefined
-  return Buffer.from(handle.slice(4), 'base64url').subarray(0, KEY_BYTES)
+  const bytes = Buffer.from(handle.slice(4), 'base64url')
+  return Uint32Array.from({ length: WORDS }, (_, word) => bytes.readUInt32BE(word * 4))
 }
 
 /** The signal's handle within any handle of ours: of a signal, an offer or a pricing option. */
@@ -93,12 +94,6 @@ export function optionId(offer: string, upstreamOptionId: string): string {
   return `${offer}.${tag(upstreamOptionId)}`
 }
 
-/** Writes a key's bytes as words that compare in the same order. */
-export function putKey(keys: Uint32Array, at: number, bytes: Uint8Array): void {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, KEY_BYTES)
-  for (let word = 0; word < WORDS; word += 1) keys[at * WORDS + word] = view.getUint32(word * 4)
-}
-
 const ofHandle = Buffer.alloc(KEY_BYTES + 1)
 const wordsOfHandle = new DataView(ofHandle.buffer, ofHandle.byteOffset)
 
@@ -111,7 +106,8 @@ export function keyHandle(keys: Uint32Array, at: number, rest: number): string {
 }
 
 /**
- * The key of an identity's handle (`handleKey`), computed directly from the digest that both begin with. Gives the next byte of the digest: with it the handle is known, without hashing the identity again.
+ * The key of an identity's handle (`handleKey`), computed directly from the digest that both begin with. Gives the next byte of
+ * the digest: with it the handle is known, without hashing the identity again.
  */
 export function putIdentity(keys: Uint32Array, at: number, identity: Identity): number {
   const digest = hash('sha256', identityKey(identity), 'binary')

@@ -6,7 +6,7 @@
  * restart the saved feed is used instead of a new merge (docs/decisions.md#a-restart-serves-what-was-served).
  */
 import { bufferOf, endOfString } from '../adcp/json.js'
-import { findKey, HANDLE_LENGTH, handleKey, putKey, signalPart, WORDS } from '../merge/identity.js'
+import { findKey, HANDLE_LENGTH, handleKey, signalPart } from '../merge/identity.js'
 import { byUpstream } from '../merge/offer.js'
 import type { Piece, RowBytes } from '../merge/row-writer.js'
 import { bytesOf, sharedBytes, slabRow } from '../upstreams/rows/slab.js'
@@ -72,11 +72,8 @@ export function handleAt(snapshot: Snapshot, entry: number): string {
 
 /** The entry of a signal's handle, or of an offer's; -1 when the snapshot does not have it. */
 export function entryOf(snapshot: Snapshot, handle: string): number {
-  const bytes = handleKey(signalPart(handle))
-  if (!bytes) return -1
-  const key = new Uint32Array(WORDS)
-  putKey(key, 0, bytes)
-  return findKey(snapshot.keys, snapshot.count, key)
+  const key = handleKey(signalPart(handle))
+  return key ? findKey(snapshot.keys, snapshot.count, key) : -1
 }
 
 const NAME = Buffer.from('"name":"') // the first member of that name is the signal's: what stands before it has none

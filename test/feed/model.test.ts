@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { test } from 'tap'
 import type { Judge } from '../../src/authz/rules/verdict.js'
 import type { Filters, Reader, Selection } from '../../src/feed/query.js'
-import { handleKey, type Identity, identityKey, identityOf } from '../../src/merge/identity.js'
+import { type Identity, identityKey, identityOf } from '../../src/merge/identity.js'
 import { mergeSignal } from '../../src/merge/merged-signal.js'
 import type { Offer } from '../../src/merge/offer.js'
 import { buildSnapshot } from '../../src/snapshot/builder.js'
@@ -35,7 +35,7 @@ function reference(slices: readonly Slice[], judge: Judge): Row[] {
       group.offers.push({ upstream, agentUrl, mode, listing, verdict })
     }
   }
-  const order = (row: Row) => Buffer.from(handleKey(row.signal_agent_segment_id) as Uint8Array)
+  const order = (row: Row) => Buffer.from(row.signal_agent_segment_id.slice('sig_'.length), 'base64url')
   return [...groups.values()]
     .map(({ identity, offers }) => {
       const view = identity.kind === 'provider' ? judge(identity.domain) : undefined

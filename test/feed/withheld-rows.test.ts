@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { test } from 'tap'
-import { handleKey, identityKey, putKey, signalHandle, WORDS } from '../../src/merge/identity.js'
+import { handleKey, identityKey, signalHandle } from '../../src/merge/identity.js'
 import { buildSnapshot } from '../../src/snapshot/builder.js'
 import { bucketOf } from '../../src/snapshot/digests.js'
 import { proven } from '../support/proven.js'
@@ -44,11 +44,10 @@ test('a walk goes on where it was when rows come that are not shown', (t) => {
 /** Names of the stranger's signals whose digests lie in one bucket of the tree. */
 function inOneBucket(count: number): string[] {
   const byBucket = new Map<number, string[]>()
-  const key = new Uint32Array(WORDS)
   for (let at = 0; ; at += 1) {
     const id = `w${at}`
     const handle = signalHandle(identityKey({ kind: 'provider', domain: 'stranger.example', id }))
-    putKey(key, 0, Uint8Array.from(handleKey(handle) as Uint8Array))
+    const key = handleKey(handle) as Uint32Array
     const names = byBucket.get(bucketOf(key, 0)) ?? []
     byBucket.set(bucketOf(key, 0), [...names, id])
     if (names.length + 1 === count) return [...names, id]
