@@ -21,7 +21,6 @@ import {
   OTHER_ACCOUNT,
   type Publication,
   type SnapshotRetention,
-  versions,
 } from './layers.js'
 import { createKeptAnswers, createKeptPages, createPages, isSmallPage, type PageUse } from './page.js'
 import {
@@ -36,6 +35,7 @@ import {
   type Reader,
   type Selection,
   type Versions,
+  versions,
   type WholesaleAnswer,
   type WholesaleQuery,
 } from './query.js'

@@ -1,22 +1,16 @@
 /**
  * The layers of the feed: the public one, and one for each account that gets prices of its own. Each has a current snapshot,
  * and replaced ones that page walks still use (docs/decisions.md#snapshots-and-versions). Layers are published together,
- * and a reader is answered from both as they were at one moment.
+ * and a reader is answered from both as they were at one moment. After a restart, the public layer shows what an earlier process
+ * published while its rows are still read: its columns are there, and a page waits for the chunks of the rows that it shows
+ * (docs/decisions.md#a-restart-serves-what-was-served).
  */
 import { createRecent } from '../process/memory.js'
 import { drained, type InPortions } from '../process/portions.js'
-import { digestText } from '../snapshot/digests.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import { slabBuffers } from '../upstreams/rows/slab.js'
 import { createGrants, type Grants, grantsName } from './grants.js'
-import {
-  type CacheScope,
-  type Criteria,
-  type Gap,
-  isUnconfirmed,
-  type Reader,
-  type Versions,
-} from './query.js'
+import { type CacheScope, type Criteria, type Gap, isUnconfirmed, type Reader } from './query.js'
 import { createViewCache, type View, type ViewCache, viewOf } from './view.js'
 
 /**
@@ -289,35 +283,6 @@ export function answeringAt({ open, own, isOther }: Moment, criteria: Criteria, 
     everybodys.secret === overlay.secret &&
     !isUnconfirmed(overlay.gaps)
   return same ? { shown: everybodys, scope: 'public' } : { shown: overlay, scope: 'account' }
-}
-
-/** A view belongs to one tuple and visibility; the key holds everything else that a version depends on. */
-const madeVersions = new WeakMap<View, Map<string, Versions>>()
-
-/** Versions over exactly what a caller of this tuple sees, bound to the scope of the answer. */
-export function versions(
-  mode: string,
-  { shown: tuple, scope }: Answering,
-  criteria: Criteria,
-  reader: Reader,
-): Versions {
-  const { view, secret } = tuple
-  const account = scope === 'account' ? reader.account : ''
-  const known = madeVersions.get(view) ?? new Map<string, Versions>()
-  madeVersions.set(view, known)
-  const key = `${mode} ${scope} ${account} ${secret}`
-  const given = known.get(key)
-  if (given) return given
-  const token = (...content: string[]) =>
-    digestText(JSON.stringify([mode, scope, account, reader.visibility, criteria.tuple, ...content]))
-  const feedVersion = token('feed', view.structure, secret)
-  // A reader who sees no prices gets no version of them: it would reveal that they changed.
-  const made: Versions =
-    reader.visibility === 'full'
-      ? { feedVersion, pricingVersion: token('pricing', view.pricing), cacheScope: scope }
-      : { feedVersion, cacheScope: scope }
-  known.set(key, made)
-  return made
 }
 
 /** Without snapshots at first. `retain`: how long those that walks still use are kept after their replacement. */

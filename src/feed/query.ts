@@ -3,7 +3,8 @@
  * have one spelling, so that they get one version (specification, Wholesale conditional-fetch rules 2 and 5): keys are
  * sorted, omitted and default values are alike, lists are sets. Fields that the protocol may still add are treated as
  * sets, too: they are part of the spelling although nothing filters by them. Rates from the configuration are the only
- * way in which prices in different currencies are compared; no price is ever shown converted.
+ * way in which prices in different currencies are compared; no price is ever shown converted. A version covers exactly what
+ * the reader of a question sees.
  */
 import type { AdcpWarning, Refused } from '../adcp/answer.js'
 import { isRecord } from '../adcp/json.js'
@@ -265,6 +266,38 @@ export function criteriaOf(selection: Selection, rates?: Rates): Criteria {
 /** Activation keys, and what is merged again for countries, come from the listings behind the rows. */
 export const needsListings = ({ countries, destinations }: Criteria, { grants }: Reader): boolean =>
   countries !== undefined || destinations !== undefined || grants.length > 0
+
+/** What is digested of what a reader sees: its view, and the keys; empty for none. */
+type Content = { view: { readonly structure: string; readonly pricing: string }; secret: string }
+
+/** A view belongs to one tuple and visibility; the key holds everything else that a version depends on. */
+const madeVersions = new WeakMap<Content['view'], Map<string, Versions>>()
+
+/** Versions over exactly what a caller of this tuple sees, bound to the scope of the answer. */
+export function versions(
+  mode: string,
+  { shown, scope }: { shown: Content; scope: CacheScope },
+  criteria: Criteria,
+  reader: Reader,
+): Versions {
+  const { view, secret } = shown
+  const account = scope === 'account' ? reader.account : ''
+  const made = madeVersions.get(view) ?? new Map<string, Versions>()
+  madeVersions.set(view, made)
+  const key = `${mode} ${scope} ${account} ${secret}`
+  const known = made.get(key)
+  if (known) return known
+  const token = (...content: string[]) =>
+    digestText(JSON.stringify([mode, scope, account, reader.visibility, criteria.tuple, ...content]))
+  const feedVersion = token('feed', view.structure, secret)
+  // A reader who sees no prices gets no version of them: it would reveal that they changed.
+  const fresh: Versions =
+    reader.visibility === 'full'
+      ? { feedVersion, pricingVersion: token('pricing', view.pricing), cacheScope: scope }
+      : { feedVersion, cacheScope: scope }
+  made.set(key, fresh)
+  return fresh
+}
 
 /**
  * Feed first, prices second: every version that the request sends must match (specification, Wholesale
