@@ -2,7 +2,6 @@
  * The server as one Fastify instance: both transports, the tasks behind them, and the operations endpoints
  * (docs/operations.md). It listens to nothing yet; `close()` lets what is in flight finish.
  */
-import type { IncomingMessage } from 'node:http'
 import Fastify, { type FastifyError, type FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
 import type { Preview, Release } from '../adcp/answer.js'
@@ -16,23 +15,9 @@ import { createGzipPages } from './answer/gzip.js'
 import { createBodyReader, INVALID_MESSAGE, rpcError } from './answer/json-rpc.js'
 import { createClosing } from './closing.js'
 import type { Admission } from './door/admission.js'
-import { createDispatcher, type Observed } from './door/dispatcher.js'
-import {
-  createAddressOf,
-  createDoor,
-  createOverload,
-  createRareTurns,
-  type Door,
-  type Overload,
-} from './door/door.js'
-import {
-  addOperations,
-  createCallLog,
-  createServingMetrics,
-  type RefusedRequest,
-  type RunningState,
-  reasonOfStatus,
-} from './monitoring.js'
+import { createDispatcher } from './door/dispatcher.js'
+import { createAddressOf, createDoor, createOverload, createRareTurns, type Door } from './door/door.js'
+import { addOperations, createObserving, type RunningState, reasonOfStatus } from './monitoring.js'
 import { addRegistryListing, type ListingRouteOptions } from './registry-listing.js'
 import {
   addExplain,
@@ -147,26 +132,6 @@ export async function loadRareCode({ jwt }: { jwt: boolean }): Promise<void> {
     import('./transports/a2a-cold.js'),
     ...(jwt ? [import('jose')] : []),
   ])
-}
-
-/** What is written down of each call, and of each request that came to none: in the log and in the metrics. */
-function createObserving(log: Logger, now: () => number, overload: Overload) {
-  const metrics = createServingMetrics(overload)
-  const callLog = createCallLog(log, now)
-  const told = new WeakSet<IncomingMessage>()
-  return {
-    registry: metrics.registry,
-    call(call: Observed): void {
-      metrics.observe(call)
-      callLog.call(call)
-    },
-    refused(raw: IncomingMessage, refusal: Omit<RefusedRequest, 'method'>): void {
-      told.add(raw)
-      metrics.refused(refusal.reason)
-      callLog.request({ method: raw.method ?? '', ...refusal })
-    },
-    hasTold: (raw: IncomingMessage) => told.has(raw),
-  }
 }
 
 /** Bodies are taken as they are, in JSON and UTF-8 alone: what is in them is read where they are answered. */

@@ -7,7 +7,7 @@
  * other call. Whoever is refused may come again at once and for ever, so the lines have a bound; those that it left out are
  * counted in the next one.
  */
-import type { IncomingHttpHeaders } from 'node:http'
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import type { FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
 import { Counter, collectDefaultMetrics, Gauge, type Histogram, Registry } from 'prom-client'
@@ -35,7 +35,7 @@ const BY_STATUS: Readonly<Record<number, string>> = {
 }
 
 /** A request, or one message of a batch, that came to no task. */
-export type RefusedRequest = {
+type RefusedRequest = {
   method: string
   /** The pattern of the route: paths and queries can hold secrets. */
   path: string
@@ -108,7 +108,7 @@ function createLines(log: Logger, now: () => number) {
   }
 }
 
-export function createCallLog(log: Logger, now: () => number) {
+function createCallLog(log: Logger, now: () => number) {
   const calls = createLines(log, now)
   const requests = createLines(log, now) // a flood at the door must not hide what callers are refused
   let observed = 0
@@ -223,6 +223,26 @@ export function createServingMetrics(overload: Overload) {
     registers: [registry],
   })
   return { registry, observe, refused: (reason: string) => refused.inc({ reason }) }
+}
+
+/** What is written down of each call, and of each request that came to none: in the log and in the metrics. */
+export function createObserving(log: Logger, now: () => number, overload: Overload) {
+  const metrics = createServingMetrics(overload)
+  const callLog = createCallLog(log, now)
+  const told = new WeakSet<IncomingMessage>()
+  return {
+    registry: metrics.registry,
+    call(call: Observed): void {
+      metrics.observe(call)
+      callLog.call(call)
+    },
+    refused(raw: IncomingMessage, refusal: Omit<RefusedRequest, 'method'>): void {
+      told.add(raw)
+      metrics.refused(refusal.reason)
+      callLog.request({ method: raw.method ?? '', ...refusal })
+    },
+    hasTold: (raw: IncomingMessage) => told.has(raw),
+  }
 }
 
 function shownRevisions({ built, wanted, behindMs }: Revisions) {
