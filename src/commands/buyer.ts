@@ -5,7 +5,7 @@
 import { randomUUID } from 'node:crypto'
 import { howMany } from '../adcp/answer.js'
 import { forTerminal } from '../adcp/redaction.js'
-import type { FeedReading } from '../mirror/feed-client.js'
+import type { FeedReading } from '../mirror/catching-up.js'
 import type { FeedMirrorOptions } from '../mirror/mirror.js'
 import { type Address, addressOf, callTask, type Target } from './address.js'
 import { CommandFailure, createProgress, renderTable, tableWidth } from './terminal.js'

@@ -5,10 +5,9 @@
 import canonicalize from 'canonicalize'
 import { backoffMs, type Clock, jittered, pause, systemClock } from '../net/clock.js'
 import { createEgress } from '../net/egress.js'
-import { catchUp, createInbox, stepOf } from './catching-up.js'
+import { catchUp, createInbox, type FeedReading, readFeed, stepOf } from './catching-up.js'
 import { type Copy, type CopyState, openJsonLines, openPostgresCopy, openSqliteCopy } from './copy.js'
-import { createFeedAsker, type FeedReading, readFeed } from './feed-client.js'
-import { type Listening, type ListenOptions, startListening } from './listening.js'
+import { createFeedAsker, type Listening, type ListenOptions, startListening } from './mirrored-agent.js'
 
 const EVERY_MS = 60_000
 const ALIVE_MS = 2 ** 30
