@@ -74,7 +74,9 @@ export const signalHandle = (key: string) => digestHandle(hash('sha256', key, 'b
 export function handleKey(handle: string): Uint32Array | undefined {
   if (!/^sig_[A-Za-z0-9_-]{22}$/.test(handle)) return undefined
   const bytes = Buffer.from(handle.slice(4), 'base64url')
-  return Uint32Array.from({ length: WORDS }, (_, word) => bytes.readUInt32BE(word * 4))
+  const key = new Uint32Array(WORDS)
+  for (let word = 0; word < WORDS; word += 1) key[word] = bytes.readUInt32BE(word * 4)
+  return key
 }
 
 /** The signal's handle within any handle of ours: of a signal, an offer or a pricing option. */
