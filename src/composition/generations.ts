@@ -8,6 +8,7 @@ import type { Feed } from '../feed/feed.js'
 import { EVERYBODY, type Publication } from '../feed/layers.js'
 import type { Gap, Reader, WholesaleQuery } from '../feed/query.js'
 import { type Clock, pause } from '../net/clock.js'
+import { createRecent } from '../process/memory.js'
 import { memoryOf, SNAPSHOT_FORM, type Snapshot } from '../snapshot/snapshot.js'
 import { createWalks } from '../store/replicas/handover.js'
 import type { Blobs, Sharing } from '../upstreams/rows/storage.js'
@@ -21,6 +22,7 @@ const NOTE = `${FORM}generation`
 const WALKED = `walked/${SNAPSHOT_FORM}/` // told by every process, whoever builds
 const SWEEP_EVERY_MS = 60_000
 const TAKE_AGAIN_MS = 1_000
+const MOST_OF_OTHERS = 1_000
 const RECALL_MS = 5_000 // a caller waits no longer; what is read meanwhile is there when it asks again
 
 /** All snapshots of one revision of the world. */
@@ -58,6 +60,7 @@ export function createGenerations(options: GenerationsOptions) {
   const walks = createWalks(sharing, WALKED)
   feed.onWalk(walks.note)
   const recalling = new Map<string, Promise<boolean>>()
+  const ofOthers = createRecent<true>(MOST_OF_OTHERS) // what was read for a walk and must not be shown to it
   let current: Told | undefined
   let wanted: Told | undefined
   let taking: Promise<void> | undefined
@@ -178,20 +181,20 @@ export function createGenerations(options: GenerationsOptions) {
    * not say whether it is there.
    */
   async function recalled({ layers, id }: Lacking): Promise<boolean> {
+    const nameOf = (layer: string) => savedName(layer, definitionOf(accounts().get(layer)))
+    const names = layers.map(nameOf)
+    const asked = JSON.stringify([id, names])
+    if (ofOthers.has(asked)) return true
     try {
       const kept = await snapshots.read(id)
       if (!kept || closed) return true
-      const nameOf = (layer: string) => savedName(layer, definitionOf(accounts().get(layer)))
-      for (const layer of layers) {
-        const name = nameOf(layer)
-        const gaps = kept.gaps.get(name)
-        if (!gaps) continue
-        feed.restore(
-          layer,
-          { snapshot: kept.snapshot, gaps, stands: () => nameOf(layer) === name },
-          clock.now(),
-        )
-        break
+      const at = names.findIndex((name) => kept.gaps.has(name))
+      const [layer, name] = [layers[at], names[at]]
+      if (layer === undefined || name === undefined) ofOthers.set(asked, true)
+      else {
+        const gaps = kept.gaps.get(name) ?? []
+        const stands = () => nameOf(layer) === name
+        feed.restore(layer, { snapshot: kept.snapshot, gaps, stands }, clock.now())
       }
       return true
     } catch (error) {
