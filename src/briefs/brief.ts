@@ -161,6 +161,12 @@ export function questionKey(input: GetSignalsRequest, reader: Reader): string {
   return JSON.stringify([input.signal_spec ?? '', refsOf(input), tuple, reader.account ?? ''])
 }
 
+/** In whose name upstreams are asked: after a reload, an account's name may stand for another one. */
+const inWhoseName = (asked: readonly Asked[]) =>
+  asked.flatMap(({ agentUrl, args: { account }, auth }) =>
+    account || auth ? [[agentUrl, account, auth]] : [],
+  )
+
 /**
  * Whether it is worth asking: it answers, or questions are the only way to its signals
  * (docs/protocol.md#how-agents-differ: brief-only agents).
@@ -238,7 +244,8 @@ export function createBrief({ feed, ranking, fanout, upstreams, judge, access, c
       const taskId = taskAt(one)
       return taskId === undefined ? [] : [[one.id, { kind: 'submitted', taskId, tookMs: 0 }]]
     })
-    const question = fanout.ask({ key: questionKey(input, reader), asked: fresh, deadline }, signal)
+    const key = JSON.stringify([questionKey(input, reader), ...inWhoseName(asked)])
+    const question = fanout.ask({ key, asked: fresh, deadline }, signal)
     const settled = (until: number) => question.settled(() => until)
     let known: Snapshot | undefined // the findings outside the feed, as of the last ranking
     const answers = () => new Map([...question.answers(), ...begun])

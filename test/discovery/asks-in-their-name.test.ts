@@ -19,7 +19,7 @@ const status = (id: string, more: Partial<UpstreamStatus> = {}): UpstreamStatus 
   ...more,
 })
 
-function stage(statuses: UpstreamStatus[]) {
+function stage(statuses: UpstreamStatus[], standsFor = () => 'nw_77') {
   const sent: Sent[] = []
   const fanout = createFanout({
     clock: systemClock,
@@ -33,7 +33,7 @@ function stage(statuses: UpstreamStatus[]) {
     clock: systemClock,
     access: ({ account }: Reader, upstream) =>
       account === 'gold' && upstream === agentUrl('north')
-        ? { scope: account, account: { account_id: 'nw_77' }, auth: { type: 'bearer', token: 'own' } }
+        ? { scope: account, account: { account_id: standsFor() }, auth: { type: 'bearer', token: 'own' } }
         : { scope: 'public' },
   })
   return { brief, sent, fanout }
@@ -58,6 +58,19 @@ test('what one account was answered is never shared with another reader', async 
   t.equal(sent.length, 3)
   brief.ask(spec, { ...buyer, caller: 'another' }, Date.now() + 1_000)
   t.equal(sent.length, 3, 'the public answer is everybody`s')
+  fanout.close()
+})
+
+test('what an account was answered is not shared with the account that its name stands for later', async (t) => {
+  let account = 'nw_77'
+  const { brief, sent, fanout } = stage([status('north')], () => account)
+  const ask = () => brief.ask(spec, { ...buyer, account: 'gold' }, Date.now() + 1_000)
+  ask()
+  ask()
+  t.equal(sent.length, 1)
+  account = 'nw_78'
+  ask()
+  t.match(sent[1], { args: { account: { account_id: 'nw_78' } } })
   fanout.close()
 })
 
