@@ -23,6 +23,8 @@ type AnswerPagesOptions = {
   /** What is known of signals that the feed may lack, by their handles. */
   found(handles: readonly string[], reader: Reader, feed: Snapshot): Promise<Snapshot | undefined>
   upstreams: { statuses(): readonly UpstreamStatus[] }
+  /** As whom upstreams are asked for a reader, in a word: an account's name may come to stand for another one. */
+  asWhom(reader: Reader): string
 }
 
 export type AnswerPage = {
@@ -50,11 +52,6 @@ export const NOT_READY: Refused = {
   }),
 }
 
-/** Binds cursors to this caller and this question. */
-function bindingOf(input: GetSignalsRequest, reader: Reader): string {
-  return JSON.stringify([reader.caller, reader.visibility, questionKey(input, reader)])
-}
-
 /** Another process began the answer, and the storage cannot be reached now, or could not then. */
 const AWAY: Refused = {
   kind: 'refused',
@@ -73,7 +70,12 @@ function keysOf(corpus: Corpus, hits: readonly number[]): Uint32Array {
 }
 
 /** Pages of answers; each gives the page, or why there is none. */
-export function createAnswerPages({ feed, kept, found, upstreams }: AnswerPagesOptions) {
+export function createAnswerPages({ feed, kept, found, upstreams, asWhom }: AnswerPagesOptions) {
+  /** Binds cursors to this caller and this question. */
+  function bindingOf(input: GetSignalsRequest, reader: Reader): string {
+    return JSON.stringify([reader.caller, reader.visibility, questionKey(input, reader), asWhom(reader)])
+  }
+
   /** Rows of an answer from `from` up to at most `end`. `keep` returns the name that cursors hold. */
   async function page(
     { extra, keys, relevance }: KeptAnswer,

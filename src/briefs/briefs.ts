@@ -14,6 +14,7 @@ import { createSearchHost } from '../search/search.js'
 import { compileSynonyms, parseSynonyms, type SynonymFile } from '../search/synonyms.js'
 import type { SigningKey } from '../signing/key.js'
 import { createSigner, WEBHOOKS } from '../signing/signature.js'
+import { digestText } from '../snapshot/digests.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import { StorageUnavailable } from '../store/database/storage-work.js'
 import { createLearned } from '../store/records/found.js'
@@ -131,7 +132,16 @@ export function createBriefs(options: BriefsOptions) {
     return (await gatherFindings(snapshot, slices, judge())).corpus.extra
   }
 
-  const pages = createAnswerPages({ feed, kept, found, upstreams })
+  function asWhom(reader: Reader): string {
+    if (reader.account === undefined) return ''
+    const own = upstreams.statuses().flatMap(({ agentUrl }) => {
+      const { account, auth } = access(reader, agentUrl)
+      return account || auth ? [[agentUrl, account, auth]] : []
+    })
+    return digestText(JSON.stringify(own.sort()))
+  }
+
+  const pages = createAnswerPages({ feed, kept, found, upstreams, asWhom })
   const { statusesOf, silentRegistries } = upstreams
   // Without statuses: an answer names each upstream that is missing from it (briefs/brief.ts).
   const health: Health = { statuses: () => [], statusesOf, silentRegistries }

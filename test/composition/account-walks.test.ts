@@ -42,3 +42,23 @@ test('after a reload that gives an account to somebody else, no page shows the p
     t.match(seen.incomplete, [{ scope: 'wholesale_feed' }, { scope: 'pricing' }])
   }
 })
+
+test('after such a reload, neither the next question nor further pages of one before show those prices', async (t) => {
+  const world = await startScripted(t, { agents: 2 })
+  const [north, south] = world.agents as [Agent, Agent]
+  const statics = world.agents.map((agent) => ({ id: agent.name, agent }))
+  for (const agent of world.agents) agent.offer(rows(agent, 2))
+  north.offerGold(rows(north, 1))
+  await world.start({ statics, deals: [north] })
+  const ask = (cursor?: string) =>
+    world.call('get_signals', {
+      ...{ ...DEAL, signal_spec: 'somebody who did something' },
+      pagination: { max_results: 20, ...(cursor && { cursor }) },
+    })
+  const isNorths = (answer: Awaited<ReturnType<typeof ask>>) => /"cpm":1,/.test(JSON.stringify(answer))
+  const first = await until(ask.bind(undefined, undefined), isNorths)
+  t.ok(first.pagination?.cursor)
+  world.apply({ statics, deals: [south] })
+  t.match(await ask(first.pagination?.cursor), { adcp_error: { field: 'pagination.cursor' } })
+  t.notOk(isNorths(await ask()))
+})

@@ -10,6 +10,7 @@ import { judge } from './server-feed.js'
 
 export function onlyLookups(feed: Pick<Feed, 'moment' | 'see'>): SignalsDiscovery {
   const pages = createAnswerPages({
+    asWhom: () => '',
     ...{
       feed,
       kept: createKept({ clock: systemClock, secret: 'of the tests', onTrouble: () => {} }),
