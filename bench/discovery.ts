@@ -117,7 +117,7 @@ async function measure(name: string, seconds: number, isAsked: (n: number) => bo
     clock: systemClock,
   })
   const pages = createAnswerPages({
-    asWhom: () => '',
+    asWhom: () => [],
     ...{ feed, kept: createKept({ clock: systemClock, secret: 'of the bench', onTrouble: () => {} }) },
     upstreams: { statuses: () => statuses },
     found: async () => undefined,

@@ -23,8 +23,8 @@ type AnswerPagesOptions = {
   /** What is known of signals that the feed may lack, by their handles. */
   found(handles: readonly string[], reader: Reader, feed: Snapshot): Promise<Snapshot | undefined>
   upstreams: { statuses(): readonly UpstreamStatus[] }
-  /** As whom upstreams are asked for a reader, in a word: an account's name may come to stand for another one. */
-  asWhom(reader: Reader): string
+  /** In whose scopes upstreams are asked for a reader: an account's name may come to stand for another one. */
+  asWhom(reader: Reader): readonly string[]
 }
 
 export type AnswerPage = {

@@ -24,6 +24,7 @@ import type { Snapshot } from '../snapshot/snapshot.js'
 import type { FoundRow } from '../store/records/found.js'
 import type { Auth, UpstreamFailure } from '../upstreams/agent/agent.js'
 import type { Asked, Fanout, UpstreamAnswer } from '../upstreams/fanout.js'
+import { PUBLIC } from '../upstreams/mirror/scope-setting.js'
 import type { UpstreamStatus } from '../upstreams/mirror/scope-status.js'
 import { slabBytes } from '../upstreams/rows/slab.js'
 import type { Slice } from '../upstreams/rows/slice.js'
@@ -110,8 +111,11 @@ export function staleWarnings(statuses: readonly UpstreamStatus[]): AdcpWarning[
   return [{ code: 'STALE_DATA', severity: 'warning', message }]
 }
 
-/** How an upstream is asked for a reader; without `auth`, with the configured credential. */
-type Access = { scope: string; account?: AccountReference; auth?: Auth }
+/**
+ * How an upstream is asked for a reader; without `auth`, with the configured credential. Equal scopes, equal access: the name of an
+ * account may come to stand for another one.
+ */
+export type Access = { scope: string; account?: AccountReference; auth?: Auth }
 
 export type BriefOptions = {
   feed: Pick<Feed, 'prepared' | 'see'>
@@ -161,11 +165,13 @@ export function questionKey(input: GetSignalsRequest, reader: Reader): string {
   return JSON.stringify([input.signal_spec ?? '', refsOf(input), tuple, reader.account ?? ''])
 }
 
-/** In whose name upstreams are asked: after a reload, an account's name may stand for another one. */
-const inWhoseName = (asked: readonly Asked[]) =>
-  asked.flatMap(({ agentUrl, args: { account }, auth }) =>
-    account || auth ? [[agentUrl, account, auth]] : [],
-  )
+/** The name under which the task is stored that an upstream has begun: its canonical url, and for an account the scope. */
+export const taskName = ({ agentUrl, scope }: Pick<Asked, 'agentUrl' | 'scope'>): string =>
+  scope === PUBLIC ? agentUrl : `${scope} ${agentUrl}`
+
+/** In whose scopes upstreams are asked, besides the public one. */
+export const ownScopes = (asked: readonly Pick<Asked, 'agentUrl' | 'scope'>[]): string[] =>
+  asked.flatMap((one) => (one.scope === PUBLIC ? [] : [taskName(one)])).sort()
 
 /**
  * Whether it is worth asking: it answers, or questions are the only way to its signals
@@ -227,8 +233,8 @@ export function createBrief({ feed, ranking, fanout, upstreams, judge, access, c
   }
 
   /**
-   * Asks every upstream that may answer, until `deadline` (ms since the epoch). `underWay`: tasks that upstreams (by
-   * canonical url) have begun for this question; those upstreams are not asked again.
+   * Asks every upstream that may answer, until `deadline` (ms since the epoch). `underWay`: tasks that upstreams have
+   * begun for this question, by `taskName`; those upstreams are not asked again.
    */
   function ask(
     input: GetSignalsRequest,
@@ -238,13 +244,13 @@ export function createBrief({ feed, ranking, fanout, upstreams, judge, access, c
     underWay: Readonly<Record<string, string>> = {},
   ): Inquiry {
     const asked = askedOf(input, reader)
-    const taskAt = ({ id, agentUrl }: Asked) => underWay[agentUrl] ?? underWay[id] // the first release kept ids
+    const taskAt = (one: Asked) => underWay[taskName(one)] ?? underWay[one.id] // the first release kept ids
     const fresh = asked.filter((one) => taskAt(one) === undefined)
     const begun = asked.flatMap((one): [string, UpstreamAnswer][] => {
       const taskId = taskAt(one)
       return taskId === undefined ? [] : [[one.id, { kind: 'submitted', taskId, tookMs: 0 }]]
     })
-    const key = JSON.stringify([questionKey(input, reader), ...inWhoseName(asked)])
+    const key = JSON.stringify([questionKey(input, reader), ...ownScopes(asked)])
     const question = fanout.ask({ key, asked: fresh, deadline }, signal)
     const settled = (until: number) => question.settled(() => until)
     let known: Snapshot | undefined // the findings outside the feed, as of the last ranking

@@ -14,7 +14,6 @@ import { createSearchHost } from '../search/search.js'
 import { compileSynonyms, parseSynonyms, type SynonymFile } from '../search/synonyms.js'
 import type { SigningKey } from '../signing/key.js'
 import { createSigner, WEBHOOKS } from '../signing/signature.js'
-import { digestText } from '../snapshot/digests.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import { StorageUnavailable } from '../store/database/storage-work.js'
 import { createLearned } from '../store/records/found.js'
@@ -23,7 +22,7 @@ import { createFanout } from '../upstreams/fanout.js'
 import type { Slice } from '../upstreams/rows/slice.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
 import { createAnswerPages } from './answer-pages.js'
-import { type BriefOptions, createBrief, isAskable } from './brief.js'
+import { type BriefOptions, createBrief, isAskable, ownScopes } from './brief.js'
 import { foundSlices, gatherFindings } from './corpus.js'
 import { createDiscover, type DiscoverAnswer } from './discover.js'
 import { createKept } from './kept.js'
@@ -132,14 +131,10 @@ export function createBriefs(options: BriefsOptions) {
     return (await gatherFindings(snapshot, slices, judge())).corpus.extra
   }
 
-  function asWhom(reader: Reader): string {
-    if (reader.account === undefined) return ''
-    const own = upstreams.statuses().flatMap(({ agentUrl }) => {
-      const { account, auth } = access(reader, agentUrl)
-      return account || auth ? [[agentUrl, account, auth]] : []
-    })
-    return digestText(JSON.stringify(own.sort()))
-  }
+  const asWhom = (reader: Reader) =>
+    ownScopes(
+      upstreams.statuses().map(({ agentUrl }) => ({ agentUrl, scope: access(reader, agentUrl).scope })),
+    )
 
   const pages = createAnswerPages({ feed, kept, found, upstreams, asWhom })
   const { statusesOf, silentRegistries } = upstreams

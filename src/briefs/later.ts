@@ -29,7 +29,7 @@ import { isTransient } from '../upstreams/agent/dialect.js'
 import { type Asked, answerSlice } from '../upstreams/fanout.js'
 import type { Slice } from '../upstreams/rows/slice.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
-import type { Brief, Inquiry, Ranked } from './brief.js'
+import { type Brief, type Inquiry, type Ranked, taskName } from './brief.js'
 import type { DiscoverAnswer, Later } from './discover.js'
 
 /** After this time a question is answered with what has arrived. */
@@ -69,7 +69,7 @@ type Notice = Required<Noticed> & { taskId: string }
 type Question = Noticed & {
   input: GetSignalsRequest
   reader: Reader
-  /** Upstream (its canonical url) -> its own task. */
+  /** The upstreams' own tasks, by `taskName`. */
   upstreamTasks: Readonly<Record<string, string>>
 }
 
@@ -195,12 +195,12 @@ export function createLater(options: LaterOptions): Later & {
     onProblem: onTrouble,
   })
 
-  /** Tasks that upstreams have begun for it, by canonical url. */
+  /** Tasks that upstreams have begun for it, by `taskName`. */
   function begun(inquiry: Inquiry): Record<string, string> {
     const answers = inquiry.answers()
-    const tasks = inquiry.asked.flatMap(({ id, agentUrl }) => {
-      const answer = answers.get(id)
-      return answer?.kind === 'submitted' ? [[agentUrl, answer.taskId]] : []
+    const tasks = inquiry.asked.flatMap((one) => {
+      const answer = answers.get(one.id)
+      return answer?.kind === 'submitted' ? [[taskName(one), answer.taskId]] : []
     })
     return Object.fromEntries(tasks) as Record<string, string>
   }
@@ -246,7 +246,7 @@ export function createLater(options: LaterOptions): Later & {
   async function lateRows(inquiry: Inquiry, until: number): Promise<Map<string, Slice>> {
     const tasks = begun(inquiry)
     const found = inquiry.asked.map(async (asked): Promise<[string, Slice][]> => {
-      const taskId = tasks[asked.agentUrl]
+      const taskId = tasks[taskName(asked)]
       const slice = taskId === undefined ? undefined : await rowsOfTask(asked, taskId, until)
       return slice ? [[asked.id, slice]] : []
     })

@@ -3,7 +3,6 @@
  * what they do not hold yet and publish it in one step. A cursor names its snapshot, so that one that this process
  * does not have, or no longer has, is loaded when a walk goes on in it.
  */
-import { createHmac } from 'node:crypto'
 import type { Feed } from '../feed/feed.js'
 import { EVERYBODY, type Publication } from '../feed/layers.js'
 import type { Gap, Reader, WholesaleQuery } from '../feed/query.js'
@@ -13,7 +12,7 @@ import { memoryOf, SNAPSHOT_FORM, type Snapshot } from '../snapshot/snapshot.js'
 import { createWalks } from '../store/replicas/handover.js'
 import type { Blobs, Sharing } from '../upstreams/rows/storage.js'
 import { createSnapshotStore, gapOf, type ToldGap, toldGap } from './saved-snapshots.js'
-import type { Account, AccountMap } from './settings.js'
+import { type Account, type AccountMap, credentialMark } from './settings.js'
 
 /** Snapshots of another form are another release's, with its own builder: neither disturbs the other. */
 const FORM = `form/${SNAPSHOT_FORM}/`
@@ -78,13 +77,11 @@ export function createGenerations(options: GenerationsOptions) {
     if (!turn()) snapshots.leave()
   })
 
-  /** Credentials are in it: what is stored is a keyed hash, which gives nothing away. */
+  /** What is stored of an account. */
   function definitionOf(account: Account | undefined): string {
     if (!account) return ''
     const { name, caller, upstreams } = account
-    return createHmac('sha256', secret)
-      .update(JSON.stringify([name, caller, [...upstreams]]))
-      .digest('base64url')
+    return credentialMark(secret, [name, caller, [...upstreams]])
   }
 
   /** In memory already, or read from the storage. Rejects when it is not there. */

@@ -212,7 +212,7 @@ export async function createPublishing(options: PublishingOptions, stack: Stack)
       send: foundation.sendToCallers,
       egressPolicy: () => webhookPolicy(config().egress),
       judge: verdicts.judge,
-      access: (reader, agentUrl) => accountAccess(config(), reader, agentUrl),
+      access: (reader, agentUrl) => accountAccess(config(), reader, agentUrl, secret),
       grantsOf: (caller) => config().callers.keys.find(({ id }) => id === caller)?.destinations ?? [],
       rates: () => config().rates,
       synonyms: await readSynonyms(SYNONYMS),

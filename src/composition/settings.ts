@@ -3,11 +3,13 @@
  * and what is sent upstream in its name; what upstreams, providers and the door are set to; what this agent says of itself; what
  * only a start takes up.
  */
+import { createHmac } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
 import { parse } from 'tldts'
 import type { DeclaredAccounts } from '../activation/accounts.js'
 import type { AccountReference } from '../adcp/caller.js'
 import { canonicalUrl } from '../adcp/url.js'
+import type { Access } from '../briefs/brief.js'
 import type { CallerKey } from '../config/callers.js'
 import type { Config } from '../config/values.js'
 import type { Feed } from '../feed/feed.js'
@@ -22,7 +24,7 @@ import type { Nonces } from '../store/replicas/handover.js'
 import type { Store } from '../store/store.js'
 import { inventoryOf, type SigningFacts } from '../tasks/get-adcp-capabilities.js'
 import type { Auth } from '../upstreams/agent/agent.js'
-import type { Scope } from '../upstreams/mirror/scope-setting.js'
+import { PUBLIC, type Scope } from '../upstreams/mirror/scope-setting.js'
 import type { UpstreamsConfig } from '../upstreams/upstreams.js'
 
 /** What is sent to one upstream in an account's name. */
@@ -77,11 +79,28 @@ function scopesOf(accounts: AccountMap): Map<string, Scope[]> {
   return scopes
 }
 
-/** What is sent to an upstream (canonical url) for a reader's account; for everybody else only our own credential. */
-export function accountAccess(config: Config, { account }: Reader, agentUrl: string) {
+/** A keyed hash of credentials, which gives none of them away. */
+export const credentialMark = (secret: Uint8Array, credentials: unknown): string =>
+  createHmac('sha256', secret).update(JSON.stringify(credentials)).digest('base64url')
+
+const marks = new WeakMap<Credential, string>()
+
+/**
+ * What is sent to an upstream (canonical url) for a reader's account; for everybody else only our own credential. The scope names
+ * the account and, in a keyed hash, whom it stands for there: another configuration may give its name to another one.
+ */
+export function accountAccess(
+  config: Config,
+  { account }: Reader,
+  agentUrl: string,
+  secret: Uint8Array,
+): Access {
   const known = account === undefined ? undefined : accountsOf(config).get(account)
   const credential = known?.upstreams.get(agentUrl)
-  return known && credential ? { scope: known.name, ...credential } : { scope: 'public' }
+  if (!known || !credential) return { scope: PUBLIC }
+  const mark = marks.get(credential) ?? credentialMark(secret, credential)
+  marks.set(credential, mark)
+  return { scope: `${known.name} ${mark}`, ...credential }
 }
 
 /** The caller's own credential for an upstream (canonical url), where the configuration has one. */

@@ -62,3 +62,27 @@ test('after such a reload, neither the next question nor further pages of one be
   t.match(await ask(first.pagination?.cursor), { adcp_error: { field: 'pagination.cursor' } })
   t.notOk(isNorths(await ask()))
 })
+
+test('after such a reload, what only a question found for the account before is not looked up', async (t) => {
+  const world = await startScripted(t, { agents: 1 })
+  const [north] = world.agents as [Agent]
+  const settings = { statics: [{ id: 'north', agent: north }], deals: [north] }
+  north.offer(rows(north, 2))
+  north.offerGold(rows(north, 1))
+  await world.start(settings)
+  await until(
+    () => world.page(DEAL),
+    (answer) => answer.cache_scope === 'account',
+  )
+  const { signal_ref } = ownRow(north.url, 30, 777)
+  north.quietly(() => north.offerGold([...rows(north, 1), ownRow(north.url, 30, 777)])) // in answers to questions only
+  const ask = (more: object) => world.call('get_signals', { ...DEAL, ...more })
+  const isFound = (answer: Awaited<ReturnType<typeof ask>>) => /"cpm":777,/.test(JSON.stringify(answer))
+  t.ok(isFound(await ask({ signal_spec: 'somebody who did something', pagination: { max_results: 50 } })))
+  const look = () => ask({ signal_refs: [signal_ref] })
+  t.ok(isFound(await look()))
+  world.apply({ ...settings, dealAs: 'silver' })
+  t.notOk(isFound(await look()))
+  world.apply(settings)
+  t.ok(isFound(await look()), 'the account before has it again')
+})

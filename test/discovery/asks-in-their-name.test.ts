@@ -33,7 +33,10 @@ function stage(statuses: UpstreamStatus[], standsFor = () => 'nw_77') {
     clock: systemClock,
     access: ({ account }: Reader, upstream) =>
       account === 'gold' && upstream === agentUrl('north')
-        ? { scope: account, account: { account_id: standsFor() }, auth: { type: 'bearer', token: 'own' } }
+        ? {
+            ...{ scope: `gold ${standsFor()}`, account: { account_id: standsFor() } },
+            auth: { type: 'bearer', token: 'own' },
+          }
         : { scope: 'public' },
   })
   return { brief, sent, fanout }

@@ -10,7 +10,7 @@ import { judge } from './server-feed.js'
 
 export function onlyLookups(feed: Pick<Feed, 'moment' | 'see'>): SignalsDiscovery {
   const pages = createAnswerPages({
-    asWhom: () => '',
+    asWhom: () => [],
     ...{
       feed,
       kept: createKept({ clock: systemClock, secret: 'of the tests', onTrouble: () => {} }),

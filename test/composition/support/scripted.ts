@@ -31,6 +31,8 @@ export type Settings = {
   registries?: readonly string[]
   /** Agents at which the reader's account `deal` is known as `gold`. */
   deals?: readonly Agent[]
+  /** As whom instead. */
+  dealAs?: string
   pace?: Partial<Config['defaults']>
   /** How long the first feed waits for whoever does not answer, ms. */
   openAfterMs?: number
@@ -68,7 +70,15 @@ export async function startScripted(t: Test, counts: Counts = {}) {
   let federation: Federation | undefined
 
   function configOf(settings: Settings): Config {
-    const { statics = [], registries = [], deals = [], pace = {}, limits = {}, providersMs } = settings
+    const {
+      statics = [],
+      registries = [],
+      deals = [],
+      dealAs = GATED,
+      pace = {},
+      limits = {},
+      providersMs,
+    } = settings
     const file = {
       listen: { port: 0 },
       registries: registries.map((url) => ({ url })),
@@ -82,7 +92,7 @@ export async function startScripted(t: Test, counts: Counts = {}) {
         keys: [
           {
             ...READER,
-            accounts: { deal: Object.fromEntries(deals.map((agent) => [agent.url, { account_id: GATED }])) },
+            accounts: { deal: Object.fromEntries(deals.map((agent) => [agent.url, { account_id: dealAs }])) },
           },
           OPERATOR,
         ],
