@@ -197,7 +197,6 @@ const VALUES: Readonly<Record<string, Say>> = {
   const: ({ params }) => JSON.stringify(params.allowedValue),
   minimum: ({ params }) => `at least ${params.limit}`,
   maximum: ({ params }) => `at most ${params.limit}`,
-  exclusiveMinimum: ({ params }) => `more than ${params.limit}`,
 }
 
 const valueWords: Say = (error) => VALUES[error.keyword]?.(error) ?? error.message ?? 'another value'

@@ -1,7 +1,6 @@
 /** Every rule of every request schema is refused with a field, an expectation in plain words and a suggestion. */
-import type { TSchema } from '@sinclair/typebox'
 import { test } from 'tap'
-import { compileCheck, invalidRequest } from '../../src/adcp/schema.js'
+import { compileCheck, invalidRequest, type TSchema, Type } from '../../src/adcp/schema.js'
 import { ActivateSignalRequest, GetSignalsRequest } from '../../src/adcp/signal-requests.js'
 import * as accounts from '../../src/adcp/task-schemas.js'
 import {
@@ -37,7 +36,6 @@ type Node = {
   maxItems?: number
   minimum?: number
   maximum?: number
-  exclusiveMinimum?: number
   uniqueItems?: boolean
   additionalProperties?: unknown
   required?: string[]
@@ -135,6 +133,48 @@ for (const [name, schema] of Object.entries(REQUESTS)) {
     t.end()
   })
 }
+
+test('a rule says what it wants, and what to send instead', (t) => {
+  const texts = Type.Array(Type.String(), { minItems: 1, maxItems: 2, uniqueItems: true })
+  const check = compileCheck(
+    Type.Object(
+      {
+        text: Type.String({ minLength: 1, maxLength: 2 }),
+        long: Type.Optional(Type.String({ minLength: 2 })),
+        texts: Type.Optional(texts),
+        number: Type.Optional(Type.Integer({ minimum: 1, maximum: 5 })),
+        word: Type.Optional(Type.Union([Type.Literal('one'), Type.Literal('two')])),
+        shape: Type.Optional(
+          Type.Union([Type.Object({ a: Type.String() }), Type.Object({ b: Type.String() })]),
+        ),
+        domain: Type.Optional(Type.String({ pattern: '^[a-z.]+$' })),
+      },
+      { additionalProperties: false },
+    ),
+  )
+  const filling = (field: string) => `Fill ${field}, or leave it out where it is optional.`
+  const fewer = 'Send fewer entries, in several requests where that is possible.'
+  for (const [value, message, suggestion] of [
+    [{ text: '' }, 'text must not be empty.', filling('text')],
+    [{ long: '' }, 'long must have at least 2 characters.', filling('long')],
+    [{ text: 'abc' }, 'text must have at most 2 characters.', 'Shorten text.'],
+    [{ texts: [] }, 'texts must not be an empty list.', filling('texts')],
+    [{ texts: ['a', 'b', 'c'] }, 'texts must have at most 2 entries.', fewer],
+    [{ texts: ['a', 'a'] }, 'texts must not name anything twice.', 'Name each entry of texts once.'],
+    [{ number: 0 }, 'number must be at least 1.', 'Send number as at least 1.'],
+    [{ number: 6 }, 'number must be at most 5.', 'Send number as at most 5.'],
+    [{ word: 'three' }, 'word must be one of: one, two.', 'Send one of one, two.'],
+    [{ shape: {} }, 'shape must be one of: {a} or {b}.', 'Send shape as {a} or {b}.'],
+    [{ domain: 'Germany' }, 'domain must be in the form that this field has.', /^Send domain as in the form/],
+    [{ numbr: 1 }, 'numbr is not known here.', 'Did you mean "number"?'],
+    [{ text: undefined }, 'text is required.', 'Send text: a text.'],
+    [7, 'The request must be an object.', 'Send the request as an object.'],
+  ] as const) {
+    const checked = check(typeof value === 'object' ? { text: 'a', ...value } : value)
+    t.match(checked.ok ? {} : invalidRequest(checked.issues), { message, suggestion })
+  }
+  t.end()
+})
 
 test('near misses are named from the closed set, and no value of the request is', (t) => {
   const check = compileCheck(GetSignalsRequest)
