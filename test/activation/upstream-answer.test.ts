@@ -97,6 +97,19 @@ test("an upstream's words are not passed on, its code is", (t) => {
   t.end()
 })
 
+test('what an upstream has no word for is refused without asking it, and with what to do instead', (t) => {
+  for (const [field, suggestion] of [
+    ['action', /whoever runs the upstream/],
+    ['destinations', /one request for each platform/],
+    ['account', /without account/],
+  ] as const) {
+    const unsent = error('UNSUPPORTED_FEATURE', { unsent: true, field })
+    const message = new RegExp(`told ${field} as it stands in the request; it was not asked`)
+    t.match(understand(unsent, first), { kind: 'refused', error: { message, suggestion } })
+  }
+  t.end()
+})
+
 test('a row that an upstream refused is told with its code where it gave one', (t) => {
   const call = { agentUrl: 'https://a.example/', rows: [4, 5] } as unknown as Call
   const told = (errors: object[]) => {

@@ -122,3 +122,32 @@ test('a document that many providers point to counts once and leaves all of them
   await world.providers().refresh('p0.example')
   t.equal(world.providers().state('p0.example')?.problem?.reason, 'over_budget')
 })
+
+test('which domains are not looked at is told with the time since when, and logged when that begins and ends', async (t) => {
+  let domainsPerUpstream = 1
+  const world = await createWorld({ limits: () => ({ domainsPerUpstream, bytes: 1024 ** 3 }) })
+  t.teardown(world.close)
+  const providers = world.providers()
+  const start = world.clock.now()
+  const since = (reason: string) =>
+    providers.states().flatMap(({ problem }) => (problem?.reason === reason ? [problem.since - start] : []))
+  providers.want(named(['p.example', 'q.example', 'localhost']))
+  world.jump(HOUR)
+  const grown = named(['p.example', 'q.example', 'other.example', 'localhost'])
+  providers.want(grown)
+  t.same(since('bad_domain'), [0])
+  t.same(since('too_many_domains').sort(), [0, HOUR])
+  for (const limit of [9, 1]) {
+    domainsPerUpstream = limit
+    providers.want(grown)
+  }
+  t.same(since('too_many_domains'), [HOUR, HOUR])
+  t.same(
+    world.logged.filter(({ level }) => level === 'warn').map(({ fields }) => fields),
+    [
+      { refused: 1, limit: 1 },
+      { refused: 0, limit: 9 },
+      { refused: 2, limit: 1 },
+    ],
+  )
+})

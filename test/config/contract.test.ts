@@ -151,6 +151,11 @@ test('the digest of a key is held in lower case', (t) => {
   t.end()
 })
 
+test('the url that callers sign has no slash at its end', (t) => {
+  t.equal(read({ listen: { public_url: 'https://a.example/' } }).listen.publicUrl, 'https://a.example')
+  t.end()
+})
+
 test('rates are those of the file, and one for the currency that they are measured in', (t) => {
   const worth = (more: object) =>
     read({ currencies: { as_of: '2026-11-01', rates: { GBP: 1.3 }, ...more } }).rates?.worth

@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import { test } from 'tap'
 import { u16, u32 } from '../../src/process/shared-memory.js'
 import { buildSnapshot } from '../../src/snapshot/builder.js'
+import { createGrowing } from '../../src/snapshot/growing.js'
 import { childWeave, type Run, weaveOf, woven, wovenAt } from '../../src/snapshot/join.js'
 import { memoryOf } from '../../src/snapshot/snapshot.js'
 import { proven } from '../support/proven.js'
@@ -53,6 +54,43 @@ test('a layer whose prices have all moved costs its rows and little else', (t) =
   t.ok(added < 1.4 * payload, `${added} bytes for ${payload} bytes of rows`)
   t.equal(account.keys, open.keys)
   t.equal(account.facts.domains, open.facts.domains)
+  t.end()
+})
+
+test('columns have the values and the length that they need, however many signals were expected', (t) => {
+  const filledFrom = (expected: number) => {
+    const growing = createGrowing(expected)
+    const end = { entry: 0, deployments: 0, offers: 0 }
+    while (end.entry < 9) {
+      const { entry } = end
+      for (const [of, more] of [
+        ['entry', 1],
+        ['deployments', entry % 4],
+        ['offers', 3],
+      ] as const)
+        end[of] += more
+      const { facts, deployments, offers } = growing.roomFor(end)
+      deployments.at[end.entry] = end.deployments
+      deployments.keyStart.fill(entry, deployments.at[entry], end.deployments)
+      offers.row.fill(entry, entry * 3, end.offers)
+      facts.coverage[entry] = entry
+      facts.domain[entry] = facts.domains.id(`d${entry}`)
+    }
+    return growing.finish(end)
+  }
+  const { facts, deployments, offers, keys } = filledFrom(0)
+  t.same([...facts.coverage], [0, 1, 2, 3, 4, 5, 6, 7, 8])
+  t.equal(facts.domains[facts.domain[8] as number], 'd8')
+  t.same([...deployments.at], [0, 0, 1, 3, 6, 6, 7, 9, 12, 12])
+  t.same([...deployments.keyStart], [1, 2, 2, 3, 3, 3, 5, 6, 6, 7, 7, 7])
+  t.same([...offers.row].slice(-4), [7, 8, 8, 8])
+  t.same([keys.length, deployments.words.length, offers.row.length], [9 * 4, 12 * 4, 9 * 3])
+  for (const expected of [1, 9, 27, 1_000]) t.same(filledFrom(expected), filledFrom(0), `${expected}`)
+  const growing = createGrowing(0)
+  const rooms = Array.from({ length: 1_000 }, (_, at) =>
+    growing.roomFor({ entry: at + 1, deployments: 2 * at, offers: 3 * at }),
+  )
+  t.ok(new Set(rooms).size < 40, 'columns are copied seldom')
   t.end()
 })
 

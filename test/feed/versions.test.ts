@@ -206,6 +206,28 @@ test('a price moves the pricing version alone, and a provider moves nobody who f
   t.end()
 })
 
+test('each deployment of a signal moves the tokens of those who ask for it, wherever it stands', (t) => {
+  const platforms = ['dv360', 'the-trade-desk', 'xandr']
+  const tokensWhere = (moved: string) => {
+    const deployments = platforms.map((platform) => {
+      return { type: 'platform', platform, is_live: platform === moved } as const
+    })
+    const feed = feedOf([listing('s', { deployments })])
+    return platforms.map((platform) => {
+      const query = { destinations: [{ type: 'platform' as const, platform }], maxResults: 9 }
+      return pageOf(feed.wholesale(query, buyer, 0)).feedVersion
+    })
+  }
+  const before = tokensWhere('nowhere')
+  for (const moved of platforms) {
+    t.same(
+      tokensWhere(moved).map((token, at) => token !== before[at]),
+      platforms.map((platform) => platform === moved),
+    )
+  }
+  t.end()
+})
+
 test('what a tuple does not show of its signals moves none of its tokens', (t) => {
   const on = (platform: string, segment_id: string, minutes: number): Deployment[] => [
     { type: 'platform', platform, is_live: false, estimated_activation_duration_minutes: minutes },

@@ -78,6 +78,13 @@ test('an agent that takes no tokens is read no further than its first page while
   const before = asked.length
   t.match(await mirror.read(), { kind: 'unchanged' })
   t.equal(asked.length, before + 1)
+  const size = { pagination: { max_results: 100 } }
+  t.match(
+    asked.at(-1),
+    { ...size, if_wholesale_feed_version: 'v1' },
+    'one that takes them gives no page at all',
+  )
+  t.match(asked[0], { ...size, if_wholesale_feed_version: undefined })
 })
 
 test('rows that change under one version are found within a day', async (t) => {

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import fc from 'fast-check'
 import { test } from 'tap'
-import { howMany } from '../../src/adcp/answer.js'
+import { firstOf, howMany } from '../../src/adcp/answer.js'
 import { briefMessage } from '../../src/briefs/discover.js'
 import { type Said, startOver, TRADE_DESK } from '../support/federation-over.js'
 import { proven } from '../support/proven.js'
@@ -32,6 +32,14 @@ test('a noun follows its number', (t) => {
   )
   for (const wrong of ['1 accounts synced', '0 account', '2 task', '1 are live', '2 is live', '12 usage row'])
     t.match(wrong, WRONG)
+  t.end()
+})
+
+test('of many names the first are said, and how many others there are', (t) => {
+  t.same(
+    [['a'], ['a', 'b'], ['a', 'b', 'c']].map((names) => firstOf(2, names)),
+    ['a', 'a, b', 'a, b and 1 more'],
+  )
   t.end()
 })
 

@@ -2,6 +2,7 @@ import { generateKeyPairSync, randomBytes } from 'node:crypto'
 import { type Test, test } from 'tap'
 import { Type } from '../../src/adcp/schema.js'
 import type { Send } from '../../src/net/send.js'
+import { createAdmission } from '../../src/server/door/admission.js'
 import { publicJwk, type SigningKey } from '../../src/signing/key.js'
 import { createSigner, REQUESTS } from '../../src/signing/signature.js'
 import type { Task } from '../../src/tasks/task.js'
@@ -27,14 +28,18 @@ const activate: Task = {
 
 const noSend: Send = async () => ({ kind: 'failed', reason: 'unreachable', message: 'nothing is there' })
 
-type Setting = { required?: boolean; send?: Send; url?: string; revoked?: string[] }
+type Setting = { required?: boolean; send?: Send; url?: string; revoked?: string[]; others?: boolean }
 
-async function start(t: Test, { required = false, send = noSend, url, revoked = [] }: Setting = {}) {
+/** `others`: whether there are callers that need not sign. */
+async function start(
+  t: Test,
+  { required = false, send = noSend, url, revoked = [], others = true }: Setting = {},
+) {
   const source = url === undefined ? { keys: [publicJwk(key)] } : { url }
   const server = await startServer(t, {
     ...{ publicUrl: PUBLIC_URL, tasks: [activate], send },
     callers: {
-      anonymous: 'metadata',
+      anonymous: others ? 'metadata' : 'deny',
       keys: [
         {
           id: 'buyer',
@@ -42,7 +47,7 @@ async function start(t: Test, { required = false, send = noSend, url, revoked = 
           role: 'buyer',
           signing: { source, required, revoked },
         },
-        { id: 'other', tokenSha256: sha256(OTHER_TOKEN), role: 'buyer' },
+        ...(others ? [{ id: 'other', tokenSha256: sha256(OTHER_TOKEN), role: 'buyer' as const }] : []),
       ],
     },
   })
@@ -109,6 +114,8 @@ test('a signature that does not stand is refused, whatever bearer is beside it',
     challenge('request_signature_key_unknown'),
     'in whatever header the caller says who it is',
   )
+  const nobody = await call('activate_signal', { by: key, bearer: 'the-key-of-nobody' })
+  t.equal(nobody.status, 401, 'a signature makes no wrong key right')
   t.match(reply.json.error.data.adcp_error, { code: 'AUTH_REQUIRED' })
 })
 
@@ -130,6 +137,26 @@ test('who must sign may read without a signature and change nothing, over both t
   t.equal((await post('/a2a', a2a, signatureOf(key, '/a2a', a2a))).status, 200)
   const hidden = a2a.replace('"skill"', '"\\u0073kill"')
   t.equal(codeOf(await post('/a2a', hidden, bearer)), challenge(REQUIRED), 'however the name is written')
+})
+
+test('who has no key is asked for a signature where everybody must sign', async (t) => {
+  const { call } = await start(t, { required: true, others: false })
+  t.equal(codeOf(await call('activate_signal', {})), challenge(REQUIRED))
+  const reading = await call('get_signals', {})
+  t.equal(reading.status, 401)
+  t.not(codeOf(reading), challenge(REQUIRED))
+  const mustSign = (anonymous: 'deny' | 'metadata', ...required: boolean[]) => {
+    const keys = required.map((must, at) => ({
+      ...{ id: `caller-${at}`, role: 'buyer' as const, destinations: [], accounts: {}, credentials: {} },
+      signing: { source: { keys: [publicJwk(key)] }, required: must, revoked: [] },
+    }))
+    const admission = createAdmission({ callers: { anonymous, keys }, send: noSend, now: Date.now })
+    return admission.signatures()?.mustSign()
+  }
+  t.same(
+    [mustSign('deny', true, true), mustSign('deny', true, false), mustSign('metadata', true, true)],
+    [true, false, false],
+  )
 })
 
 test('a shared secret for webhooks is taken from signed requests only', async (t) => {

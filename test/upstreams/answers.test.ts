@@ -110,13 +110,22 @@ test('whatever frameworks put around it, the rows of an answer are found', async
   ]
   for (const [as, result] of wholes) {
     const isWrapped = /"(result|response)\\?":/.test(JSON.stringify(result))
-    const rows = { elements: 2, quirks: isWrapped ? ['wrapped'] : [] }
+    const rows = { elements: 2, quirks: isWrapped ? ['wrapped'] : { length: 0 } }
     t.match(outcomeOf(as, result), { payload: { status: 'completed' }, rows }, JSON.stringify(result))
   }
   const polled = { result: given, status: 'completed', task_id: 't' }
   t.match(
     outcomeOf('mcp', { content: [], structuredContent: polled }),
-    { payload: { task_id: 't', result: {} }, rows: { elements: 2, quirks: [] } },
+    { payload: { task_id: 't', result: {} }, rows: { elements: 2, quirks: { length: 0 } } },
     'a member of an answer is no wrapping',
   )
+  const beside = { status: 'completed', found: given }
+  for (const [as, result] of [
+    ['mcp', { content: [], structuredContent: beside }],
+    ['mcp', { content: [{ type: 'text', text: JSON.stringify({ result: beside }) }] }],
+    ['a2a', task({ data: beside })],
+  ] as const) {
+    const found = { payload: { found: { signals: [{ name: 'A' }, { name: 'B' }] } }, rows: { elements: 0 } }
+    t.match(outcomeOf(as, result), found, 'signals that are not the rows of the answer stay where they are')
+  }
 })

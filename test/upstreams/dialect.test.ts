@@ -1,6 +1,6 @@
 import { test } from 'tap'
 import type { AgentOutcome } from '../../src/upstreams/agent/agent.js'
-import { argumentsFor, dialectOf, listingFields } from '../../src/upstreams/agent/dialect.js'
+import { argumentsFor, dialectOf, listingFields, refusalOf } from '../../src/upstreams/agent/dialect.js'
 import { NO_ROWS } from '../../src/upstreams/rows/read-rows.js'
 
 const answer = (payload: Record<string, unknown>): AgentOutcome => ({
@@ -42,7 +42,9 @@ test('an agent without the capabilities operation is an older one; trouble says 
   for (const code of ['NOT_IMPLEMENTED', 'TOOL_ERROR', 'INVALID_REQUEST']) {
     t.match(dialectOf(error(code)), { release: 'older' })
   }
-  t.equal(dialectOf(error('SERVICE_UNAVAILABLE')), undefined)
+  for (const code of ['SERVICE_UNAVAILABLE', 'RATE_LIMITED', 'TIMEOUT', 'INTERNAL_ERROR']) {
+    t.equal(dialectOf(error(code)), undefined, `${code} says nothing of the agent`)
+  }
   t.equal(dialectOf({ kind: 'failed', reason: 'timeout', message: '' }), undefined)
 })
 
@@ -95,4 +97,17 @@ test('an older agent is told where to deliver, and what to activate in its own w
 test('a task that no table names is passed as it is', async (t) => {
   const dialect = { release: 'older', declaresWholesale: false } as const
   t.same(argumentsFor(dialect, 'report_usage', { rows: 1 }), { rows: 1 })
+})
+
+test('what an agent refuses for the credential, for an account, or for the moment', async (t) => {
+  const reasonOf = (code: string, message = 'm') => refusalOf({ code, message }).reason
+  for (const code of ['AUTH_REQUIRED', 'AUTH_INVALID', 'AGENT_ACCESS_DENIED', 'PERMISSION_DENIED']) {
+    t.equal(reasonOf(code), 'unauthorized', code)
+  }
+  for (const code of ['PERMISSION_DENIED_NOT', 'UNAUTHORIZED_FIELD', 'TIMEOUT']) {
+    t.equal(reasonOf(code), 'agent_error', code)
+  }
+  t.equal(reasonOf('ACCOUNT_NOT_FOUND'), 'account_needed')
+  t.equal(reasonOf('VALIDATION_ERROR', 'account: field required'), 'account_needed')
+  t.equal(reasonOf('RATE_LIMITED', 'of this account'), 'rate_limited')
 })

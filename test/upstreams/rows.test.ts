@@ -61,6 +61,8 @@ test('a legacy id becomes a reference, in lower case; an existing reference stay
     quirks: ['capital_domain', 'signal_id'],
   })
   t.match(listing(row(1, { signal_id })).listing.signal_ref, { signal_id: 'signal_1' })
+  const capital = { scope: 'data_provider', data_provider_domain: 'TridentAuto.example', signal_id: 'ev' }
+  t.same(listing(row(1, { signal_ref: capital })).quirks, ['capital_domain'])
   const own = { source: 'agent', agent_url: 'https://a.example/mcp', id: 'x' }
   t.match(listing(row(1, { signal_ref: undefined, signal_id: own })).listing.signal_ref, {
     scope: 'signal_source',
