@@ -7,7 +7,7 @@ import { printJobs } from '../../src/commands/operator.js'
 import { callTool } from '../support/call-tool.js'
 import { runCommand } from '../support/command.js'
 import { startWorld } from '../support/federation.js'
-import { listening } from '../support/printed.js'
+import { createOutput } from '../support/output.js'
 import { actingOn, BUYER, digest, type Json, OPERATOR, read } from './support/console-world.js'
 
 const NORTHWIND = 'signals.northwind.example'
@@ -96,7 +96,7 @@ test('an operator has open jobs tried again, or gives them up', async (t) => {
       (await jobs()).find((job) => job.id === id && job.attempts > before.attempts),
     )
     await waiting(id)
-    const listed = listening()
+    const listed = createOutput()
     await printJobs({ config: 'config/sandbox.yaml', url, token: OPERATOR, json: false, out: listed.out })
     t.match(listed.text(), new RegExp(`${id} +call +${AGENT} +buyer +\\d+ +(waits|being worked on)`))
 

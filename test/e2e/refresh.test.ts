@@ -4,7 +4,7 @@ import { type Test, test } from 'tap'
 import { refreshUpstream } from '../../src/commands/operator.js'
 import { runCommand } from '../support/command.js'
 import { OPERATOR, startOver } from '../support/federation-over.js'
-import { listening } from '../support/printed.js'
+import { createOutput } from '../support/output.js'
 import { temporaryFolder } from '../support/temporary-folder.js'
 import { startMcpAgent } from '../support/upstream-agent.js'
 import { wholesaleAgent } from '../support/upstream-feed.js'
@@ -87,7 +87,7 @@ test('the command has a running server read an upstream in full', async (t) => {
   const { url } = over.federation
   /** In this process. */
   const refresh = (upstream: string, token: string) =>
-    refreshUpstream({ config: file, upstream, url, token, out: listening().out })
+    refreshUpstream({ config: file, upstream, url, token, out: createOutput().out })
   agent.publish()
   agent.asked.length = 0
   const said = await runCommand(['refresh', 'one', '--config', file, '--url', url, '--token', OPERATOR])

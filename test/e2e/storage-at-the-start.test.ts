@@ -100,7 +100,7 @@ for (const [what, make, said] of AT_THE_START) {
   })
 }
 
-/** More of it: the start makes the same sentence of every error of these two names. */
+/** What an operator may find besides. The start prints all errors of these two names alike, so only their messages are looked at. */
 const WHEN_OPENED: readonly [...Found, name: 'StorageUnavailable' | 'StorageUnusable'][] = [
   [
     'a file in the place of the folder of blobs',

@@ -4,7 +4,7 @@ import { explanationText } from '../../src/commands/operator.js'
 import { parseConfig } from '../../src/config/load.js'
 import { systemClock } from '../../src/net/clock.js'
 import { startOver } from '../support/federation-over.js'
-import { listening } from '../support/printed.js'
+import { createOutput } from '../support/output.js'
 import { startMcpAgent, type TaskHandler, type ToolList } from '../support/upstream-agent.js'
 import { row, until } from '../support/upstream-world.js'
 
@@ -115,7 +115,7 @@ test('explain, check and the console give each agent its own reason', async (t) 
   )
   const over = await startOver(t, upstreams)
   const shared = { authorization: { policy: 'observe' }, egress: { allow_networks: ['127.0.0.0/8'] } }
-  const checked = listening()
+  const checked = createOutput()
   const config = parseConfig('test', JSON.stringify({ upstreams, ...shared }), {})
   const checks = { config, json: false, upstream: undefined, clock: systemClock, random: Math.random }
   const checking = t.rejects(printCheck({ ...checks, out: checked.out, err: checked.out }), {

@@ -6,7 +6,7 @@ import { printExplanation } from '../../src/commands/operator.js'
 import { parseConfig } from '../../src/config/load.js'
 import { systemClock } from '../../src/net/clock.js'
 import { OPERATOR, startOver } from '../support/federation-over.js'
-import { listening } from '../support/printed.js'
+import { createOutput } from '../support/output.js'
 import { startHttp, startMcpAgent } from '../support/upstream-agent.js'
 import { until } from '../support/upstream-world.js'
 
@@ -24,7 +24,7 @@ test('an agent`s words in explain and check stay in their line and steer nothing
   const upstreams = [{ id: 'north', url: agent.url }]
   const over = await startOver(t, upstreams)
   await until('it has spoken', () => over.federation.statuses().some(({ problem }) => problem !== undefined))
-  const explained = listening()
+  const explained = createOutput()
   const asked = { caller: undefined, account: undefined, filters: undefined, countries: [], json: false }
   await printExplanation({
     ...{ ...asked, ref: 'north', out: explained.out },
@@ -34,7 +34,7 @@ test('an agent`s words in explain and check stay in their line and steer nothing
   const file = { upstreams, egress: { allow_networks: ['127.0.0.0/8'] } }
   const config = parseConfig('test', JSON.stringify(file), {})
   const checks = { config, json: false, clock: systemClock, random: Math.random }
-  const [whole, close] = [listening(), listening()]
+  const [whole, close] = [createOutput(), createOutput()]
   await t.rejects(printCheck({ ...checks, out: whole.out, err: whole.out }))
   await printCheck({ ...checks, upstream: 'north', out: close.out, err: close.out })
   for (const text of [explained.text(), whole.text(), close.text()]) {

@@ -5,7 +5,7 @@ import { printCheck } from '../../src/commands/check.js'
 import { loadConfig } from '../../src/config/load.js'
 import { systemClock } from '../../src/net/clock.js'
 import { runCommand } from '../support/command.js'
-import { listening } from '../support/printed.js'
+import { createOutput } from '../support/output.js'
 import { temporaryFolder } from '../support/temporary-folder.js'
 import { startMcpAgent, type ToolList } from '../support/upstream-agent.js'
 import { row } from '../support/upstream-world.js'
@@ -34,7 +34,7 @@ const TOOLS: ToolList = [
 /** What the command prints, without a process of its own, and how it fails. */
 async function printed(file: string, upstream: string | undefined, json = false) {
   const config = await loadConfig(file, {})
-  const { out, text } = listening()
+  const { out, text } = createOutput()
   const failure = await printCheck({
     ...{ config, json, upstream, clock: systemClock, random: Math.random, out, err: out },
   }).then(

@@ -1,4 +1,4 @@
-/** What operators are shown of parts that say these things. */
+/** What operators are shown, given what the parts of a server say of themselves. */
 import { test } from 'tap'
 import { parseConfig } from '../../src/config/load.js'
 import {
