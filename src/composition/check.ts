@@ -64,7 +64,7 @@ export type CheckedUpstream = {
   hint?: string
   /** What else an operator should know of it. */
   notes: readonly string[]
-  /** What it says otherwise than the protocol does today, and what that is read as. */
+  /** How it differs from the current protocol, and how that is read. */
   quirks: readonly string[]
 }
 

@@ -133,12 +133,10 @@ export const SCHEMAS = {
       reasons: { type: 'object', additionalProperties: number },
       dropped: { type: 'object', additionalProperties: number },
       carried: list(record({ part: { enum: ['rows', 'pricing', 'coverage'] } }, { given_at: moment })),
-      ...{
-        notes: list(text),
-        quirks: list(text),
-        refused: list({ type: 'object' }),
-        accounts: list({ type: 'object' }),
-      },
+      notes: list(text),
+      quirks: list(text),
+      refused: list({ type: 'object' }),
+      accounts: list({ type: 'object' }),
     },
     {
       ...{ protocol: text, mode: text, problem, hint: text },

@@ -153,7 +153,7 @@ export type UpstreamExplanation = {
   carried: readonly CarriedPart[]
   /** What else an operator should know of it. */
   notes: readonly string[]
-  /** What it says otherwise than the protocol does today, and what that is read as. */
+  /** How it differs from the current protocol, and how that is read. */
   quirks: readonly string[]
   /** Rows that were read and not kept. */
   dropped: Readonly<Record<string, number>>

@@ -70,7 +70,7 @@ test('check shows one upstream argument by argument', async (t) => {
   t.match(out, 'fresh, rows read: at least 575, published: 0')
   t.match(
     out,
-    /^- pricing is read as pricing_options\n- a single key around the whole answer is taken off\n- it/m,
+    /^- pricing is read as pricing_options\n- an answer that stands whole under one key, result or response, is read without that key\n- it/m,
   )
   t.match(out, /- it is not known to take deactivations/)
   t.match(

@@ -55,7 +55,7 @@ export type ReadAnswer =
  */
 type UnwrappedAnswer = {
   payload?: Payload
-  /** The payload stood alone under a key of a framework's. */
+  /** The payload was wrapped by a framework (`unwrapped`). */
   isWrapped?: boolean
   rows?: readonly Uint8Array[]
   text?: string
@@ -237,7 +237,10 @@ function rowsIn({ signals, result }: Payload): Uint8Array[] {
 /** Finds the payload in the transport's message; undefined when the message has no known shape. */
 type Locate = (message: unknown) => UnwrappedAnswer | undefined
 
-/** What is found in a message, with the rows that were cut out of it; where these are not the answer's, nothing is cut. */
+/**
+ * What `locate` finds in a message, with the rows that were cut out of the message; where these are not the answer's, what it finds in
+ * the whole message.
+ */
 function located(skimmed: Skimmed, locate: Locate): UnwrappedAnswer | undefined {
   const found = locate(skimmed.value)
   if (found?.rows) return found

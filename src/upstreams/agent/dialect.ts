@@ -50,8 +50,8 @@ const OF_THE_CREDENTIAL = /^(AUTH|(AGENT_ACCESS|PERMISSION)_DENIED$)/
 /** Codes that say only that the request is wrong: what is wrong with it stands in the field or the message. */
 const OF_THE_REQUEST: ReadonlySet<string> = new Set(['INVALID_REQUEST', 'VALIDATION_ERROR', 'TOOL_ERROR'])
 
-/** Failures that an agent has which was never meant to be asked for signals. */
-const OF_STRANGERS: ReadonlySet<UpstreamFailure> = new Set([
+/** Failures with which an agent that has no signals answers a request for them, as others may too. */
+const OF_OTHER_AGENTS: ReadonlySet<UpstreamFailure> = new Set([
   'agent_error',
   'account_needed',
   'not_enumerable',
@@ -230,7 +230,7 @@ function otherOffers({ offers, protocol, tools }: Dialect): string[] {
 
 /** A refusal by an agent that says itself that it offers something else. */
 export function asOfAnother(failure: CallFailure, dialect: Dialect): CallFailure {
-  const offers = OF_STRANGERS.has(failure.reason) ? otherOffers(dialect) : []
+  const offers = OF_OTHER_AGENTS.has(failure.reason) ? otherOffers(dialect) : []
   if (offers.length === 0) return failure
   return callFailed('not_signals', [failure.message, ...offers].join('; '), failure.retryAfterMs)
 }

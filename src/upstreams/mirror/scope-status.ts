@@ -41,7 +41,7 @@ export type UpstreamStatus = {
   /** The agent gives at most this many rows per question, so there may be more. */
   limitedAt?: number
   dropped: Readonly<Record<string, number>>
-  /** What was read of it as something else. */
+  /** How it differs from the current protocol and was read all the same. */
   quirks?: readonly Quirk[]
   /** It states prices for accounts only, although no account was named. */
   accountPrices?: 'public' | 'withheld'
@@ -83,13 +83,13 @@ const QUIRKS: Readonly<Record<Quirk, string>> = {
   signal_id: 'signal_id is read as signal_ref',
   signals_agent_segment_id: 'signals_agent_segment_id is read as signal_agent_segment_id',
   signal_type:
-    'a signal_type of before 3.0 is read as marketplace where the row names its provider, else as owned',
+    'a signal_type that the protocol does not know, or none, is read as marketplace where the row names its provider, else as owned',
   pricing: 'pricing is read as pricing_options',
-  deployments: 'deployments of before 3.0 are read with a type, and their segment id as an activation_key',
-  wrapped: 'a single key around the whole answer is taken off',
+  deployments: 'a deployment without a type gets one, and its bare segment id is read as an activation_key',
+  wrapped: 'an answer that stands whole under one key, result or response, is read without that key',
 }
 
-/** What an operator would change of an agent that should speak as the protocol does today; it is read all the same. */
+/** A sentence for each quirk: who runs the agent learns what to change. */
 export const quirksOf = ({ quirks = [] }: Pick<UpstreamStatus, 'quirks'>) =>
   quirks.map((quirk) => QUIRKS[quirk])
 

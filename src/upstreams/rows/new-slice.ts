@@ -47,7 +47,7 @@ export type Collected = {
   digests: BigUint64Array
   dropped: Readonly<Record<string, number>>
   refused: readonly RefusedRow[]
-  /** What was read as something else, sorted. */
+  /** Sorted. */
   quirks: readonly Quirk[]
   /** Provider domains that the rows name, sorted. */
   domains: readonly string[]

@@ -35,7 +35,7 @@ export type ReadRows = {
   segments: BigUint64Array
   /** Where the members of each listing stand in its bytes. */
   places: Places
-  /** What was read as something else, each once. */
+  /** Each once. */
   quirks: readonly Quirk[]
   /** Provider domains that the listings name. */
   domains: readonly string[]

@@ -62,7 +62,7 @@ export type SliceMode = 'wholesale' | 'enumerated'
 /** A row that was read and not kept, by the names it gave itself: for explain. */
 export type RefusedRow = { readonly reason: string; readonly segment?: string; readonly signal?: string }
 
-/** What differs from the current protocol, and is read as what it means: in a row, or (`wrapped`) around the answer. */
+/** How a row, or (`wrapped`) the envelope of an answer, differs from the current protocol and is read all the same. */
 export type Quirk =
   | 'capital_domain'
   | 'signal_id'
@@ -97,7 +97,7 @@ export type Slice = {
   readonly dropped: Readonly<Record<string, number>>
   /** The first of them. */
   readonly refused?: readonly RefusedRow[]
-  /** What its agent says otherwise than the protocol does today, and was read as what it means. Absent: nothing. */
+  /** How its agent differs from the current protocol and was read all the same. Absent: not at all. */
   readonly quirks?: readonly Quirk[]
   /** Rows hold these parts as the upstream last gave them. Absent: the last walk gave every part. */
   readonly outages?: Outages

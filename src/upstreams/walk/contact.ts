@@ -127,7 +127,7 @@ function withoutPrices(bytes: Uint8Array): Uint8Array {
   return Buffer.from(JSON.stringify(rest))
 }
 
-/** What was told of the rows as they came is kept. */
+/** The rows without prices. What was counted and found in the rows as they came stays as it is. */
 function unpriced(rows: ReadRows): ReadRows {
   const { elements, dropped, refused, quirks } = rows
   return { ...readRows([...listingBytes(rows)].map(withoutPrices)), elements, dropped, refused, quirks }
