@@ -89,7 +89,7 @@ function notificationOf(
   return { key, type, body: `${envelope.slice(0, -1)},"event":${json}}` }
 }
 
-/** How it is written down: activation keys are not, in clear text. */
+/** A notification as it is stored until it is sent: encrypted when activation keys are in it. */
 function pendingForm({ body, ...rest }: Notification): Pending {
   return body.includes('"activation_key"') ? { ...rest, sealed: body } : { ...rest, body }
 }

@@ -90,7 +90,7 @@ function rowsOf({ table, term }: Posting): Uint32Array {
   return term < 0 ? NO_ROWS : table.rows.subarray(table.postingAt[term], table.postingAt[term + 1])
 }
 
-/** Goes through so many places, a stretch at a time. */
+/** Gives the places from 0 to `count`, a stretch at a time. */
 function* inStretches(count: number, each: (from: number, to: number) => void): InPortions<void> {
   for (let from = 0; from < count; from += STRETCH) {
     if (from > 0) yield

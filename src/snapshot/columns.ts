@@ -4,8 +4,9 @@
  * rows in 1 ms). The table declares every column once: it decides what a snapshot holds, how a build writes and joins it,
  * what is on disk and what counts as memory. A new column is a line in it and one in the draft.
  *
- * A build fills them by index, with room for a number of signals, deployments and offers, and for twice as many once that was too
- * little. A signal has some 45 values in 25 columns.
+ * A build fills them by index. They have room for a number of signals, deployments and offers; once one of these needs more, its
+ * columns are copied into twice the memory. Room is looked for once a signal, and not for each value that it has in more than thirty
+ * columns.
  */
 
 import { WORDS } from '../merge/identity.js'
@@ -202,7 +203,7 @@ export function columnsOf(table: Table, holder: object): Numbers[] {
   return columns.map(([path]) => valueAt(holder, path) as Numbers)
 }
 
-/** How many there are: signals, and of what they have several of. */
+/** How many signals there are, and how many deployments and offers all of them have. */
 export type Extent = { entry: number; deployments: number; offers: number }
 
 type WordWriter = ReturnType<typeof createWords>
@@ -220,7 +221,7 @@ function lengthOf(spec: Exclude<Spec, WordList>, extent: Extent): number {
   return spec.kind === 'values' ? extent[spec.of] * spec.width : 0
 }
 
-/** The values of a column, as far as there is room for them, in memory of that length. */
+/** A column of this length with the values of `from`, as many as it has room for; `from` itself where that is as long. */
 function sized(make: Maker<Numbers>, length: number, from: Numbers | undefined): Numbers {
   if (from?.length === length) return from
   const column = make(length)

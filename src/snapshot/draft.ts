@@ -79,7 +79,7 @@ export function createDraft(expected: number, slices: readonly IndexedSlice[]) {
     return lastSet
   }
 
-  /** The columns, with room for one more entry. */
+  /** Begins an entry with so many deployments and offers, and gives the columns, which have room for it. */
   function next(deployments: number, offers: number): Growing {
     end.entry += 1
     end.deployments += deployments

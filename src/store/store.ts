@@ -156,7 +156,7 @@ function storeOn(db: Kysely<Tables>, blobs: AddedBlobs, shared: boolean, means: 
   }
 }
 
-/** Does what has to be done before it is used; closes it when that fails. */
+/** Prepares an open database for use; closes it when that fails, and throws what failed. */
 async function orClosed(close: () => Promise<unknown>, prepare: () => Promise<void>): Promise<void> {
   try {
     await prepare()
@@ -166,12 +166,12 @@ async function orClosed(close: () => Promise<unknown>, prepare: () => Promise<vo
   }
 }
 
-/** Throws what the database says of a table that is not there. */
+/** Throws the error of the database when one of the tables is not there. */
 async function requireTables(db: Kysely<Tables>, tables: readonly (keyof Tables)[]): Promise<void> {
   await sql`select 1 as row from ${sql.join(tables.map((name) => sql.table(name)))} where false`.execute(db)
 }
 
-/** Brings the database to the tables of this release. */
+/** Gives the database the tables of this release; closes it when that fails. */
 function bringUpToDate(
   db: Kysely<Tables>,
   migrations: Record<string, Migration>,

@@ -313,7 +313,7 @@ export function createProviders(options: ProvidersOptions) {
     if (room.bytes() < before) lookAgainForRoom()
   }
 
-  /** Notes what is not looked at; one that was skipped for the same reason before keeps its state. */
+  /** Notes the domains that are not looked at. One that was skipped before, for the same reason, keeps its state. */
   function skip({ bad, refused }: Pick<Wanted, 'bad' | 'refused'>): void {
     const now = clock.now()
     const entryOf = (domain: string, reason: WhySkipped): [string, ProviderState] => {

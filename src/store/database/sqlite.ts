@@ -37,10 +37,11 @@ export const databaseFile = (folder: string) => join(folder, 'tributary.db')
 
 const lockFile = (folder: string) => join(folder, 'lock')
 
-/** SQLite's own files beside a database: what undoes a transaction, what is committed, and who reads where. */
-const BESIDE = ['', '-journal', '-wal', '-shm']
+/** Ends of the names of a database's files: of itself, its rollback journal, its write-ahead log and the index of that. */
+const ENDS = ['', '-journal', '-wal', '-shm']
 
-async function found(path: string): Promise<Stats | undefined> {
+/** Undefined when nothing is there. */
+async function statsOf(path: string): Promise<Stats | undefined> {
   try {
     return await stat(path)
   } catch (error) {
@@ -50,15 +51,13 @@ async function found(path: string): Promise<Stats | undefined> {
 }
 
 /**
- * Throws when something else stands in the place of a file of the database or of its lock: SQLite would wait for a pipe for ever, and
- * hand what it commits to a device that gives none of it back.
+ * Throws when something that is not a file stands in the place of a file of the database or of its lock: SQLite would wait for ever
+ * for a pipe, and commit to a device from which nothing can be read again.
  */
 export async function requireFiles(folder: string): Promise<void> {
-  const paths = [databaseFile(folder), lockFile(folder)].flatMap((file) =>
-    BESIDE.map((end) => `${file}${end}`),
-  )
+  const paths = [databaseFile(folder), lockFile(folder)].flatMap((file) => ENDS.map((end) => `${file}${end}`))
   for (const path of paths) {
-    if ((await found(path))?.isFile() === false) {
+    if ((await statsOf(path))?.isFile() === false) {
       throw new StorageUnusable(
         `${path} is not a file, and something else cannot hold what is stored; move it away, or name another storage (docs/storage.md)`,
       )
@@ -98,8 +97,8 @@ const markOf = (file: string) => `${file}.closed`
 
 /** The file's size and modification time; empty when there is no file. */
 async function stateOf(file: string): Promise<string> {
-  const state = await found(file).catch(() => undefined)
-  return state ? `${state.size} ${state.mtimeMs}` : ''
+  const stats = await statsOf(file).catch(() => undefined)
+  return stats ? `${stats.size} ${stats.mtimeMs}` : ''
 }
 
 /**
@@ -113,8 +112,9 @@ export async function markClosed(file: string): Promise<void> {
 /** Whether the file is unchanged since it was closed; removes the mark. */
 export async function wasClosed(file: string): Promise<boolean> {
   const mark = markOf(file)
-  const isMarked = (await found(mark).catch(() => undefined))?.isFile() // a pipe is waited for, and a device has no end
-  const marked = isMarked ? await readFile(mark, 'utf8').catch(() => '') : ''
+  // Who reads a pipe waits for a writer, and a device may have no end.
+  const isFile = (await statsOf(mark).catch(() => undefined))?.isFile()
+  const marked = isFile ? await readFile(mark, 'utf8').catch(() => '') : ''
   await rm(mark, { force: true }).catch(() => {})
   return marked !== '' && marked === (await stateOf(file))
 }

@@ -96,8 +96,8 @@ function isOurs(error: unknown): boolean {
 }
 
 /**
- * Runs `work`, which opens the storage. Whatever the storage says against it is thrown as `StorageUnavailable` or `StorageUnusable`: a
- * table is missing, the tables are somebody else's, the file is of a format that the database does not know.
+ * Runs `work`, which opens the storage. Every error of the storage is thrown as `StorageUnavailable` or `StorageUnusable`: also that a
+ * table is missing, that another program made the tables, or that the database does not know the format of the file.
  */
 export async function openingWork<T>(work: () => Promise<T>): Promise<T> {
   try {
