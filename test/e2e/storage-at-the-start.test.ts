@@ -67,6 +67,7 @@ test('a mark without an end is not read: the database counts as not closed', asy
 })
 
 type Found = readonly [what: string, make: (state: string) => Promise<unknown>, said: RegExp]
+type Refused = readonly [...Found, name: 'StorageUnavailable' | 'StorageUnusable']
 
 /** What an operator finds in the place of a storage's parts, and what the start says of it. */
 const AT_THE_START: readonly Found[] = [
@@ -101,7 +102,7 @@ for (const [what, make, said] of AT_THE_START) {
 }
 
 /** What an operator may find besides. The start prints all errors of these two names alike, so only their messages are looked at. */
-const WHEN_OPENED: readonly [...Found, name: 'StorageUnavailable' | 'StorageUnusable'][] = [
+const WHEN_OPENED: readonly Refused[] = [
   [
     'a file in the place of the folder of blobs',
     (state) => writeFile(join(state, 'blobs'), ''),
@@ -114,15 +115,17 @@ const WHEN_OPENED: readonly [...Found, name: 'StorageUnavailable' | 'StorageUnus
     /tributary\.db is not a file, .*; move it away/,
     'StorageUnusable',
   ],
-  [
-    "a pipe in the place of the database's journal",
-    async (state) => {
-      await (await open(`file:${state}`)).close()
-      execFileSync('mkfifo', [join(state, `${DATABASE}-journal`)])
-    },
-    /tributary\.db-journal is not a file, .*; move it away/,
-    'StorageUnusable',
-  ],
+  ...['-journal', '-wal', '-shm'].map(
+    (end): Refused => [
+      `a pipe in the place of the database's ${end}`,
+      async (state) => {
+        await (await open(`file:${state}`)).close()
+        execFileSync('mkfifo', [join(state, `${DATABASE}${end}`)])
+      },
+      new RegExp(`tributary\\.db${end} is not a file, .*; move it away`),
+      'StorageUnusable',
+    ],
+  ),
   [
     'a folder in the place of the lock',
     (state) => mkdir(join(state, 'lock')),
