@@ -134,6 +134,34 @@ const versionOf = (feed: Feed) => feed.see({}, eyes.open, { mode: 'wholesale' })
 const keysOf = ({ events }: Subscriber) => events.map(({ body }) => body.idempotency_key as string)
 const typesOf = ({ events }: Subscriber) => events.map(({ body }) => body.notification_type as string)
 
+onEmbeddedStorage('activation keys wait encrypted until they are sent', async (t, storage) => {
+  const { process, subscribe, receiver, pass, feed, world } = await stage(t, storage)
+  const platform = { type: 'platform' as const, platform: 'dv360' }
+  world.eyes = { ...eyes, open: { ...eyes.open, grants: [platform] } }
+  const one = await process()
+  const busy = await receiver()
+  busy.answerWith((_, response) => void response.writeHead(503).end())
+  const job = await subscribe(one.store, 'busy', busy.url)
+  await pass(1, one)
+  const activation_key = { type: 'segment_id' as const, segment_id: 'a-key-of-the-buyer' }
+  publish(feed, [
+    sliceOf('north', [
+      listing('s0', { deployments: [{ ...platform, is_live: true, activation_key }] }),
+      listing('s1'),
+    ]),
+  ])
+  one.announcer.published()
+  await pass(1, one)
+  t.match(busy.events.at(-1)?.raw, 'a-key-of-the-buyer')
+  const { data } = await one.store.db
+    .selectFrom('jobs')
+    .select('data')
+    .where('id', '=', job)
+    .executeTakeFirstOrThrow()
+  t.match(data, 'pending')
+  t.notMatch(data, 'a-key-of-the-buyer')
+})
+
 onEmbeddedStorage(
   'what is not taken is sent again, the same under one key, and what comes later waits for it',
   async (t, storage) => {
