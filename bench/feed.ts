@@ -108,7 +108,7 @@ function validatePage(page: Buffer): void {
 async function merging(slices: readonly Slice[]): Promise<Snapshot> {
   const warm = slices.slice(0, 1)
   buildSnapshot({ slices: warm, judge: everyoneMay })
-  const byCpu = ({ cpuMs }: Timed<Snapshot>) => cpuMs
+  const byCpu = ({ cpuMs }: Timed<unknown>) => cpuMs
   const built = await middleBuild(() => timed(() => buildSnapshot({ slices, judge: everyoneMay })), byCpu)
   buildSnapshot({ slices: warm, judge: everyoneDefines })
   const some = slices.slice(0, 4)
@@ -124,7 +124,7 @@ async function merging(slices: readonly Slice[]): Promise<Snapshot> {
   const pages = pagesOf(sample)
   const validate = () => pages.forEach(validatePage)
   validate() // warm
-  const validation = timed(validate)
+  const validation = await middleBuild(() => timed(validate), byCpu)
   const validating = validation.cpuMs / sample.rows.count
   const perRow = built.cpuMs / SIGNALS
   const { one, two } = await mergeLimit(sample.rows)

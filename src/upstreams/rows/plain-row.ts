@@ -20,6 +20,7 @@ import {
   endOfRow,
   findMembers,
   MEMBER,
+  memberOf,
   membersRoom,
   type ProvidersRef,
   placesRoom,
@@ -82,18 +83,21 @@ const isProvider = remembered((domain) =>
   isRef({ scope: 'data_provider', data_provider_domain: domain, signal_id: 'a' }),
 )
 const isId = checkRows(LocalId).conforms
-const REQUIRED: ReadonlySet<string> = new Set(SignalRow.required)
 const TEXTS: ReadonlySet<string> = new Set(['signal_agent_segment_id', 'name', 'description'])
 
-/** The members besides the reference. `known`: values of several parts that were kept lately. */
-const MEMBERS = Object.entries(others).map(([name, schema]) => ({
-  place: MEMBER[name as keyof typeof MEMBER],
-  isRequired: REQUIRED.has(name),
+/** How a member's value is judged. `known`: values of several parts that were kept lately. */
+type Judged = { readonly isKept: Keeps; readonly known: ReturnType<typeof createKnownTexts> | undefined }
+
+const judgedBy = (name: string, schema: TSchema): Judged => ({
   isKept: TEXTS.has(name) ? keepsText(schema) : rememberedBytes(keepsValue(name, schema)),
   known: schema.type === 'array' ? createKnownTexts() : undefined,
-}))
-/** By member. */
-const KNOWN_OF = Object.values(MEMBER).map((member) => MEMBERS.find(({ place }) => place === member)?.known)
+})
+/** By member; undefined for the reference, which is judged before. */
+const JUDGED: readonly (Judged | undefined)[] = Object.keys(MEMBER).map((name) => {
+  const schema = (others as Record<string, TSchema>)[name]
+  return schema && judgedBy(name, schema)
+})
+const REQUIRED = SignalRow.required.map((name) => MEMBER[name as keyof typeof MEMBER])
 
 /** A row that is kept as it came. */
 export type PlainRow = {
@@ -143,7 +147,7 @@ function plainRowAt(
     const to =
       member === MEMBER.signal_id
         ? endOfRepeatedId(ref as ProvidersRef, memory, start, from, end)
-        : (KNOWN_OF[member]?.endOf(memory, from, end) ?? 0)
+        : (JUDGED[member]?.known?.endOf(memory, from, end) ?? 0)
     isKnown[member] = to > 0 ? 1 : 0
     return to
   }
@@ -153,15 +157,15 @@ function plainRowAt(
   putMembers(listed, memory, start, places, firstPlace, firstPlace + members)
   releaseMembers(listed)
   const { starts, ends } = listed
-  for (const { place, isRequired, isKept, known } of MEMBERS) {
-    const from = starts[place] as number
-    if (from === 0) {
-      if (isRequired) return undefined
-    } else if (isKnown[place] === 0) {
-      const to = ends[place] as number
-      if (!isKept(memory, from, to)) return undefined
-      known?.keep(memory, from, to)
-    }
+  for (const member of REQUIRED) if (starts[member] === 0) return undefined
+  for (let at = firstPlace; at < firstPlace + members; at += 1) {
+    const member = memberOf(places[at] as number)
+    const judged = JUDGED[member]
+    if (!judged || isKnown[member] === 1) continue
+    const from = starts[member] as number
+    const to = ends[member] as number
+    if (!judged.isKept(memory, from, to)) return undefined
+    judged.known?.keep(memory, from, to)
   }
   return {
     memory,

@@ -315,6 +315,9 @@ export function findMembers(
   return at < end && bytes[at] === CLOSE_BRACE ? count : 0
 }
 
+/** Which member a place is of. */
+export const memberOf = (place: number): number => place & NAME_MASK
+
 /** Index after the row at `start`, by the last of the places that `findMembers` gave for it: the one before `placesEnd`. */
 export const endOfRow = (start: number, places: Uint32Array, placesEnd: number): number =>
   start + ((places[placesEnd - 1] as number) >>> NAME_BITS) + 1
@@ -337,7 +340,7 @@ export function putMembers(
   let before = start
   for (let at = from; at < end; at += 1) {
     const place = places[at] as number
-    const member = place & NAME_MASK
+    const member = memberOf(place)
     starts[member] = before + (BEFORE_VALUE[member] as number)
     before = start + (place >>> NAME_BITS)
     ends[member] = before
