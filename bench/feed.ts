@@ -9,15 +9,13 @@ import type { Page, Reader, Selection } from '../src/feed/query.js'
 import { buildSnapshot } from '../src/snapshot/builder.js'
 import { createBuilderHost } from '../src/snapshot/builder-host.js'
 import { memoryOf, rowBytes, type Snapshot, wholeParts, wholeSnapshot } from '../src/snapshot/snapshot.js'
-import { ROW_BYTES } from '../src/upstreams/rows/listing.js'
-import { createPlainRows } from '../src/upstreams/rows/plain-row.js'
-import { slabBuffers, slabRow } from '../src/upstreams/rows/slab.js'
+import { slabBuffers } from '../src/upstreams/rows/slab.js'
 import type { Slice } from '../src/upstreams/rows/slice.js'
-import { arePlain } from '../src/upstreams/rows/written.js'
-import { benchSlice, everyoneDefines, everyoneMay, PAGE, range } from './feed-world.js'
+import { benchSlice, everyoneDefines, everyoneMay, range } from './feed-world.js'
 import { mergeLimit } from './merge-limit.js'
 import { haveAtHand } from './new-memory.js'
 import { report } from './report.js'
+import { validating } from './validation.js'
 
 const SIGNALS = Number(process.env.SIGNALS ?? 1_000_000)
 const UPSTREAMS = 20
@@ -86,25 +84,6 @@ async function firstBuild(slices: readonly Slice[]): Promise<number> {
   return seconds
 }
 
-/** The listings of a slice as pages give them: one after another, with commas between them. */
-function pagesOf({ rows }: Slice): Buffer[] {
-  const listings = Array.from({ length: rows.count }, (_, row) => Buffer.from(slabRow(rows, row)).toString())
-  return Array.from({ length: Math.ceil(rows.count / PAGE) }, (_, page) => {
-    return Buffer.from(listings.slice(page * PAGE, (page + 1) * PAGE).join())
-  })
-}
-
-/** Looks at a page as at an answer of an agent: at its text as a whole, then at each row while its end is looked for. */
-function validatePage(page: Buffer): void {
-  const { endOf } = createPlainRows(page, ROW_BYTES)
-  const isPlain = arePlain([page])
-  for (let at = 0; at < page.byteLength; ) {
-    const end = isPlain ? endOf(at) : 0
-    if (end === 0) throw new Error('a bench listing is not valid')
-    at = end + ','.length
-  }
-}
-
 async function merging(slices: readonly Slice[]): Promise<Snapshot> {
   const warm = slices.slice(0, 1)
   buildSnapshot({ slices: warm, judge: everyoneMay })
@@ -121,11 +100,6 @@ async function merging(slices: readonly Slice[]): Promise<Snapshot> {
     (seconds) => seconds,
   )
   const [sample] = warm as [Slice]
-  const pages = pagesOf(sample)
-  const validate = () => pages.forEach(validatePage)
-  validate() // warm
-  const validation = await middleBuild(() => timed(validate), byCpu)
-  const validating = validation.cpuMs / sample.rows.count
   const perRow = built.cpuMs / SIGNALS
   const { one, two } = await mergeLimit(sample.rows)
   const of = 'each stage alone in a plain loop (least work, above)'
@@ -140,7 +114,11 @@ async function merging(slices: readonly Slice[]): Promise<Snapshot> {
   })
   report({
     what: 'the same, validated as rows of agents are: of one core',
-    ...{ measured: 1_000 / (perRow + validating), bar: { atLeast: 100_000 }, limit: { is: one, of } },
+    ...{
+      measured: 1_000 / (perRow + (await validating(sample.rows))),
+      bar: { atLeast: 100_000 },
+      limit: { is: one, of },
+    },
   })
   report({
     what: 'merge + index on two cores, listings a second (the first feed, two builders)',
