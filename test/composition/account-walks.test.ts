@@ -1,8 +1,19 @@
-import { test } from 'tap'
+import { type Test, test } from 'tap'
 import { DEAL, startScripted, until } from './support/scripted.js'
 import { type Agent, ownRow } from './support/scripted-agents.js'
 
 const rows = (agent: Agent, cpm: number) => Array.from({ length: 30 }, (_, at) => ownRow(agent.url, at, cpm))
+
+/** Two agents, at the first of which the reader's account has prices of its own until it is one of the second instead. */
+async function withDeal(t: Test) {
+  const world = await startScripted(t, { agents: 2 })
+  const [north, south] = world.agents as [Agent, Agent]
+  const statics = world.agents.map((agent) => ({ id: agent.name, agent }))
+  for (const agent of world.agents) agent.offer(rows(agent, 2))
+  north.offerGold(rows(north, 1))
+  await world.start({ statics, deals: [north] })
+  return { world, south, repoint: () => world.apply({ statics, deals: [south] }) }
+}
 
 test('a walk stays in the scope in which it began when the account is priced apart meanwhile', async (t) => {
   const world = await startScripted(t, { agents: 2 })
@@ -23,18 +34,13 @@ test('a walk stays in the scope in which it began when the account is priced apa
 })
 
 test('after a reload that gives an account to somebody else, no page shows the prices of the one before', async (t) => {
-  const world = await startScripted(t, { agents: 2 })
-  const [north, south] = world.agents as [Agent, Agent]
-  const statics = world.agents.map((agent) => ({ id: agent.name, agent }))
-  for (const agent of world.agents) agent.offer(rows(agent, 2))
-  north.offerGold(rows(north, 1))
-  await world.start({ statics, deals: [north] })
+  const { world, south, repoint } = await withDeal(t)
   const page = (cursor?: string) =>
     world.page({ ...DEAL, pagination: { max_results: 20, ...(cursor && { cursor }) } })
   const isNorths = (answer: Awaited<ReturnType<typeof page>>) => /"cpm":1,/.test(JSON.stringify(answer))
   const first = await until(page, isNorths)
   south.behave('hangs', 'gold')
-  world.apply({ statics, deals: [south] })
+  repoint()
   for (const cursor of [undefined, first.pagination?.cursor]) {
     const seen = await page(cursor)
     t.notOk(isNorths(seen))
@@ -44,12 +50,7 @@ test('after a reload that gives an account to somebody else, no page shows the p
 })
 
 test('after such a reload, neither the next question nor further pages of one before show those prices', async (t) => {
-  const world = await startScripted(t, { agents: 2 })
-  const [north, south] = world.agents as [Agent, Agent]
-  const statics = world.agents.map((agent) => ({ id: agent.name, agent }))
-  for (const agent of world.agents) agent.offer(rows(agent, 2))
-  north.offerGold(rows(north, 1))
-  await world.start({ statics, deals: [north] })
+  const { world, repoint } = await withDeal(t)
   const ask = (cursor?: string) =>
     world.call('get_signals', {
       ...{ ...DEAL, signal_spec: 'somebody who did something' },
@@ -58,7 +59,7 @@ test('after such a reload, neither the next question nor further pages of one be
   const isNorths = (answer: Awaited<ReturnType<typeof ask>>) => /"cpm":1,/.test(JSON.stringify(answer))
   const first = await until(ask.bind(undefined, undefined), isNorths)
   t.ok(first.pagination?.cursor)
-  world.apply({ statics, deals: [south] })
+  repoint()
   t.match(await ask(first.pagination?.cursor), { adcp_error: { field: 'pagination.cursor' } })
   t.notOk(isNorths(await ask()))
 })
