@@ -50,6 +50,7 @@ export const SCHEMAS = {
       snapshot: record({ published_at: moment, signals: number }),
       signal: { type: 'object' },
       provider: { type: 'object' },
+      former: record({ id: text, agent_url: text, name: text, source: text }),
       left_at: moment,
       view: { type: 'object' },
     },
@@ -154,7 +155,7 @@ export const SCHEMAS = {
     registries: list(
       record(
         { url: text, agents: number, diagnostics: list(text), unvouched: flag },
-        { read_at: moment, problem },
+        { read_at: moment, leave_at: moment, problem },
       ),
     ),
   }),
