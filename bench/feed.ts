@@ -61,9 +61,6 @@ function pageOf(feed: ReturnType<typeof createFeed>, selection: Selection, curso
   return answer
 }
 
-const middleOf = <T>(runs: readonly T[], of: (run: T) => number): T =>
-  runs.toSorted((a, b) => of(a) - of(b))[runs.length >> 1] as T
-
 /** The middle one of some builds, for each of which the system has memory at hand. */
 async function middleBuild<T>(build: () => T, of: (built: Awaited<T>) => number): Promise<Awaited<T>> {
   const builds: Awaited<T>[] = []
@@ -71,7 +68,8 @@ async function middleBuild<T>(build: () => T, of: (built: Awaited<T>) => number)
     await haveAtHand(BUILD_BYTES)
     builds.push(await build())
   }
-  return middleOf(builds, of)
+  builds.sort((a, b) => of(a) - of(b))
+  return builds[BUILDS >> 1] as Awaited<T>
 }
 
 /** Seconds until a host that has built nothing has built the feed. */

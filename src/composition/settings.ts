@@ -79,11 +79,19 @@ function scopesOf(accounts: AccountMap): Map<string, Scope[]> {
   return scopes
 }
 
-/** A keyed hash of credentials, which gives none of them away. */
-export const credentialMark = (secret: Uint8Array, credentials: unknown): string =>
-  createHmac('sha256', secret).update(JSON.stringify(credentials)).digest('base64url')
+const marks = new WeakMap<object, string>()
 
-const marks = new WeakMap<Credential, string>()
+/**
+ * A keyed hash of credentials, which gives none of them away. It is made once for the object that they belong to, because requests
+ * ask for it.
+ */
+export function credentialMark(secret: Uint8Array, of: object, credentials: unknown = of): string {
+  const known = marks.get(of)
+  if (known !== undefined) return known
+  const made = createHmac('sha256', secret).update(JSON.stringify(credentials)).digest('base64url')
+  marks.set(of, made)
+  return made
+}
 
 /**
  * What is sent to an upstream (canonical url) for a reader's account; for everybody else only our own credential. The scope names
@@ -98,9 +106,7 @@ export function accountAccess(
   const known = account === undefined ? undefined : accountsOf(config).get(account)
   const credential = known?.upstreams.get(agentUrl)
   if (!known || !credential) return { scope: PUBLIC }
-  const mark = marks.get(credential) ?? credentialMark(secret, credential)
-  marks.set(credential, mark)
-  return { scope: `${known.name} ${mark}`, ...credential }
+  return { scope: `${known.name} ${credentialMark(secret, credential)}`, ...credential }
 }
 
 /** The caller's own credential for an upstream (canonical url), where the configuration has one. */

@@ -1,9 +1,7 @@
 /**
  * The layers of the feed: the public one, and one for each account that gets prices of its own. Each has a current snapshot,
  * and replaced ones that page walks still use (docs/decisions.md#snapshots-and-versions). Layers are published together,
- * and a reader is answered from both as they were at one moment. After a restart, the public layer shows what an earlier process
- * published while its rows are still read: its columns are there, and a page waits for the chunks of the rows that it shows
- * (docs/decisions.md#a-restart-serves-what-was-served).
+ * and a reader is answered from both as they were at one moment.
  */
 import { createRecent } from '../process/memory.js'
 import { drained, type InPortions } from '../process/portions.js'
