@@ -38,6 +38,6 @@ const timer = setInterval(() => {
   agent.destroy()
   latencies.sort((a, b) => a - b)
   const at = (share: number) => latencies[Math.floor(latencies.length * share)] as number
-  process.send?.({ p50: at(0.5), p99: at(0.99), requests: latencies.length, latencies })
-  process.disconnect?.()
+  const measured = { p50: at(0.5), p99: at(0.99), requests: latencies.length, latencies }
+  process.send?.(measured, () => process.disconnect?.()) // before all of it is sent, disconnecting would cut it off
 }, EVERY_MS)

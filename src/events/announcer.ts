@@ -338,7 +338,7 @@ export function createAnnouncer(options: AnnouncerOptions) {
       const pace = createSpareTime(threadTime)
       const mine = createWorker({
         ...{ jobs: store.jobs, clock, owner: newId(), places: PLACES },
-        ...{ together: TOGETHER, next: pace.next },
+        ...{ together: TOGETHER, next: pace.nextToBegin },
         kinds: { [FEED_EVENTS_JOB]: { run, longestPauseMs: LONGEST_PAUSE_MS } },
         onProblem: (problem) => onProblem(`events: ${problem}`),
       })

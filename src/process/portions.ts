@@ -11,7 +11,7 @@ const ROW_BYTES_A_UNIT = 5
 /** A row is one step; every word of it is looked at. */
 const LONGEST_ROW_BYTES = 16 * 1024
 /** Idle time for each active one. */
-const REST = 6
+const REST = 10
 /** Idle time that is kept for later, ms: a few pieces begin at once where nothing was done before. */
 const SAVED_MS = 30
 /** A thread that is never idle begins a piece after so long. */
@@ -180,12 +180,13 @@ const THIS_THREAD: ThreadTime = {
 
 /**
  * The spare time of the thread that calls it, unless another is given. Pieces of work that can wait begin one after the
- * other, as long as the thread is idle for six sevenths of its time: whoever else is served meets one piece of such work and
+ * other, as long as the thread is idle for ten elevenths of its time: whoever else is served meets one piece of such work and
  * not all of it, and other threads, and other processes on the same cores, rest as well. A thread that is busy anyway
  * begins few pieces, but some.
  */
 export function createSpareTime({ spent, after }: ThreadTime = THIS_THREAD) {
   const waiting: (() => void)[] = []
+  const toBegin: (() => void)[] = []
   let last = spent()
   let spare = SAVED_MS
   let isGiving = false
@@ -199,7 +200,7 @@ export function createSpareTime({ spent, after }: ThreadTime = THIS_THREAD) {
   }
 
   async function give(): Promise<void> {
-    while (waiting.length > 0) {
+    while (waiting.length + toBegin.length > 0) {
       await nextTurn() // what the piece before it did in this turn is measured, and others are served
       measure()
       for (let waited = 0; spare < 0 && waited < LONGEST_WAIT_MS && !isClosed; ) {
@@ -208,26 +209,31 @@ export function createSpareTime({ spent, after }: ThreadTime = THIS_THREAD) {
         waited += ms
         measure()
       }
-      waiting.shift()?.()
+      const go = waiting.shift() ?? toBegin.shift()
+      go?.()
     }
     isGiving = false
   }
 
+  async function turnIn(line: (() => void)[]): Promise<void> {
+    if (isClosed) return
+    await new Promise<void>((resolve) => {
+      line.push(resolve)
+      if (isGiving) return
+      isGiving = true
+      void give()
+    })
+  }
+
   return {
     /** Resolves when the next piece of work may begin, in the order of the calls. */
-    async next(): Promise<void> {
-      if (isClosed) return
-      await new Promise<void>((resolve) => {
-        waiting.push(resolve)
-        if (isGiving) return
-        isGiving = true
-        void give()
-      })
-    },
+    next: () => turnIn(waiting),
+    /** The same for work that makes further pieces: it begins when none waits, so that little is under way at a time. */
+    nextToBegin: () => turnIn(toBegin),
     /** Nobody waits any more. */
     close(): void {
       isClosed = true
-      for (const go of waiting.splice(0)) go()
+      for (const go of [...waiting.splice(0), ...toBegin.splice(0)]) go()
     },
   }
 }
