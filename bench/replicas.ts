@@ -27,6 +27,7 @@ const IDLE_MS = 5_000
 const READS_MS = 10_000 // of polling every agent every second
 /** Nothing has changed for so long: it is all there. */
 const STILL_MS = 3_000
+const TAKEN_EVERY_MS = 250
 const LONGEST_MS = 900_000
 const TICK_MS = 10 // of CPU times in /proc
 const MB = 1024 * 1024
@@ -211,6 +212,17 @@ async function changes(binaries: string, signals: number): Promise<void> {
       `${signals} signals, a second process served them after ${((readyAt - joinedAt) / 1_000).toFixed(1)} s`,
     )
 
+    /** Resolves with the seconds until nothing more of what was read first is written down. */
+    async function written(): Promise<number> {
+      const startedAt = performance.now()
+      for (let [pieces, at] = [(await taken()).pieces, startedAt]; performance.now() - at < STILL_MS; ) {
+        await wait(TAKEN_EVERY_MS)
+        const now = await taken()
+        if (now.pieces !== pieces) [pieces, at] = [now.pieces, performance.now()]
+      }
+      return (performance.now() - startedAt - STILL_MS) / 1_000
+    }
+
     /** At `count` agents, every so-manieth row. */
     async function change(what: string, count: number, every: number): Promise<void> {
       const [before, held] = [await taken(), await names()]
@@ -240,6 +252,7 @@ async function changes(binaries: string, signals: number): Promise<void> {
       })
     }
 
+    console.log(`${signals} signals, all is written down ${(await written()).toFixed(1)} s later, ${await grown(empty)}`)
     await change('0.1 %', 1, 50)
     await change('1 %', 1, 5)
     await change('100 %', AGENTS, 1)
