@@ -223,7 +223,10 @@ async function bench(): Promise<void> {
   report({
     what: '  p99 of pages served meanwhile, against pages alone',
     ...{ measured: p99(waited.told) / p99(waited.alone), unit: 'x', bar: { atMost: 2 } },
-    limit: { is: least, of: 'the same thread keeps, signs and posts as many bodies as fast, and nothing else' },
+    limit: {
+      is: least,
+      of: 'the same thread keeps, signs and posts as many bodies as fast, and nothing else',
+    },
   })
   report({ what: '  the same while it only keeps, signs and posts as much', measured: least, unit: 'x' })
   report({

@@ -252,7 +252,9 @@ async function changes(binaries: string, signals: number): Promise<void> {
       })
     }
 
-    console.log(`${signals} signals, all is written down ${(await written()).toFixed(1)} s later, ${await grown(empty)}`)
+    console.log(
+      `${signals} signals, all is written down ${(await written()).toFixed(1)} s later, ${await grown(empty)}`,
+    )
     await change('0.1 %', 1, 50)
     await change('1 %', 1, 5)
     await change('100 %', AGENTS, 1)
