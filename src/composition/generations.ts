@@ -81,7 +81,7 @@ export function createGenerations(options: GenerationsOptions) {
   function definitionOf(account: Account | undefined): string {
     if (!account) return ''
     const { name, caller, upstreams } = account
-    return credentialMark(secret, account, [name, caller, [...upstreams]])
+    return credentialMark(secret, account, () => [name, caller, [...upstreams]])
   }
 
   /** In memory already, or read from the storage. Rejects when it is not there. */

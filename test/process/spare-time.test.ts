@@ -8,16 +8,17 @@ function startThread({ pieceMs, isBusy }: { pieceMs: number; isBusy: boolean }) 
   const { clock, advance } = createManualClock()
   const time = { idle: 0, active: 0 }
   const spareTime = createSpareTime({ after: clock.after, spent: () => ({ ...time }) })
+  const { next, nextToBegin, close } = spareTime
   let begun = 0
 
-  function ask(pieces: number): Promise<unknown> {
-    const asked = Array.from({ length: pieces }, async () => {
-      await spareTime.next()
-      begun += 1
-      time.active += pieceMs
-    })
-    return Promise.all(asked)
+  /** What a piece does, once it has begun. */
+  function work(): void {
+    begun += 1
+    time.active += pieceMs
   }
+
+  const ask = (pieces: number): Promise<unknown> =>
+    Promise.all(Array.from({ length: pieces }, () => next().then(work)))
 
   /** A piece begins in one turn at most, so all that may begin have begun after so many turns. */
   async function settle(): Promise<void> {
@@ -34,7 +35,7 @@ function startThread({ pieceMs, isBusy }: { pieceMs: number; isBusy: boolean }) 
     await settle()
   }
 
-  return { ask, settle, pass, close: spareTime.close, begun: () => begun }
+  return { next, nextToBegin, work, ask, settle, pass, close, begun: () => begun }
 }
 
 test('a few pieces of work wait for nothing', async (t) => {
@@ -82,29 +83,23 @@ test('what was not done while nobody asked is not made up for', async (t) => {
 })
 
 test('work that makes pieces begins when none waits, and in its order', async (t) => {
-  const { clock, advance } = createManualClock()
-  const time = { idle: 0, active: 0 }
-  const spareTime = createSpareTime({ after: clock.after, spent: () => ({ ...time }) })
+  const thread = startThread({ pieceMs: 1, isBusy: false })
   const begun: string[] = []
   const piece = async (name: string) => {
-    await spareTime.next()
+    await thread.next()
     begun.push(name)
-    time.active += 1
+    thread.work()
   }
   const maker = async (name: string) => {
-    await spareTime.nextToBegin()
+    await thread.nextToBegin()
     begun.push(name)
     for (const part of [1, 2]) void piece(`${name}${part}`)
   }
   const all = [maker('a'), maker('b'), piece('x'), piece('y')]
-  for (let ms = 0; begun.length < 8 && ms < 200; ms += 1) {
-    time.idle += 1
-    advance(1)
-    for (let turn = 0; turn < 4; turn += 1) await nextTurn()
-  }
+  await thread.pass(200)
   await Promise.all(all)
   t.same(begun, ['x', 'y', 'a', 'a1', 'a2', 'b', 'b1', 'b2'])
-  spareTime.close()
+  thread.close()
 })
 
 test('once it is closed, nobody waits', async (t) => {
