@@ -1,5 +1,6 @@
 /** Of a generation only what changed is hashed again: its other bytes keep their names. */
 import { webcrypto } from 'node:crypto'
+import { sql } from 'kysely'
 import { test } from 'tap'
 import { createBuilderHost } from '../../src/snapshot/builder-host.js'
 import { wholeParts } from '../../src/snapshot/snapshot.js'
@@ -65,4 +66,19 @@ test('a snapshot that shares most of its memory with the one before is hashed wh
     after.map(Buffer.from),
     'and it is whole',
   )
+})
+
+test('pieces are compressed by the faster way where the server knows it', {
+  skip: NO_POSTGRES,
+}, async (t) => {
+  const store = await (await shared(t))?.open()
+  if (!store) return
+  const { db, blobs } = store
+  const knows = await sql`select enumvals from pg_settings
+    where name = 'default_toast_compression' and 'lz4' = any(enumvals)`.execute(db)
+  await blobs.write('a blob', [Buffer.from('words that come again. '.repeat(10_000))])
+  const { rows } = await sql<{ way: string }>`select pg_column_compression(bytes) as way from pieces`.execute(
+    db,
+  )
+  t.same(rows, [{ way: knows.rows.length > 0 ? 'lz4' : 'pglz' }])
 })
