@@ -2,7 +2,8 @@
 import { test } from 'tap'
 import { systemClock } from '../../src/net/clock.js'
 import type { HeldSlice } from '../../src/upstreams/mirror/mirror.js'
-import { createFollowing, createReadings } from '../../src/upstreams/mirror/readings.js'
+import { createFollowing, createReadings, type Readings } from '../../src/upstreams/mirror/readings.js'
+import type { Sharing } from '../../src/upstreams/rows/storage.js'
 
 const AGENT = 'https://agent.example/mcp'
 const slice: HeldSlice['slice'] = {
@@ -20,13 +21,16 @@ const slice: HeldSlice['slice'] = {
 const saved: HeldSlice = { slice, domains: [], confirmedAt: 1 }
 const told = { answered: true, failures: 0, nextAttemptAt: 9_000, confirmedAt: 5, slice: '1.1' }
 
-function follow(load: () => Promise<HeldSlice | undefined>) {
+function follow(
+  load: () => Promise<HeldSlice | undefined>,
+  readings: Readings = createReadings({ sharing: undefined, clock: systemClock }),
+) {
   const taken: [answered: boolean, confirmedAt: number | undefined][] = []
   let held: HeldSlice | undefined
   const following = createFollowing({
     key: () => ({ agentUrl: AGENT, scope: 'public' }),
     store: { follows() {} },
-    readings: createReadings({ sharing: undefined, clock: systemClock }),
+    readings,
     isReader: () => false,
     load,
     held: () => held,
@@ -66,4 +70,67 @@ test('what holds nothing is told of at once', (t) => {
   take({ answered: true, failures: 1 })
   t.same(taken, [[true, undefined]])
   t.end()
+})
+
+/** Rows that are loaded, counted. */
+function counted() {
+  let loads = 0
+  return {
+    loads: () => loads,
+    load: async () => {
+      loads += 1
+      return saved
+    },
+  }
+}
+
+test('rows are loaded once, however often they are told of meanwhile', async (t) => {
+  const { load, loads } = counted()
+  const { take, taken, close } = follow(load)
+  for (const confirmedAt of [5, 6, 7]) take({ ...told, confirmedAt })
+  await close()
+  t.equal(loads(), 1)
+  t.same(taken, [[true, 7]], 'with what was told of them last')
+})
+
+test('rows that their reader let go while they were loaded are not taken', async (t) => {
+  const { take, taken, close } = follow(async () => saved)
+  take(told)
+  take({ answered: true, failures: 3 })
+  await close()
+  t.same(taken, [[true, undefined]])
+})
+
+test('rows that a start has read are not loaded again, until they are let go', async (t) => {
+  const { load, loads } = counted()
+  const { begin, forget, take, close } = follow(load)
+  begin('1.1')
+  take(told)
+  await close()
+  t.equal(loads(), 0)
+  take({ ...told, slice: '1.2' })
+  await close()
+  t.equal(loads(), 1)
+  forget()
+  take({ ...told, slice: '1.2' })
+  await close()
+  t.equal(loads(), 2)
+})
+
+test('nothing is loaded before a start has read what is there', async (t) => {
+  let say = (_reading: object) => {}
+  const sharing = {
+    hear(prefix: string, listener: (name: string, value: unknown, ageMs: number) => void) {
+      if (prefix === 'reading/') say = (reading) => listener(`reading/public/${AGENT}`, reading, 0)
+    },
+  } as unknown as Sharing
+  const { load, loads } = counted()
+  const following = follow(load, createReadings({ sharing, clock: systemClock }))
+  say({ answered: true, failures: 0, confirmedMsAgo: 1, slice: '1.1' })
+  await following.close()
+  t.equal(loads(), 0)
+  following.begin(undefined)
+  say({ answered: true, failures: 0, confirmedMsAgo: 1, slice: '1.1' })
+  await following.close()
+  t.equal(loads(), 1)
 })

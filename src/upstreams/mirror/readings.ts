@@ -197,47 +197,60 @@ type FollowingOptions = {
   hurry: Readonly<Record<Hurry, () => void>>
 }
 
-/** Listens from now on, and loads rows when another process has saved some. */
+/** Loads rows when another process has saved some. */
 export function createFollowing(options: FollowingOptions) {
   const { key, store, readings, isReader, load, held } = options
   let mark: string | undefined // names what another process saved and this one holds or is loading
+  let told: { standing: Standing; confirmedAt: number } | undefined // last, of what is held or being loaded
   let loading: Promise<void> = Promise.resolve()
 
-  async function loadMarked(wanted: string, confirmedAt: number, standing: Standing): Promise<void> {
+  function forget(): void {
+    mark = undefined
+    told = undefined
+  }
+
+  async function loadMarked(wanted: string): Promise<void> {
     const saved = await load()
-    if (mark !== wanted || isReader()) return
-    if (!saved) {
-      mark = undefined // the next message about it tries again
-      return
-    }
+    if (mark !== wanted || !told || isReader()) return
+    if (!saved) return forget() // the next message about it tries again
     store.follows(key(), wanted)
-    options.take(standing, { ...saved, confirmedAt })
+    options.take(told.standing, { ...saved, confirmedAt: told.confirmedAt })
   }
 
   function take({ slice, confirmedAt, ...standing }: Reading): void {
     if (isReader()) return
     const now = held()
-    if (!now) mark = undefined
     if (confirmedAt === undefined) {
+      forget()
       options.take(standing, undefined)
       return
     }
+    told = { standing, confirmedAt }
     // Until its rows are loaded, this process cannot confirm them.
     if (now) options.take(standing, { ...now, confirmedAt: Math.max(now.confirmedAt, confirmedAt) })
     if (slice === undefined || slice === mark) return
     mark = slice
-    loading = loading.then(() => loadMarked(slice, confirmedAt, standing))
+    loading = loading.then(() => loadMarked(slice))
   }
 
-  const stopHearing = readings.hear(key(), {
+  const heard = {
     read: take,
-    hurry(how) {
+    hurry(how: Hurry) {
       if (isReader()) options.hurry[how]()
     },
-  })
+  }
+  let stopHearing = () => {}
 
   return {
     take,
+    /** Listens from now on. `holds`: the save that is held already, if it is one that was told of. */
+    begin(holds: string | undefined): void {
+      mark = holds
+      if (holds !== undefined) store.follows(key(), holds)
+      stopHearing = readings.hear(key(), heard)
+    },
+    /** Nothing is held any more: what is told of next is loaded, also if it was held before. */
+    forget,
     /** Stops listening; resolves when nothing is being loaded. */
     async close(): Promise<void> {
       stopHearing()

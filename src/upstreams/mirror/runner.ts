@@ -159,7 +159,7 @@ export function createRunner(options: RunnerOptions) {
     const held = kept.held()
     const rateCard = kept.isRateCard()
     return {
-      ...{ upstream, agentUrl, scope: kept.name(), rateCard },
+      ...{ upstream, agentUrl, scope: kept.scope().name, rateCard },
       ...(held && !rateCard && { slice: held.slice }),
       domains: domainsOf(kept),
     }

@@ -89,6 +89,10 @@ export function untokened({ slice, ...rest }: HeldSlice): HeldSlice {
   return { ...rest, slice: plain }
 }
 
+/** What was saved of it. Whether prices for accounts were among public rows depended on the configuration of that time. */
+export const usedAgain = (saved: HeldSlice, { scope }: ScopeSetting): HeldSlice =>
+  scope.name === PUBLIC && saved.cacheScope === 'account' ? untokened(saved) : saved
+
 const credentialOf = ({ scope, entry }: ScopeSetting): Auth => scope.auth ?? entry.auth
 
 /** Whose slice it is: a slice of another credential or account is not used. */

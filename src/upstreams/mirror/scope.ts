@@ -30,7 +30,7 @@ import {
   refreshIntroduced,
   type ScopeSetting,
   takenOver,
-  untokened,
+  usedAgain,
   withId,
 } from './scope-setting.js'
 import {
@@ -115,6 +115,7 @@ export function createScope(options: ScopeOptions) {
    */
   function hold(next: HeldSlice | undefined): void {
     held = next && withId(next, setting.entry.id)
+    if (!held) following.forget()
     arm()
     share.holds(held?.slice)
   }
@@ -341,21 +342,20 @@ export function createScope(options: ScopeOptions) {
   }
 
   return {
-    name: () => setting.scope.name,
     scope: () => setting.scope,
     /** Loads what an earlier process kept, then keeps it current. */
     async start(): Promise<void> {
       const asked = setting
+      const before = readings.of(key())
       const saved = takenOver(await store.load(key(), ownerOf(asked)), asked, setting)
       if (isClosed) return
       isOpen = true
       if (saved && clock.now() - saved.confirmedAt <= setting.pace.dropAfterMs) {
-        // Whether prices for accounts were among the saved rows depended on the configuration of that time.
-        const isAnothers = setting.scope.name === PUBLIC && saved.cacheScope === 'account'
-        hold(isAnothers ? untokened(saved) : saved)
+        hold(usedAgain(saved, setting))
         onChange()
       }
       hadTurn = turn() !== undefined
+      following.begin(held && before?.slice)
       const told = readings.of(key())
       if (told) following.take(told)
       tell()
