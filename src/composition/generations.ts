@@ -63,6 +63,7 @@ export function createGenerations(options: GenerationsOptions) {
   let current: Told | undefined
   let wanted: Told | undefined
   let taking: Promise<void> | undefined
+  let trying: Promise<boolean> | undefined
   let troubled: Told | undefined // the generation that was already reported as impossible to load
   let closed = false
   const ending = new AbortController()
@@ -118,17 +119,24 @@ export function createGenerations(options: GenerationsOptions) {
     hasFirst()
   }
 
+  /** False when it cannot be loaded now. */
+  function takenUp(told: Told): Promise<boolean> {
+    return takeUp(told).then(
+      () => true,
+      (error: Error) => {
+        if (told !== troubled) onTrouble(`a generation could not be taken up: ${error.message}`)
+        troubled = told
+        return false
+      },
+    )
+  }
+
   /** The newest generation that another process announced, as long as it is not loaded. */
   async function follow(): Promise<void> {
     while (wanted && wanted !== current && !closed) {
       const told = wanted
-      try {
-        await takeUp(told)
-      } catch (error) {
-        if (told !== troubled) onTrouble(`a generation could not be taken up: ${(error as Error).message}`)
-        troubled = told
-        await pause(clock, TAKE_AGAIN_MS, ending.signal)
-      }
+      trying = takenUp(told)
+      if (!(await trying)) await pause(clock, TAKE_AGAIN_MS, ending.signal)
     }
     taking = undefined
   }
@@ -226,6 +234,8 @@ export function createGenerations(options: GenerationsOptions) {
     offer: (): void => sharing.lead('feed', [BUILDER]),
     /** Resolves when this process has loaded a generation that another one built. */
     first: () => first,
+    /** Resolves when what was told so far is taken up, or cannot be for now. */
+    tried: async (): Promise<void> => void (await trying),
     /** Whether a generation is being loaded. */
     isBehind: () => taking !== undefined,
     /**

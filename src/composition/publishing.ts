@@ -52,7 +52,7 @@ export function createPublisher(options: PublisherOptions) {
   const { worlds, builder, feed, clock, random, log, generations, onPublished, onFailure } = options
   const built = new Set<string>() // accounts whose last snapshot the builder holds
   let published = 0
-  let hasBuilt = false
+  let mine: Snapshot | undefined // what was built here last
   let behindSince: number | undefined
   let failures = 0
   let working: Promise<void> | undefined
@@ -89,13 +89,11 @@ export function createPublisher(options: PublisherOptions) {
     behindSince ??= worlds.movedAt()
     const world = worlds.current()
     const definitions = generations?.definitions() ?? new Map()
-    if (!hasBuilt && generations) {
-      const base = feed.current()
-      if (base) builder.restore(base)
-    }
-    hasBuilt = true
+    const base = feed.current()
+    if (generations && base && base !== mine) builder.restore(base) // another process's: all others hold its bytes
     const startedAt = clock.now()
     const { open, accounts, rebuildAt } = await generationOf(world)
+    mine = open.snapshot
     if (state === 'closed') return
     const told = { open: { snapshot: open.snapshot, gaps: world.open.gaps }, accounts, definitions }
     if (generations && !(await generations.tell(told))) return
@@ -276,11 +274,12 @@ export async function createPublishing(options: PublishingOptions, stack: Stack)
   return {
     ...{ briefs, publisher, generations },
     /**
-     * Takes up the merged feed of an earlier process that was alone on its storage, and shows it as soon as its columns are
-     * there if it was what that served last. What is in force may change before there is anything newer: then it is not shown
-     * any more. Resolves when all of it is read.
+     * Takes up the newest generation of processes that share the storage, or the merged feed of an earlier process that was alone
+     * on it. The latter is shown as soon as its columns are there if it was what that served last. What is in force may change
+     * before there is anything newer: then it is not shown any more. Resolves when all of it is read.
      */
     async restore(): Promise<void> {
+      await generations?.tried()
       const last = await loading
       loading = undefined // it is large
       if (!last) return

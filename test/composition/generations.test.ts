@@ -48,6 +48,34 @@ test('a process ends at once while it waits to take up what cannot be read', asy
   await cut.generations.close() // no time passes
 })
 
+test('a start waits until what was told is taken up, or cannot be', async (t) => {
+  const group = createGroup()
+  group.build('one')
+  let answer = () => {}
+  const slow = group.join('two', {
+    ...group.blobs,
+    async read(name) {
+      await new Promise<void>((resolve) => {
+        answer = resolve
+      })
+      return await group.blobs.read(name)
+    },
+  })
+  const cut = group.join('three', { ...group.blobs, read: () => Promise.reject(new Error('cut off')) })
+  await slow.generations.tried() // nothing was told
+  await group.join('one').publish(snapshotOf('now'))
+  let isTaken = false
+  const taken = slow.generations.tried().then(() => {
+    isTaken = true
+  })
+  await cut.generations.tried() // no time passes
+  t.notOk(isTaken)
+  answer()
+  await taken
+  t.ok(slow.feed.current())
+  await cut.generations.close()
+})
+
 test('a walk is not moved to another snapshot because the storage does not answer', async (t) => {
   const group = createGroup()
   group.build('one')
@@ -170,6 +198,7 @@ test('who becomes the builder again builds again: the others show what somebody 
   }
   const worlds: Worlds = {
     moved() {
+      world.revision += 1
       for (const listener of listeners) listener()
     },
     revision: () => world.revision,
@@ -191,16 +220,30 @@ test('who becomes the builder again builds again: the others show what somebody 
     await publisher.close()
     await builder.close()
   })
+  const bases: Snapshot[] = []
+  const { restore } = builder
+  builder.restore = (snapshot) => {
+    bases.push(snapshot)
+    restore(snapshot)
+  }
   group.build('one')
   await publisher.open()
   const mine = feed.current()?.id
+  worlds.moved()
+  await until('its own is built again', () => published === 2)
   group.build('two')
   const two = group.join('two')
-  await two.publish(snapshotOf('of another world'))
+  const theirs = snapshotOf('of another world')
+  await two.publish(theirs)
   await until('it is taken up', () => feed.current()?.id !== mine)
   group.build('one')
   await until('its own again', () => feed.current()?.id === mine)
-  t.equal(published, 2)
+  t.equal(published, 3)
+  t.same(
+    bases.map(({ id }) => id),
+    [theirs.id],
+    'on what the others hold',
+  )
 })
 
 test('snapshots of another form stay as long as somebody reads that form, and go 20 minutes later', async (t) => {
