@@ -98,14 +98,16 @@ export function createGenerations(options: GenerationsOptions) {
     return { snapshot: await snapshotOf(id, name), gaps: gaps.map(gapOf) }
   }
 
+  /** Shows it also when a newer one was told meanwhile: where they come faster than one is read, none would be shown else. */
   async function takeUp(told: Told): Promise<void> {
+    const shown = current
     const open = await layerOf(told.open)
     const own = new Map<string, { snapshot: Snapshot; gaps: readonly Gap[] }>()
     for (const [name, layer] of told.accounts) {
       const isPublic = layer.id === told.open.id
       own.set(name, isPublic ? { ...open, gaps: layer.gaps.map(gapOf) } : await layerOf(layer, name))
     }
-    if (told !== wanted || closed) return
+    if (current !== shown || closed) return // this process has built a newer one
     const definitions = new Map(told.accounts.map(([name, { definition }]) => [name, definition]))
     const isCurrent = (name: string) => definitions.get(name) === definitionOf(accounts().get(name))
     const before = feed.current()

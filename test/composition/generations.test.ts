@@ -76,6 +76,52 @@ test('a start waits until what was told is taken up, or cannot be', async (t) =>
   await cut.generations.close()
 })
 
+test('what was replaced while it was read is shown until the newer one is read, too', async (t) => {
+  const group = createGroup()
+  group.build('one')
+  const one = group.join('one')
+  const answers: (() => void)[] = []
+  const slow = group.join('two', {
+    ...group.blobs,
+    async read(name) {
+      await new Promise<void>((resolve) => answers.push(resolve))
+      return await group.blobs.read(name)
+    },
+  })
+  const [first, second] = [snapshotOf('first'), snapshotOf('second')]
+  await one.publish(first)
+  await one.publish(second)
+  answers.shift()?.()
+  await slow.generations.tried()
+  t.equal(slow.feed.current()?.id, first.id)
+  await until('it reads the newer one', () => answers.length > 0)
+  answers.shift()?.()
+  await until('it is shown', () => slow.feed.current()?.id === second.id)
+  t.notOk(slow.generations.isBehind())
+})
+
+test('what was being read when a process became the builder is not shown in the place of what it built', async (t) => {
+  const group = createGroup()
+  group.build('one')
+  let answer = () => {}
+  const two = group.join('two', {
+    ...group.blobs,
+    async read(name) {
+      await new Promise<void>((resolve) => {
+        answer = resolve
+      })
+      return await group.blobs.read(name)
+    },
+  })
+  await group.join('one').publish(snapshotOf('of another'))
+  group.build('two')
+  const own = snapshotOf('its own')
+  await two.publish(own)
+  answer()
+  await two.generations.tried()
+  t.equal(two.feed.current()?.id, own.id)
+})
+
 test('a walk is not moved to another snapshot because the storage does not answer', async (t) => {
   const group = createGroup()
   group.build('one')
