@@ -141,7 +141,7 @@ export async function prepare({ entry }: Program, config: object) {
   const file = join(folder, 'config.json')
   const port = await freePort()
   const url = `http://127.0.0.1:${port}`
-  const storage = { url: `file:${join(folder, 'data')}`, key: 'a storage key of the bench, long enough' }
+  const storage = { url: `file:${join(folder, 'data')}` } // no key, which the first release does not know
   const rewrite = (changed: object) =>
     writeFile(file, JSON.stringify({ ...changed, listen: { port }, storage }))
   await rewrite(config)
