@@ -22,6 +22,16 @@ function counted(blobs: Blobs) {
   return { reads, blobs: { ...blobs, read } }
 }
 
+/** Each reading waits until it is answered, in their order. */
+function held(blobs: Blobs) {
+  const waiting: (() => void)[] = []
+  const read = async (name: string) => {
+    await new Promise<void>((resolve) => waiting.push(resolve))
+    return await blobs.read(name)
+  }
+  return { waiting, answer: () => waiting.shift()?.(), blobs: { ...blobs, read } }
+}
+
 test('a walk whose snapshot is gone is told so after one look, however many come', async (t) => {
   const group = createGroup()
   group.build('one')
@@ -51,16 +61,8 @@ test('a process ends at once while it waits to take up what cannot be read', asy
 test('a start waits until what was told is taken up, or cannot be', async (t) => {
   const group = createGroup()
   group.build('one')
-  let answer = () => {}
-  const slow = group.join('two', {
-    ...group.blobs,
-    async read(name) {
-      await new Promise<void>((resolve) => {
-        answer = resolve
-      })
-      return await group.blobs.read(name)
-    },
-  })
+  const { answer, blobs } = held(group.blobs)
+  const slow = group.join('two', blobs)
   const cut = group.join('three', { ...group.blobs, read: () => Promise.reject(new Error('cut off')) })
   await slow.generations.tried() // nothing was told
   await group.join('one').publish(snapshotOf('now'))
@@ -80,22 +82,16 @@ test('what was replaced while it was read is shown until the newer one is read, 
   const group = createGroup()
   group.build('one')
   const one = group.join('one')
-  const answers: (() => void)[] = []
-  const slow = group.join('two', {
-    ...group.blobs,
-    async read(name) {
-      await new Promise<void>((resolve) => answers.push(resolve))
-      return await group.blobs.read(name)
-    },
-  })
+  const { waiting, answer, blobs } = held(group.blobs)
+  const slow = group.join('two', blobs)
   const [first, second] = [snapshotOf('first'), snapshotOf('second')]
   await one.publish(first)
   await one.publish(second)
-  answers.shift()?.()
+  answer()
   await slow.generations.tried()
   t.equal(slow.feed.current()?.id, first.id)
-  await until('it reads the newer one', () => answers.length > 0)
-  answers.shift()?.()
+  await until('it reads the newer one', () => waiting.length > 0)
+  answer()
   await until('it is shown', () => slow.feed.current()?.id === second.id)
   t.notOk(slow.generations.isBehind())
 })
@@ -103,16 +99,8 @@ test('what was replaced while it was read is shown until the newer one is read, 
 test('what was being read when a process became the builder is not shown in the place of what it built', async (t) => {
   const group = createGroup()
   group.build('one')
-  let answer = () => {}
-  const two = group.join('two', {
-    ...group.blobs,
-    async read(name) {
-      await new Promise<void>((resolve) => {
-        answer = resolve
-      })
-      return await group.blobs.read(name)
-    },
-  })
+  const { answer, blobs } = held(group.blobs)
+  const two = group.join('two', blobs)
   await group.join('one').publish(snapshotOf('of another'))
   group.build('two')
   const own = snapshotOf('its own')
@@ -131,16 +119,8 @@ test('a walk is not moved to another snapshot because the storage does not answe
   const cut = group.join('two', { ...group.blobs, read: () => Promise.reject(new Error('cut off')) })
   cut.feed.publish(snapshotOf('now'), group.time.clock.now())
   t.equal(await cut.recall(cursor), false)
-  let answer = () => {}
-  const slow = group.join('three', {
-    ...group.blobs,
-    async read(name) {
-      await new Promise<void>((resolve) => {
-        answer = resolve
-      })
-      return await group.blobs.read(name)
-    },
-  })
+  const { answer, blobs } = held(group.blobs)
+  const slow = group.join('three', blobs)
   slow.feed.publish(snapshotOf('now'), group.time.clock.now())
   const asked = slow.recall(cursor)
   await group.time.advance(5_000)

@@ -26,12 +26,13 @@ function follow(
   readings: Readings = createReadings({ sharing: undefined, clock: systemClock }),
 ) {
   const taken: [answered: boolean, confirmedAt: number | undefined][] = []
+  const reader = { is: false }
   let held: HeldSlice | undefined
   const following = createFollowing({
     key: () => ({ agentUrl: AGENT, scope: 'public' }),
     store: { follows() {} },
     readings,
-    isReader: () => false,
+    isReader: () => reader.is,
     load,
     held: () => held,
     take(standing, next) {
@@ -40,7 +41,7 @@ function follow(
     },
     hurry: { soon() {}, whole() {} },
   })
-  return { ...following, taken }
+  return { ...following, taken, reader }
 }
 
 test('an upstream is not taken for read and empty while its rows are being loaded', async (t) => {
@@ -133,4 +134,16 @@ test('nothing is loaded before a start has read what is there', async (t) => {
   say({ answered: true, failures: 0, confirmedMsAgo: 1, slice: '1.1' })
   await following.close()
   t.equal(loads(), 1)
+})
+
+test('rows that came while this process had the turn are loaded when it has lost it again', async (t) => {
+  const { take, taken, reader, close } = follow(async () => saved)
+  take(told)
+  reader.is = true
+  await close()
+  t.same(taken, [])
+  reader.is = false
+  take(told)
+  await close()
+  t.same(taken, [[true, 5]])
 })

@@ -211,8 +211,8 @@ export function createFollowing(options: FollowingOptions) {
 
   async function loadMarked(wanted: string): Promise<void> {
     const saved = await load()
-    if (mark !== wanted || !told || isReader()) return
-    if (!saved) return forget() // the next message about it tries again
+    if (mark !== wanted || !told) return
+    if (!saved || isReader()) return forget() // the next message about it tries again
     store.follows(key(), wanted)
     options.take(told.standing, { ...saved, confirmedAt: told.confirmedAt })
   }
