@@ -122,22 +122,22 @@ export function createGenerations(options: GenerationsOptions) {
   }
 
   /** False when it cannot be loaded now. */
-  function takenUp(told: Told): Promise<boolean> {
-    return takeUp(told).then(
-      () => true,
-      (error: Error) => {
-        if (told !== troubled) onTrouble(`a generation could not be taken up: ${error.message}`)
-        troubled = told
-        return false
-      },
-    )
+  async function couldTakeUp(told: Told): Promise<boolean> {
+    try {
+      await takeUp(told)
+      return true
+    } catch (error) {
+      if (told !== troubled) onTrouble(`a generation could not be taken up: ${(error as Error).message}`)
+      troubled = told
+      return false
+    }
   }
 
   /** The newest generation that another process announced, as long as it is not loaded. */
   async function follow(): Promise<void> {
     while (wanted && wanted !== current && !closed) {
       const told = wanted
-      trying = takenUp(told)
+      trying = couldTakeUp(told)
       if (!(await trying)) await pause(clock, TAKE_AGAIN_MS, ending.signal)
     }
     taking = undefined

@@ -52,7 +52,7 @@ export function createPublisher(options: PublisherOptions) {
   const { worlds, builder, feed, clock, random, log, generations, onPublished, onFailure } = options
   const built = new Set<string>() // accounts whose last snapshot the builder holds
   let published = 0
-  let mine: Snapshot | undefined // what was built here last
+  let mine: Snapshot | undefined // what was published from here last
   let behindSince: number | undefined
   let failures = 0
   let working: Promise<void> | undefined
@@ -93,13 +93,13 @@ export function createPublisher(options: PublisherOptions) {
     if (generations && base && base !== mine) builder.restore(base) // another process's: all others hold its bytes
     const startedAt = clock.now()
     const { open, accounts, rebuildAt } = await generationOf(world)
-    mine = open.snapshot
     if (state === 'closed') return
     const told = { open: { snapshot: open.snapshot, gaps: world.open.gaps }, accounts, definitions }
     if (generations && !(await generations.tell(told))) return
     const before = feed.current()
     feed.publish(open.snapshot, clock.now(), { gaps: world.open.gaps, accounts, isCurrent: world.isCurrent })
     published = world.revision
+    mine = open.snapshot
     served = accounts.size === 0 ? { snapshot: open.snapshot, gaps: world.open.gaps, rebuildAt } : undefined
     behindSince = undefined
     onPublished(before, open.snapshot, (clock.now() - startedAt) / 1_000)

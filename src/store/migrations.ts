@@ -164,7 +164,7 @@ const shelf = step(
   'create index shelf_order on shelf (kind, owner, kept_at)',
 )
 
-/** Pieces are compressed three times as fast as by default; a server that was built without it, or is older, keeps its own way. */
+/** Pieces are compressed more than twice as fast as by default; a server that was built without it, or is older, keeps its own way. */
 const pieceCompression = step(
   `do $$ begin
     execute 'alter table pieces alter column bytes set compression lz4';

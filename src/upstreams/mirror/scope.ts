@@ -346,7 +346,7 @@ export function createScope(options: ScopeOptions) {
     /** Loads what an earlier process kept, then keeps it current. */
     async start(): Promise<void> {
       const asked = setting
-      const before = readings.of(key())
+      const before = readings.of(key()) // what is read below is at least as new
       const saved = takenOver(await store.load(key(), ownerOf(asked)), asked, setting)
       if (isClosed) return
       isOpen = true
