@@ -113,8 +113,8 @@ type Limits = {
 export type End = 'timeout' | 'aborted'
 
 export type Deadline = {
-  /** Aborts at the end. */
-  readonly signal: AbortSignal
+  /** Aborts at the end; made when it is asked for. No getter: see docs/decisions.md#what-outlives-a-request. */
+  signal(): AbortSignal
   /** Resolves at the end with its cause; never when `release` comes first. */
   readonly ended: Promise<End>
   /** What ended the work; undefined before the end. */
@@ -151,7 +151,7 @@ export function createDeadline({ timeoutMs, signal, clock = holding }: Limits): 
   signal?.addEventListener('abort', onAbort, { once: true })
   if (signal?.aborted) onAbort()
   return {
-    get signal() {
+    signal() {
       controller ??= new AbortController()
       if (cause) controller.abort()
       return controller.signal

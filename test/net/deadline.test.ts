@@ -28,7 +28,7 @@ test('a deadline says what ended it, once', async (t) => {
   const deadline = createDeadline({ timeoutMs: 1, signal: controller.signal })
   t.equal(deadline.why(), undefined)
   t.equal(await deadline.ended, 'timeout')
-  t.ok(deadline.signal.aborted)
+  t.ok(deadline.signal().aborted)
   controller.abort()
   t.equal(deadline.why(), 'timeout')
 })

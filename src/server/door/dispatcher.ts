@@ -116,12 +116,12 @@ export function hangUpSignal({ response }: Pick<Exchange, 'response'>): AbortSig
   }
   if (response.destroyed) closed()
   else response.once('close', closed)
-  return deadline.signal
+  return deadline.signal()
 }
 
 /**
  * A class for its one lazy member: a getter in an object literal makes a hidden class each time, which costs a microsecond
- * and old-space garbage on every call of the hot path.
+ * and is old-space garbage that holds the whole call.
  */
 class Context implements CallContext {
   readonly transport: 'mcp' | 'a2a'
