@@ -165,13 +165,26 @@ export const CoverageForecast = Type.Object({
 export type CoverageForecast = Static<typeof CoverageForecast>
 
 const nonEmpty = { minItems: 1, maxItems: 1_000 }
-/** Definition fields: the provider's own words about a signal (schema core/signal-definition-enrichment). */
+/** Whatever it holds: who publishes the field checks it, so a wrong one costs the field and not the row. */
+const kept = Type.Optional(Type.Unknown())
+/**
+ * Definition fields: the provider's own words about a signal (schema core/signal-definition-enrichment). A member that is not
+ * named here is cut from a row as one that the protocol does not know, so every member that may be published is.
+ */
 const definitionFields = {
   restricted_attributes: Type.Optional(Type.Array(Short, nonEmpty)),
   policy_categories: Type.Optional(Type.Array(Short, nonEmpty)),
   demographic_predicate: Type.Optional(Type.Object({ age: Type.Object({}) })),
   taxonomy: Type.Optional(
-    Type.Object({ ref: Url, values: Type.Array(Type.Object({ id: Short }), nonEmpty) }),
+    Type.Object({
+      ref: Url,
+      values: Type.Array(Type.Object({ id: Short, path: kept, modifiers: kept }), nonEmpty),
+      version: kept,
+      segtax: kept,
+      etag: kept,
+      value_mappings: kept,
+      parent_match_behavior: kept,
+    }),
   ),
   segmentation_criteria: Type.Optional(Type.String({ maxLength: 500 })),
   criteria_url: Type.Optional(Url),
@@ -182,12 +195,26 @@ const definitionFields = {
   device_expansion: Type.Optional(Type.Boolean()),
   refresh_cadence: Type.Optional(Short),
   lookback_window: Type.Optional(Short),
-  onboarder: Type.Optional(Type.Object({ match_keys: Type.Array(Short, nonEmpty) })),
+  onboarder: Type.Optional(
+    Type.Object({
+      match_keys: Type.Array(Short, nonEmpty),
+      pre_onboarding_audience_expansion: kept,
+      pre_onboarding_device_expansion: kept,
+      pre_onboarding_precision_level: kept,
+    }),
+  ),
   countries: Type.Optional(Type.Array(Country, nonEmpty)),
   consent_basis: Type.Optional(Type.Array(Short, nonEmpty)),
   art9_basis: Type.Optional(Short),
   modeling: Type.Optional(Type.Object({})),
-  data_subject_rights: Type.Optional(Type.Object({ channels: Type.Array(Type.Object({}), nonEmpty) })),
+  data_subject_rights: Type.Optional(
+    Type.Object({
+      channels: Type.Array(Type.Object({}), nonEmpty),
+      upstream_source_domain: kept,
+      response_sla_days: kept,
+      ccpa_opt_out_url: kept,
+    }),
+  ),
   last_updated: Type.Optional(Type.String({ format: 'date-time' })),
   dts_compliant_version: Type.Optional(Short),
 }

@@ -179,8 +179,9 @@ function unionPruner(branches: readonly TObject[]): Pruner {
   return (value) => (isRecord(value) ? (byTag.get(value[tag]) ?? same)(value) : value)
 }
 
-/** For values of this schema. */
+/** For values of this schema; one that says nothing leaves its values open. */
 export function createPruner(schema: TSchema): Pruner {
+  if (Object.keys(schema).length === 0) return open
   if (isObject(schema)) return objectPruner([schema])
   if (schema.type === 'array') {
     const item = createPruner(schema.items)
