@@ -118,6 +118,16 @@ function merged(key: string, offer: number, offers: number[], from: Deployment):
   return { key, offer, offers, deployment: shown(from) }
 }
 
+/**
+ * The deployments of a row. One that names a target twice is read in the order of what it says: the order in which it says it
+ * is no content, so it must not decide which state or which key is given.
+ */
+function inOrder(given: readonly Deployment[]): readonly Deployment[] {
+  if (given.length < 2 || new Set(given.map(destinationKey)).size === given.length) return given
+  const texts = new Map(given.map((one) => [one, JSON.stringify([shown(one), liveKey(one)])]))
+  return [...given].sort((a, b) => ((texts.get(a) as string) < (texts.get(b) as string) ? -1 : 1))
+}
+
 /** Sorted by key; `keysOf[i]` are the targets that offer `i` gives. */
 export function mergeDeployments(offers: readonly Pick<Offer, 'listing'>[]): {
   deployments: MergedDeployment[]
@@ -126,7 +136,7 @@ export function mergeDeployments(offers: readonly Pick<Offer, 'listing'>[]): {
   const best = new Map<string, Building>()
   const keysOf = offers.map((offer, index) => {
     const keys: string[] = []
-    for (const deployment of offer.listing.deployments) {
+    for (const deployment of inOrder(offer.listing.deployments)) {
       const key = destinationKey(deployment)
       if (key === undefined) continue
       const held = best.get(key)

@@ -105,15 +105,19 @@ const grantedOf = (platforms: readonly string[]): Reader => ({
   grants: platforms.map((platform) => ({ type: 'platform', platform })),
 })
 
-/** Of what the upstreams say when their listings are parsed, the key that the first live one gives. */
+/**
+ * Of what the upstreams say when their listings are parsed, the key that the first live one gives. A listing that gives several
+ * for one platform gives the one whose text is first, whatever their order in it.
+ */
 function firstKey(upstreams: readonly Written[][], id: string, platform: string): Key | undefined {
   for (const rows of upstreams) {
     for (const written of rows.filter((row) => row.id === id)) {
       const { deployments } = JSON.parse(textOf(written)) as { deployments: Deployment[] }
-      const one = deployments.find(
-        (given) => given.platform === platform && given.is_live && given.activation_key,
-      )
-      if (one?.activation_key) return one.activation_key
+      const keys = deployments
+        .filter((given) => given.platform === platform && given.is_live)
+        .flatMap(({ activation_key: key }) => (key ? [JSON.stringify(key)] : []))
+      const [first] = keys.sort((a, b) => (a < b ? -1 : 1))
+      if (first) return JSON.parse(first)
     }
   }
   return undefined

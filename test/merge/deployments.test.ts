@@ -107,3 +107,36 @@ test('a destination asked without an account is the target whatever the account'
   t.notOk(matchesDestination('platform:ab', 'platform:a'))
   t.end()
 })
+
+test('a row that names one target twice says the same in any order', (t) => {
+  const agent = (agent_url: string, segment_id: string, more: object = {}): Deployment => ({
+    ...{ type: 'agent', agent_url, is_live: true },
+    ...{ activation_key: { type: 'segment_id', segment_id }, ...more },
+  })
+  const twice = [
+    agent('https://sales.example/', 'first', { deployed_at: '2026-01-02T03:04:05Z' }),
+    agent('https://sales.example/', 'second'),
+    agent('https://SALES.example:443', 'third'),
+    platform({ estimated_activation_duration_minutes: 5 }),
+    { ...platform(), estimated_activation_duration_minutes: 5, account: null } as unknown as Deployment,
+  ]
+  const said = (deployments: Deployment[], ...others: Parameters<typeof merge>[0]) => {
+    const signal = merge([...others, offer('north', { deployments })])
+    return [
+      rowOf([...others, offer('north', { deployments })]).deployments,
+      signal.deployments.map(({ activationKey }) => activationKey),
+    ]
+  }
+  const before = offer('east', { deployments: [agent('https://sales.example', 'eastern')] })
+  const [alone, behind] = [said(twice), said(twice, before)]
+  t.match(behind[1], [{ segment_id: 'eastern' }, undefined], 'the order of upstreams comes first')
+  proven(
+    t,
+    100,
+    fc.property(fc.shuffledSubarray(twice, { minLength: twice.length }), (shuffled) => {
+      t.same(said(shuffled), alone)
+      t.same(said(shuffled, before), behind)
+    }),
+  )
+  t.end()
+})
