@@ -153,6 +153,8 @@ export type Field = PublishedField | 'name' | 'description' | 'signal_type' | 'd
 
 /** Stated by the provider or absent: nobody else's statement replaces it. */
 const OWN_WORDS: readonly PublishedField[] = ['consent_basis', 'art9_basis', 'demographic_predicate']
+/** What values a signal has: said of one type of value, and no word about another. */
+const OF_VALUES: ReadonlySet<Field> = new Set<Field>(['categories', 'range'])
 const FREE: ReadonlySet<string> = new Set(['name', 'description', 'signal_type', 'data_provider'])
 const special = new Set<string>(['restricted_attributes', 'policy_categories', 'countries', ...OWN_WORDS])
 
@@ -263,10 +265,16 @@ export function mergeDefinition(
   const fields: Record<string, unknown> = {}
   const conflicts: Conflict[] = []
   const alone = offers.length === 1 && !definition
+  function said(from: Partial<SignalRow> | undefined, field: Field): unknown {
+    const value = stated(from, field)
+    if (value === undefined || !OF_VALUES.has(field)) return value
+    const type = stated(from, 'value_type') ?? fields.value_type
+    return type === fields.value_type ? value : undefined
+  }
   for (const field of FIRST_WINS) {
-    let value = stated(definition, field)
+    let value = said(definition, field)
     for (let at = 0; value === undefined && at < offers.length; at += 1) {
-      value = stated(offers[at]?.listing, field)
+      value = said(offers[at]?.listing, field)
     }
     if (value === undefined) continue
     fields[field] = value

@@ -70,9 +70,17 @@ const statedBy = (said: object | undefined, field: string): unknown => {
   return VALUES[field]?.slice(0, 2).some((one) => isDeepStrictEqual(one, value)) ? value : undefined
 }
 
+/** They go with a type of value: who says another type than the row is not asked, and is named for the type. */
+const OF_TYPE = ['categories', 'range']
+
 function publishedOf(field: string, offers: readonly Sold[], definition: object | undefined): unknown {
-  const own = statedBy(definition, field)
-  const stated = offers.map(({ said }) => statedBy(said, field)).filter((value) => value !== undefined)
+  const type = OF_TYPE.includes(field) ? publishedOf('value_type', offers, definition) : undefined
+  const sayIt = (said: object | undefined) => {
+    const other = OF_TYPE.includes(field) ? (statedBy(said, 'value_type') ?? type) : type
+    return other === type ? statedBy(said, field) : undefined
+  }
+  const own = sayIt(definition)
+  const stated = offers.map(({ said }) => sayIt(said)).filter((value) => value !== undefined)
   if (!BASES.includes(field)) return own ?? stated[0]
   if (definition) return own
   return stated.every((value) => isDeepStrictEqual(value, stated[0])) ? stated[0] : undefined
@@ -80,6 +88,7 @@ function publishedOf(field: string, offers: readonly Sold[], definition: object 
 
 /** Of these offers, the upstreams whose word on a field is not the one that is published. */
 function othersOn(field: string, offers: readonly Sold[], value: unknown): string[] {
+  if (OF_TYPE.includes(field) && value === undefined) return []
   const others = offers.filter(({ said }) => {
     const other = statedBy(said, field)
     return other !== undefined && !isDeepStrictEqual(other, value)
