@@ -18,6 +18,7 @@ const PREFIX = 'slice/'
 const CONFIRMATIONS = 'confirmations'
 const DISTRUSTED = 'distrusted' // a name among the confirmations that no slice has
 const CONFIRM_EVERY_MS = 30_000
+const REPORTS = 'reading/' // before the name of the slice
 
 type Header = Omit<Slice, 'rows' | 'digests'> & {
   format: number
@@ -145,8 +146,9 @@ export function createSliceStore({ blobs, clock, shared, onTrouble }: SliceStore
     unsaved.add(name)
     const parts = encode(held, owner)
     if (!shared) await blobs.write(name, parts)
-    // A process that has lost its turn writes nothing: the one that has the turn now knows better.
-    else if (await shared.sharing.write(name, parts, turn)) marks.set(name, `${turn.epoch}.${++saves}`)
+    // A process that has lost its turn writes nothing: who has the turn next, this one perhaps, has to save again.
+    else if (!(await shared.sharing.write(name, parts, turn))) return
+    else marks.set(name, `${turn.epoch}.${++saves}`)
     unsaved.delete(name)
   }
 
@@ -155,9 +157,11 @@ export function createSliceStore({ blobs, clock, shared, onTrouble }: SliceStore
     enqueue(name, () => write(name, held, owner, turn))
   }
 
-  /** Waits until nothing of that name is being written. */
+  /** Waits until all that was to be written under that name so far is, or what came after it: not for what comes later still. */
   async function written(name: string): Promise<void> {
-    for (let last = writing.get(name); last; last = writing.get(name)) await last
+    const isMore = waiting.has(name)
+    await writing.get(name)
+    if (isMore) await writing.get(name)
   }
 
   /** The first release kept slices under whole urls, credentials included; from here on it is kept under its name. */
@@ -209,8 +213,9 @@ export function createSliceStore({ blobs, clock, shared, onTrouble }: SliceStore
      */
     confirm(held: HeldSlice, owner: Owner, turn: Turn): void {
       const name = nameOf(held.slice)
-      if (unsaved.has(name)) save(held, owner, turn)
-      else {
+      if (unsaved.has(name)) {
+        if (!writing.has(name)) save(held, owner, turn) // else it is being saved
+      } else {
         confirmations.set(name, held.confirmedAt)
         flushSoon()
       }
@@ -228,7 +233,7 @@ export function createSliceStore({ blobs, clock, shared, onTrouble }: SliceStore
     report(key: Key, reading: Reading, turn: Turn): void {
       if (!shared) return
       const name = nameOf(key)
-      enqueue(`reading/${name}`, async () => {
+      enqueue(`${REPORTS}${name}`, async () => {
         await written(name)
         const slice = reading.confirmedAt === undefined ? undefined : marks.get(name)
         const told = {
@@ -242,6 +247,7 @@ export function createSliceStore({ blobs, clock, shared, onTrouble }: SliceStore
     /** What another process saved is held here now. */
     follows(key: Key, mark: string): void {
       marks.set(nameOf(key), mark)
+      unsaved.delete(nameOf(key))
     },
     remove,
     /** Deletes slices of agents and accounts that no longer exist. */

@@ -1,0 +1,113 @@
+/** What the process that reads a scope saves, and what it tells the others of it, while writing takes long or its turn ends. */
+import { test } from 'tap'
+import { systemClock } from '../../src/net/clock.js'
+import type { HeldSlice } from '../../src/upstreams/mirror/mirror.js'
+import { createReadings } from '../../src/upstreams/mirror/readings.js'
+import { createSliceStore } from '../../src/upstreams/mirror/slice-store.js'
+import { createPassingBlobs, type Sharing } from '../../src/upstreams/rows/storage.js'
+
+const AGENT = 'https://agent.example/mcp'
+const KEY = { agentUrl: AGENT, scope: 'public' }
+const OWNER = { credential: 'none' }
+const rows = {
+  count: 0,
+  chunks: [],
+  chunkOf: new Uint16Array(),
+  start: new Uint32Array(),
+  length: new Uint32Array(),
+}
+const read = (confirmedAt: number): HeldSlice => ({
+  slice: {
+    ...{ upstream: 'a', agentUrl: AGENT, scope: 'public', mode: 'wholesale', walkedAt: confirmedAt },
+    ...{ dropped: {}, rows, digests: new BigUint64Array() },
+  },
+  domains: [],
+  confirmedAt,
+})
+const turnOf = (epoch: number) => ({ name: `mirror/${AGENT}`, epoch })
+
+/** A storage whose writes end when the test says so, and whether they stand. */
+function opened() {
+  const writing: ((stands: boolean) => void)[] = []
+  const told: unknown[] = []
+  let writes = 0
+  const sharing: Sharing = {
+    want() {},
+    lead() {},
+    forms: () => new Set(),
+    turn: () => turnOf(1),
+    onTurns() {},
+    pass: async () => {},
+    async tell(_name, value) {
+      told.push((value as { slice?: string }).slice)
+      return true
+    },
+    hear() {},
+    remove: async () => {},
+    freed: async () => [],
+    write() {
+      writes += 1
+      return new Promise((resolve) => writing.push(resolve))
+    },
+  }
+  const readings = createReadings({ sharing, clock: systemClock })
+  const store = createSliceStore({
+    ...{ blobs: createPassingBlobs(), clock: systemClock, shared: { sharing, readings } },
+    onTrouble: () => {},
+  })
+  const steps = async () => {
+    for (let step = 0; step < 5; step += 1) await new Promise(setImmediate)
+  }
+  return {
+    ...{ store, told, writes: () => writes },
+    report: (confirmedAt: number) =>
+      store.report(KEY, { answered: true, failures: 0, confirmedAt }, turnOf(1)),
+    async written(stands = true): Promise<void> {
+      await steps()
+      writing.shift()?.(stands)
+      await steps()
+    },
+  }
+}
+
+test('others are told of rows that were saved, also where the next come before these are written', async (t) => {
+  const { store, told, report, written } = opened()
+  for (let reading = 1; reading <= 6; reading += 1) {
+    store.save(read(reading), OWNER, turnOf(1))
+    report(reading)
+    if (reading > 1) await written() // there is always one more to write
+  }
+  t.match(told[0], /^1\.\d$/)
+  t.ok(told.length >= 2, `told ${told.length} times`)
+})
+
+test('what is being written is not written again because it was confirmed', async (t) => {
+  const { store, writes, written } = opened()
+  store.save(read(1), OWNER, turnOf(1))
+  for (let reading = 2; reading < 5; reading += 1) store.confirm(read(reading), OWNER, turnOf(1))
+  await written()
+  await written()
+  t.equal(writes(), 1)
+  store.confirm(read(5), OWNER, turnOf(1))
+  t.equal(writes(), 1)
+})
+
+test('rows that were not written because the turn was over are written when it is had again', async (t) => {
+  const { store, told, writes, report, written } = opened()
+  store.save(read(1), OWNER, turnOf(1))
+  await written(false)
+  store.confirm(read(2), OWNER, turnOf(2))
+  report(2)
+  await written()
+  t.equal(writes(), 2)
+  t.match(told, [/^2\.\d$/])
+})
+
+test('but not when another process has saved what is held here now', async (t) => {
+  const { store, writes, written } = opened()
+  store.save(read(1), OWNER, turnOf(1))
+  await written(false)
+  store.follows(KEY, '2.1')
+  store.confirm(read(2), OWNER, turnOf(3))
+  t.equal(writes(), 1)
+})
