@@ -147,3 +147,19 @@ test('rows that came while this process had the turn are loaded when it has lost
   await close()
   t.same(taken, [[true, 5]])
 })
+
+test('rows are taken also where others are saved before they are loaded', async (t) => {
+  let found = () => {}
+  const { take, taken, close } = follow(() => new Promise((resolve) => (found = () => resolve(saved))))
+  for (const at of [1, 2, 3]) {
+    take({ ...told, slice: `1.${at}` })
+    if (at === 1) continue // the first is being loaded
+    await new Promise(setImmediate)
+    found()
+    await new Promise(setImmediate)
+    t.ok(taken.length > 0, 'something of them is shown')
+  }
+  found()
+  await close()
+  t.same(taken.at(-1), [true, 5])
+})

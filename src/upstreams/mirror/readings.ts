@@ -200,21 +200,39 @@ type FollowingOptions = {
 /** Loads rows when another process has saved some. */
 export function createFollowing(options: FollowingOptions) {
   const { key, store, readings, isReader, load, held } = options
-  let mark: string | undefined // names what another process saved and this one holds or is loading
+  let mark: string | undefined // names what another process saved last
+  let loaded: string | undefined // the save that is held here
   let told: { standing: Standing; confirmedAt: number } | undefined // last, of what is held or being loaded
+  let forgotten = 0
+  let isLoading = false
   let loading: Promise<void> = Promise.resolve()
 
   function forget(): void {
     mark = undefined
+    loaded = undefined
     told = undefined
+    forgotten += 1
   }
 
+  /** Takes also rows that were replaced meanwhile: where they come faster than they load, none would be shown else. */
   async function loadMarked(wanted: string): Promise<void> {
-    const saved = await load()
-    if (mark !== wanted || !told) return
+    const before = forgotten
+    const saved = await load() // at least as new as `wanted`
+    if (forgotten !== before || !told) return
+    if (!saved && mark !== wanted && !isReader()) return
     if (!saved || isReader()) return forget() // the next message about it tries again
+    loaded = wanted
     store.follows(key(), wanted)
     options.take(told.standing, { ...saved, confirmedAt: told.confirmedAt })
+  }
+
+  function catchUp(): void {
+    if (isLoading || mark === undefined || mark === loaded) return
+    isLoading = true
+    loading = loadMarked(mark).then(() => {
+      isLoading = false
+      catchUp()
+    })
   }
 
   function take({ slice, confirmedAt, ...standing }: Reading): void {
@@ -230,7 +248,7 @@ export function createFollowing(options: FollowingOptions) {
     if (now) options.take(standing, { ...now, confirmedAt: Math.max(now.confirmedAt, confirmedAt) })
     if (slice === undefined || slice === mark) return
     mark = slice
-    loading = loading.then(() => loadMarked(slice))
+    catchUp()
   }
 
   const heard = {
@@ -246,6 +264,7 @@ export function createFollowing(options: FollowingOptions) {
     /** Listens from now on. `holds`: the save that is held already, if it is one that was told of. */
     begin(holds: string | undefined): void {
       mark = holds
+      loaded = holds
       if (holds !== undefined) store.follows(key(), holds)
       stopHearing = readings.hear(key(), heard)
     },
@@ -254,7 +273,7 @@ export function createFollowing(options: FollowingOptions) {
     /** Stops listening; resolves when nothing is being loaded. */
     async close(): Promise<void> {
       stopHearing()
-      await loading
+      while (isLoading) await loading
     },
   }
 }
