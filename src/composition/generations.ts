@@ -10,7 +10,7 @@ import { type Clock, pause } from '../net/clock.js'
 import { createRecent } from '../process/memory.js'
 import { memoryOf, SNAPSHOT_FORM, type Snapshot } from '../snapshot/snapshot.js'
 import { createWalks } from '../store/replicas/handover.js'
-import type { Blobs, Sharing } from '../upstreams/rows/storage.js'
+import type { Blobs, Sharing, Turn } from '../upstreams/rows/storage.js'
 import { createSnapshotStore, gapOf, type ToldGap, toldGap } from './saved-snapshots.js'
 import { type Account, type AccountMap, credentialMark } from './settings.js'
 
@@ -153,9 +153,10 @@ export function createGenerations(options: GenerationsOptions) {
   const savedName = (name: string, definition: string) =>
     name === EVERYBODY ? name : JSON.stringify([name, definition])
 
-  async function save({ open, accounts: own, definitions }: Generation): Promise<Told | undefined> {
-    const under = turn()
-    if (!under) return undefined
+  async function save(
+    { open, accounts: own, definitions }: Generation,
+    under: Turn,
+  ): Promise<Told | undefined> {
     const accounts = [...own].map(
       ([name, layer]) => [savedName(name, definitions.get(name) ?? ''), layer] as const,
     )
@@ -229,7 +230,10 @@ export function createGenerations(options: GenerationsOptions) {
   return {
     /** What each account is now, in a word. */
     definitions: () => new Map([...accounts().values()].map((one) => [one.name, definitionOf(one)])),
-    isBuilder: () => turn() !== undefined,
+    /** Undefined when another process builds. */
+    turn,
+    /** Resolves when what the others told so far is heard, or cannot be for now. */
+    heard: () => sharing.heard(),
     /** Called when this process becomes the builder, or ceases to be. */
     onTurns: (listener: () => void): void => sharing.onTurns(listener),
     /** From now on this process may be the builder. */
@@ -241,14 +245,16 @@ export function createGenerations(options: GenerationsOptions) {
     /** Whether a generation is being loaded. */
     isBehind: () => taking !== undefined,
     /**
-     * Saves a generation and tells the others, before any cursor into it is given; false when another process is the
-     * builder by now. Rejects when the storage cannot take it.
+     * Saves a generation and tells the others, before any cursor into it is given. `under`: the turn in which it was begun;
+     * false when that is over, also when the next one is this process's again: others may have built something newer in
+     * between. Rejects when the storage cannot take it.
      */
-    async tell(generation: Generation): Promise<boolean> {
-      const told = await save(generation)
-      if (told) current = wanted = told
-      else if (turn()) throw new Error('a generation could not be told to the other replicas')
-      return told !== undefined
+    async tell(generation: Generation, under: Turn): Promise<boolean> {
+      const told = await save(generation, under)
+      if (turn()?.epoch !== under.epoch) return false
+      if (!told) throw new Error('a generation could not be told to the other replicas')
+      current = wanted = told
+      return true
     },
     /**
      * A snapshot that a walk is in and the feed does not hold is put where the walk finds it, if it is to be had. False

@@ -16,6 +16,7 @@ import type { Operations } from '../operations/operations.js'
 import type { Revisions } from '../server/monitoring.js'
 import { type BuilderHost, type Built, createBuilderHost } from '../snapshot/builder-host.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
+import type { Upstreams } from '../upstreams/upstreams.js'
 import type { Foundation, Stack } from './foundation.js'
 import { createGenerations, type Generations } from './generations.js'
 import { createSavedFeed, type Served } from './saved-snapshots.js'
@@ -37,6 +38,8 @@ type PublisherOptions = {
   log: Logger
   /** With other processes: one of them builds. Absent: this one is alone. */
   generations?: Generations
+  /** The rows that processes read for each other. */
+  rows: Pick<Upstreams, 'loaded' | 'told'>
   /** Told of each generation's public snapshot, with how long its build took. */
   onPublished(before: Snapshot | undefined, after: Snapshot, seconds: number): void
   onFailure(): void
@@ -49,9 +52,10 @@ type Generation = {
 }
 
 export function createPublisher(options: PublisherOptions) {
-  const { worlds, builder, feed, clock, random, log, generations, onPublished, onFailure } = options
+  const { worlds, builder, feed, clock, random, log, generations, rows, onPublished, onFailure } = options
   const built = new Set<string>() // accounts whose last snapshot the builder holds
   let published = 0
+  let turn: number | undefined // in which this process builds
   let mine: Snapshot | undefined // what was published from here last
   let behindSince: number | undefined
   let failures = 0
@@ -87,6 +91,10 @@ export function createPublisher(options: PublisherOptions) {
 
   async function publishNext(): Promise<void> {
     behindSince ??= worlds.movedAt()
+    const under = generations?.turn()
+    if (generations && !under) return
+    // Another process built what is in service: with rows that are not here yet, the feed would go back.
+    if (generations && published === 0) await generations.heard().then(rows.loaded)
     const world = worlds.current()
     const definitions = generations?.definitions() ?? new Map()
     const base = feed.current()
@@ -95,7 +103,10 @@ export function createPublisher(options: PublisherOptions) {
     const { open, accounts, rebuildAt } = await generationOf(world)
     if (state === 'closed') return
     const told = { open: { snapshot: open.snapshot, gaps: world.open.gaps }, accounts, definitions }
-    if (generations && !(await generations.tell(told))) return
+    if (generations && under) {
+      await rows.told() // whoever builds next has to find the rows that this shows, however this process ends
+      if (!(await generations.tell(told, under))) return
+    }
     const before = feed.current()
     feed.publish(open.snapshot, clock.now(), { gaps: world.open.gaps, accounts, isCurrent: world.isCurrent })
     published = world.revision
@@ -108,7 +119,7 @@ export function createPublisher(options: PublisherOptions) {
     if (rebuildAt !== undefined) cancelRebuild = clock.after(rebuildAt - clock.now(), worlds.moved)
   }
 
-  const isBuilder = () => !generations || generations.isBuilder()
+  const isBuilder = () => !generations || generations.turn() !== undefined
   const isBehind = () => state === 'open' && isBuilder() && published < worlds.revision()
 
   async function catchUp(): Promise<void> {
@@ -137,7 +148,9 @@ export function createPublisher(options: PublisherOptions) {
 
   worlds.onMove(follow)
   generations?.onTurns(() => {
-    if (!isBuilder()) published = 0 // by the time it builds again another process has published something else
+    const { epoch } = generations.turn() ?? {}
+    if (epoch !== turn) published = 0 // by the time it builds again another process has published something else
+    turn = epoch
     follow()
   })
   void generations?.first().then(() => hasFirst())
@@ -247,7 +260,7 @@ export async function createPublishing(options: PublishingOptions, stack: Stack)
     )
   const publisher = stack.add(
     createPublisher({
-      ...{ worlds, builder, feed, clock, random, log },
+      ...{ worlds, builder, feed, clock, random, log, rows: upstreams },
       ...(generations && { generations }),
       onPublished(before, snapshot, seconds) {
         operations.built(before, snapshot)

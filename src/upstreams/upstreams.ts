@@ -104,6 +104,10 @@ export type Upstreams = {
   slices(): readonly Slice[]
   /** What every scope of every upstream holds. */
   holdings(): readonly Holding[]
+  /** Resolves when the rows that other processes told of so far are loaded, or cannot be for now. */
+  loaded(): Promise<void>
+  /** Resolves when other processes are told of what was read here so far, or cannot be for now. */
+  told(): Promise<void>
   /**
    * Called after a change of the roster, of what a scope holds, or of provider domains. The call is synchronous, so
    * listeners must not look at the state before the code that changes it has finished. Returns a function that removes
@@ -322,6 +326,10 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
       return slices
     },
     holdings: () => byUrl().flatMap((runner) => runner.holdings()),
+    async loaded() {
+      await Promise.all(byUrl().map((runner) => runner.loaded()))
+    },
+    told: store.told,
     onChange(listener) {
       listeners.add(listener)
       return () => listeners.delete(listener)

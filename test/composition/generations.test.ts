@@ -6,7 +6,7 @@ import type { World, Worlds } from '../../src/composition/world.js'
 import { type Gap, overlayName } from '../../src/feed/query.js'
 import { createBuilderHost } from '../../src/snapshot/builder-host.js'
 import type { Snapshot } from '../../src/snapshot/snapshot.js'
-import { type Blobs, UNSAID } from '../../src/upstreams/rows/storage.js'
+import { type Blobs, type Turn, UNSAID } from '../../src/upstreams/rows/storage.js'
 import { pageOf } from '../feed/reader.js'
 import { agentUrl, buyer, listing, sliceOf } from '../feed/world.js'
 import { until } from '../support/upstream-world.js'
@@ -209,6 +209,50 @@ test('snapshots in which somebody walks go 20 minutes after they were in use, al
   t.equal(await kept(), 1)
 })
 
+test('what was begun in one turn is not told in a later one: another process may have built something newer', async (t) => {
+  const group = createGroup()
+  group.build('one')
+  const one = group.join('one')
+  const two = group.join('two')
+  const under = one.generations.turn() as Turn
+  const begun = {
+    open: { snapshot: snapshotOf('begun'), gaps: [] },
+    accounts: new Map(),
+    definitions: new Map(),
+  }
+  group.build('two')
+  const newer = snapshotOf('newer')
+  await two.publish(newer)
+  await until('it is taken up', () => one.feed.current()?.id === newer.id)
+  group.build('one')
+  t.notOk(await one.generations.tell(begun, under))
+  await new Promise(setImmediate)
+  t.equal(two.feed.current()?.id, newer.id)
+})
+
+test('nor shown where the word that it was told comes late', async (t) => {
+  const group = createGroup()
+  group.build('one')
+  const one = group.join('one')
+  const two = group.join('two')
+  const [begun, newer] = [snapshotOf('begun'), snapshotOf('newer')]
+  let proceed = () => {}
+  group.written.before = () => new Promise((resolve) => (proceed = resolve))
+  const telling = one.generations.tell(
+    { open: { snapshot: begun, gaps: [] }, accounts: new Map(), definitions: new Map() },
+    one.generations.turn() as Turn,
+  )
+  group.written.before = async () => {}
+  group.build('two')
+  await two.publish(newer)
+  await until('it is taken up', () => one.feed.current()?.id === newer.id)
+  group.build('one')
+  proceed()
+  t.notOk(await telling)
+  group.build('two')
+  t.equal(one.feed.current()?.id, newer.id)
+})
+
 test('who becomes the builder again builds again: the others show what somebody else built', async (t) => {
   const group = createGroup()
   const { feed, generations } = group.join('one')
@@ -233,9 +277,16 @@ test('who becomes the builder again builds again: the others show what somebody 
     onMove: (listener) => void listeners.push(listener),
   }
   let published = 0
+  let loads = 0
   const builder = createBuilderHost()
   const publisher = createPublisher({
     ...{ worlds, builder, feed, generations, clock: group.time.clock, random: () => 0 },
+    rows: {
+      async loaded() {
+        loads += 1
+      },
+      told: async () => {},
+    },
     log: pino({ level: 'silent' }),
     onPublished: () => {
       published += 1
@@ -270,6 +321,7 @@ test('who becomes the builder again builds again: the others show what somebody 
     [theirs.id],
     'on what the others hold',
   )
+  t.equal(loads, 2, 'each time with the rows that others had told of by then')
 })
 
 test('snapshots of another form stay as long as somebody reads that form, and go 20 minutes later', async (t) => {
@@ -398,7 +450,8 @@ test('a walk in the prices of an account is found at another process as long as 
   group.build('one')
   const definitions = one.generations.definitions()
   const accounts = new Map([[name, { snapshot: own, gaps: [] }]])
-  await one.generations.tell({ open: { snapshot: open, gaps: [] }, accounts, definitions })
+  const under = one.generations.turn() as Turn
+  await one.generations.tell({ open: { snapshot: open, gaps: [] }, accounts, definitions }, under)
   one.feed.publish(open, 0, { accounts })
   const first = ask(one)
   await until('the other has it', () => two.feed.current(name)?.id === own.id)

@@ -51,6 +51,7 @@ function opened(t: Test, isBroken: (build: number) => boolean, clock: Clock = sy
   let failures = 0
   const publisher = createPublisher({
     ...{ worlds, feed, clock, random: () => 0, log: pino({ level: 'silent' }) },
+    rows: { loaded: async () => {}, told: async () => {} },
     builder: {
       ...builder,
       async build(request) {

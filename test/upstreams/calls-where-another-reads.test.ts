@@ -16,6 +16,7 @@ const OTHERS: Sharing = {
   pass: async () => {},
   tell: async () => true,
   hear() {},
+  heard: async () => {},
   write: async () => false,
   remove: async () => {},
   freed: async () => [],

@@ -6,6 +6,7 @@ import { createFollowing, createReadings, type Readings } from '../../src/upstre
 import type { Sharing } from '../../src/upstreams/rows/storage.js'
 
 const AGENT = 'https://agent.example/mcp'
+const TURN = { name: 'mirror', epoch: 1 }
 const slice: HeldSlice['slice'] = {
   ...{ upstream: 'a', agentUrl: AGENT, scope: 'public', mode: 'wholesale', walkedAt: 1 },
   ...{ dropped: {}, refused: [] },
@@ -24,16 +25,22 @@ const told = { answered: true, failures: 0, nextAttemptAt: 9_000, confirmedAt: 5
 function follow(
   load: () => Promise<HeldSlice | undefined>,
   readings: Readings = createReadings({ sharing: undefined, clock: systemClock }),
+  before?: HeldSlice,
 ) {
   const taken: [answered: boolean, confirmedAt: number | undefined][] = []
   const reader = { is: false }
-  let held: HeldSlice | undefined
+  let held: HeldSlice | undefined = before
+  let loads = 0
   const following = createFollowing({
     key: () => ({ agentUrl: AGENT, scope: 'public' }),
     store: { follows() {} },
     readings,
-    isReader: () => reader.is,
-    load,
+    clock: systemClock,
+    turn: () => (reader.is ? TURN : undefined),
+    load() {
+      loads += 1
+      return load()
+    },
     held: () => held,
     take(standing, next) {
       held = next
@@ -41,7 +48,7 @@ function follow(
     },
     hurry: { soon() {}, whole() {} },
   })
-  return { ...following, taken, reader }
+  return { ...following, taken, reader, loads: () => loads }
 }
 
 test('an upstream is not taken for read and empty while its rows are being loaded', async (t) => {
@@ -136,16 +143,21 @@ test('nothing is loaded before a start has read what is there', async (t) => {
   t.equal(loads(), 1)
 })
 
-test('rows that came while this process had the turn are loaded when it has lost it again', async (t) => {
-  const { take, taken, reader, close } = follow(async () => saved)
+test('rows that come while this process gets the turn are taken until it has read some itself', async (t) => {
+  const { take, taken, settled, reader, close } = follow(async () => saved)
   take(told)
   reader.is = true
   await close()
-  t.same(taken, [])
-  reader.is = false
-  take(told)
+  t.same(taken, [[true, 5]], 'it may build from them at once')
+  take({ ...told, slice: '1.2' })
+  settled(TURN, true)
+  take({ ...told, slice: '1.3' })
   await close()
-  t.same(taken, [[true, 5]])
+  t.equal(taken.length, 2, 'the second is of the word before it has read')
+  reader.is = false
+  take({ ...told, slice: '1.3', confirmedAt: 7 })
+  await close()
+  t.same(taken.at(-1), [true, 7])
 })
 
 test('rows are taken also where others are saved before they are loaded', async (t) => {
@@ -162,4 +174,16 @@ test('rows are taken also where others are saved before they are loaded', async 
   found()
   await close()
   t.same(taken.at(-1), [true, 5])
+})
+
+test('rows are not taken in the place of newer ones that this process read before it lost the turn', async (t) => {
+  const newer = { ...saved, slice: { ...slice, walkedAt: 6 }, confirmedAt: 6 }
+  const { take, taken, loads, close } = follow(async () => saved, undefined, newer)
+  take(told)
+  await close()
+  t.equal(loads(), 0)
+  t.same(taken, [[true, 6]], 'how the agent is doing counts')
+  take({ ...told, confirmedAt: 7 })
+  await close()
+  t.equal(loads(), 1, 'whoever has the turn found the earlier rows after that')
 })

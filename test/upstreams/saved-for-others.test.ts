@@ -43,6 +43,7 @@ function opened() {
       return true
     },
     hear() {},
+    heard: async () => {},
     remove: async () => {},
     freed: async () => [],
     write() {

@@ -139,6 +139,8 @@ export function createBoard({ notes, listen, clock, onProblem }: BoardOptions) {
     hear(prefix: string, listener: Hear): void {
       listeners.push({ prefix, listener })
     },
+    /** Resolves when all notes that are there now are read, or cannot be for now. */
+    heard: round,
     /** Reads from now on; resolves when all earlier notes are read. */
     async start(): Promise<void> {
       stopListening = listen(() => void round())

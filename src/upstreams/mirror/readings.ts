@@ -188,8 +188,9 @@ type FollowingOptions = {
   /** Told which save of another process is held here now. */
   store: { follows(key: Key, mark: string): void }
   readings: Readings
-  /** Whether this process reads the scope itself: it then knows its own findings. */
-  isReader(): boolean
+  clock: Clock
+  /** Whether this process reads the scope itself. */
+  turn(): Turn | undefined
   /** What is saved. Never rejects. */
   load(): Promise<HeldSlice | undefined>
   held(): HeldSlice | undefined
@@ -199,11 +200,12 @@ type FollowingOptions = {
 
 /** Loads rows when another process has saved some. */
 export function createFollowing(options: FollowingOptions) {
-  const { key, store, readings, isReader, load, held } = options
+  const { key, store, readings, clock, turn, load, held } = options
   let mark: string | undefined // names what another process saved last
   let loaded: string | undefined // the save that is held here
   let told: { standing: Standing; confirmedAt: number } | undefined // last, of what is held or being loaded
   let forgotten = 0
+  let settledUnder: number | undefined // the turn in which this process read last
   let isLoading = false
   let loading: Promise<void> = Promise.resolve()
 
@@ -214,13 +216,20 @@ export function createFollowing(options: FollowingOptions) {
     forgotten += 1
   }
 
+  /** Whether this process has read in the turn that it has: it then knows its own findings. Until then others know more. */
+  const hasRead = () => turn() !== undefined && turn()?.epoch === settledUnder
+
+  /** What is held was read later than `told`. Not what has a time to come: the database's clock was set back. */
+  const isNewer = ({ slice: { walkedAt } }: HeldSlice, told: number) =>
+    walkedAt > told && walkedAt <= clock.now()
+
   /** Takes also rows that were replaced meanwhile: where they come faster than they load, none would be shown else. */
   async function loadMarked(wanted: string): Promise<void> {
     const before = forgotten
     const saved = await load() // at least as new as `wanted`
     if (forgotten !== before || !told) return
-    if (!saved && mark !== wanted && !isReader()) return
-    if (!saved || isReader()) return forget() // the next message about it tries again
+    if (!saved && mark !== wanted) return
+    if (!saved) return forget() // the next message about it tries again
     loaded = wanted
     store.follows(key(), wanted)
     options.take(told.standing, { ...saved, confirmedAt: told.confirmedAt })
@@ -236,11 +245,16 @@ export function createFollowing(options: FollowingOptions) {
   }
 
   function take({ slice, confirmedAt, ...standing }: Reading): void {
-    if (isReader()) return
+    if (hasRead()) return
     const now = held()
     if (confirmedAt === undefined) {
       forget()
       options.take(standing, undefined)
+      return
+    }
+    // What this process read in a turn that it lost, and could not save: whoever has the turn now reads again.
+    if (now && isNewer(now, confirmedAt)) {
+      options.take(standing, now)
       return
     }
     told = { standing, confirmedAt }
@@ -254,13 +268,19 @@ export function createFollowing(options: FollowingOptions) {
   const heard = {
     read: take,
     hurry(how: Hurry) {
-      if (isReader()) options.hurry[how]()
+      if (turn()) options.hurry[how]()
     },
   }
   let stopHearing = () => {}
 
   return {
     take,
+    hasRead,
+    /** This process has read: with success, what it was told or loads is older. */
+    settled(under: Turn, isRead: boolean): void {
+      settledUnder = under.epoch
+      if (isRead) forget()
+    },
     /** Listens from now on. `holds`: the save that is held already, if it is one that was told of. */
     begin(holds: string | undefined): void {
       mark = holds
@@ -270,6 +290,11 @@ export function createFollowing(options: FollowingOptions) {
     },
     /** Nothing is held any more: what is told of next is loaded, also if it was held before. */
     forget,
+    /** Resolves when what was told so far is loaded, or cannot be for now. */
+    async loaded(): Promise<void> {
+      await loading // of what may have been replaced meanwhile
+      await loading
+    },
     /** Stops listening; resolves when nothing is being loaded. */
     async close(): Promise<void> {
       stopHearing()

@@ -199,6 +199,10 @@ export function createRunner(options: RunnerOptions) {
     turnsChanged(): void {
       for (const kept of scopes.values()) kept.turnsChanged()
     },
+    /** Resolves when the rows that other processes told of so far are loaded, or cannot be for now. */
+    async loaded(): Promise<void> {
+      await Promise.all([...scopes.values()].map((kept) => kept.loaded()))
+    },
     /** Reads all scopes completely again, as if no token were held. */
     refreshWhole(): void {
       for (const kept of scopes.values()) kept.refreshWhole()

@@ -151,7 +151,7 @@ export function createScope(options: ScopeOptions) {
     const { feedVersion, pricingVersion, caughtAt } = next.slice
     if (caughtAt !== undefined && caughtAt !== before?.caughtAt)
       onTrouble(`${setting.entry.id}: ${TOKEN_LIE}`)
-    const isNew = isNewContent || before === undefined
+    const isNew = isNewContent || next.slice.digests !== before?.digests // others' rows may have come meanwhile
     const isRetold =
       feedVersion !== before?.feedVersion ||
       pricingVersion !== before?.pricingVersion ||
@@ -164,6 +164,7 @@ export function createScope(options: ScopeOptions) {
 
   function settle(outcome: MirrorOutcome, under: Turn): void {
     answered = true
+    following.settled(under, outcome.kind !== 'failed')
     if (outcome.kind === 'failed') {
       const { reason, message } = outcome
       failures += 1
@@ -292,8 +293,7 @@ export function createScope(options: ScopeOptions) {
   }
 
   const following = createFollowing({
-    ...{ key, store, readings },
-    isReader: () => turn() !== undefined,
+    ...{ key, store, readings, turn, clock },
     async load() {
       const asked = setting
       return takenOver(await store.load(key(), ownerOf(asked)), asked, setting)
@@ -302,7 +302,7 @@ export function createScope(options: ScopeOptions) {
     /** Another process read it: takes over the outcome and the rows. */
     take(told, next) {
       if (isClosed || !isOpen) return
-      ;({ answered, failures, problem, nextAttemptAt } = told)
+      if (!following.hasRead()) ({ answered, failures, problem, nextAttemptAt } = told)
       if (!next && held) drop()
       else if (next && next !== held) {
         const isNew = next.slice !== held?.slice
@@ -365,6 +365,8 @@ export function createScope(options: ScopeOptions) {
       else schedule(Math.max(0, told.nextAttemptAt - clock.now()))
     },
     turnsChanged,
+    /** Resolves when what other processes told so far is loaded, or cannot be for now. */
+    loaded: following.loaded,
     held: () => held,
     /** Whether the public rows are this scope's rows, too. */
     isRateCard: () => isRateCard(held, setting),
@@ -387,9 +389,7 @@ export function createScope(options: ScopeOptions) {
     /** Ends it after what is under way has ended. What was saved is kept. */
     async close(): Promise<void> {
       isClosed = true
-      cancelAttempt()
-      cancelStale()
-      cancelDrop()
+      for (const cancel of [cancelAttempt, cancelStale, cancelDrop]) cancel()
       share.holds(undefined)
       await refreshing
       await following.close()

@@ -244,6 +244,11 @@ export function createSliceStore({ blobs, clock, shared, onTrouble }: SliceStore
         await shared.readings.tell(key, told, turn)
       })
     },
+    /** Resolves when the others are told what was reported so far, or cannot be for now. */
+    async told(): Promise<void> {
+      const reports = [...writing.keys()].filter((name) => name.startsWith(REPORTS))
+      await Promise.all(reports.map(written))
+    },
     /** What another process saved is held here now. */
     follows(key: Key, mark: string): void {
       marks.set(nameOf(key), mark)

@@ -100,6 +100,8 @@ export type Sharing = {
   tell(name: string, value: unknown, under?: Turn): Promise<boolean>
   /** Hears the latest word under each name that begins so, and how long ago it was told. */
   hear(prefix: string, listener: Hear): void
+  /** Resolves when what was told so far is heard, or cannot be for now. */
+  heard(): Promise<void>
   /** Replaces a blob while the turn stands; false when it does not. Rejects when the storage cannot take it. */
   write(blob: string, parts: readonly Uint8Array[], under: Turn): Promise<boolean>
   /** Removes a blob while the turn stands. Rejects when the storage cannot do it. */

@@ -42,14 +42,16 @@ export function createGroup() {
       pass: async () => {},
       remove: (name) => over.remove(name),
       async tell(name, value, under) {
-        if (under && !turn(name)) return false
+        if (under && epoch !== under.epoch) return false
         for (const { prefix, listener } of hears) if (name.startsWith(prefix)) listener(name, value, 0)
         return true
       },
       freed: async (names) => names.map((name) => sizes.get(name) ?? 0),
+      heard: async () => {},
       hear: (prefix, listener) => void hears.push({ prefix, listener }),
-      async write(name, parts) {
+      async write(name, parts, under) {
         await written.before()
+        if (epoch !== under.epoch) return false
         await blobs.write(name, parts)
         return true
       },
@@ -94,7 +96,9 @@ export function createGroup() {
         onTrouble: (message) => void troubles.push(message),
       })
       const publish = async (snapshot: Snapshot, gaps: readonly Gap[] = []) => {
-        await generations.tell({ open: { snapshot, gaps }, accounts: new Map(), definitions: new Map() })
+        const under = generations.turn()
+        const generation = { open: { snapshot, gaps }, accounts: new Map(), definitions: new Map() }
+        if (under) await generations.tell(generation, under)
         feed.publish(snapshot, time.clock.now(), { gaps })
       }
       const page = (cursor?: string) =>
