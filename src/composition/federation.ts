@@ -73,7 +73,8 @@ export async function startFederation(options: FederationOptions): Promise<Feder
   try {
     return await composed(options, stack)
   } catch (error) {
-    await stack.close()
+    const onProblem = (err: unknown) => options.log.warn({ err }, 'not all that had started could be stopped')
+    await stack.close().catch(onProblem) // why it could not start is what whoever starts it has to know
     throw error
   }
 }

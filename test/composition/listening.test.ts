@@ -1,8 +1,15 @@
 import dns from 'node:dns'
+import { mkdtemp, rm } from 'node:fs/promises'
 import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import Fastify from 'fastify'
+import { pino } from 'pino'
 import { test } from 'tap'
+import { startFederation } from '../../src/composition/federation.js'
 import { listening } from '../../src/composition/serving.js'
+import { parseConfig } from '../../src/config/load.js'
+import { systemClock } from '../../src/net/clock.js'
 
 type Found = (...found: unknown[]) => void
 
@@ -29,6 +36,34 @@ test('a port that was configured and is taken is an error', async (t) => {
     listening({ host: '127.0.0.1', port, publicUrl: undefined }, () => Fastify()),
     { code: 'EADDRINUSE' },
   )
+})
+
+test('a start that fails says why, also when not all that had started can be stopped', async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'tributary-start-'))
+  const { app, url } = await listening({ host: '127.0.0.1', port: 0, publicUrl: undefined }, () => Fastify())
+  t.teardown(async () => {
+    await app.close()
+    await rm(folder, { recursive: true, force: true })
+  })
+  const file = { listen: { port: Number(new URL(url).port) }, storage: { url: `file:${folder}` } }
+  const told: string[] = []
+  const clock = {
+    ...systemClock,
+    after(ms: number, task: () => void) {
+      systemClock.after(ms, task)
+      return () => {
+        throw new Error('a timer cannot be ended')
+      }
+    },
+  }
+  await t.rejects(
+    startFederation({
+      ...{ config: parseConfig('test', JSON.stringify(file), {}), version: '0.0.0' },
+      ...{ clock, random: Math.random, log: pino({}, { write: (line: string) => void told.push(line) }) },
+    }),
+    { code: 'EADDRINUSE' },
+  )
+  t.match(told.join(''), /a timer cannot be ended/, 'what could not be stopped is in the log')
 })
 
 test('a name with two addresses has one listener, which is the one that the bounds of the server are set on', async (t) => {
