@@ -12,7 +12,7 @@ test('what an upstream lacks, and what is read of it as something else, is told 
     listings: 1,
     dropped: {},
     outages: { pricing: HOUR, coverage: 0 },
-    quirks: ['signal_id'],
+    quirks: ['signal_id', 'of_a_newer_release'],
   }
   const sources = {
     roster: () => ({ entries: [entry], excluded: [] }),
@@ -21,5 +21,8 @@ test('what an upstream lacks, and what is read of it as something else, is told 
   } as unknown as UpstreamSources
   const [told] = await explainUpstreams([agentUrl], sources)
   t.same(told?.carried, [{ part: 'pricing', given_at: '1970-01-01T01:00:00.000Z' }, { part: 'coverage' }])
-  t.same(told?.quirks, ['signal_id is read as signal_ref'])
+  t.same(told?.quirks, [
+    'signal_id is read as signal_ref',
+    'a newer release that read it found of_a_newer_release, of which this one knows only the name',
+  ])
 })

@@ -89,9 +89,16 @@ const QUIRKS: Readonly<Record<Quirk, string>> = {
   wrapped: 'an answer that stands whole under one key, result or response, is read without that key',
 }
 
-/** A sentence for each quirk: who runs the agent learns what to change. */
-export const quirksOf = ({ quirks = [] }: Pick<UpstreamStatus, 'quirks'>) =>
-  quirks.map((quirk) => QUIRKS[quirk])
+/**
+ * A sentence for each quirk: who runs the agent learns what to change. A slice may have been read by a newer release on the same
+ * storage, which knows other quirks.
+ */
+export const quirksOf = ({ quirks = [] }: { quirks?: readonly string[] }) =>
+  quirks.map((quirk) =>
+    Object.hasOwn(QUIRKS, quirk)
+      ? QUIRKS[quirk as Quirk]
+      : `a newer release that read it found ${quirk}, of which this one knows only the name`,
+  )
 
 /** Facts about an upstream besides its state that an operator should know, each with who or what can change it. */
 export function notesOf({
