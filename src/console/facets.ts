@@ -1,10 +1,11 @@
 /**
  * How many of the found signals each provider, seller, destination, country, type, value type and price step has, and the question
- * without what was chosen in one of these facets. Signals are counted over columns, in portions. A seller or a destination is
- * counted only where its offer may be used in one of the countries that the reader names.
+ * without what was chosen in one of these facets. Signals are counted over columns, in portions. A seller, a destination or a price
+ * is counted only where its offer may be used in one of the countries that the reader names. What may be used everywhere counts for
+ * each country, and what can be asked for at every destination for each of these.
  */
 import { SIGNAL_TYPES, VALUE_TYPES } from '../adcp/signal.js'
-import { countryTest, createNarrowing } from '../feed/narrowing.js'
+import { countryTest, createNarrowing, type Narrowing } from '../feed/narrowing.js'
 import type { Selection } from '../feed/query.js'
 import { createMeter, type InPortions } from '../process/portions.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
@@ -60,17 +61,22 @@ export function withoutFacet(question: FeedQuestion, facet: Facet): FeedQuestion
 const isBefore = (one: Counted, other: Counted) =>
   one.count > other.count || (one.count === other.count && one.value < other.value)
 
-/** The most frequent values, in order. Only those that are returned are sorted, because there may be very many. */
-function most(words: ArrayLike<string>, counts: Uint32Array): Counted[] {
+/**
+ * The most frequent values, in order. Only those that are returned are sorted, because there may be very many. `everywhere`:
+ * how many signals have all values, besides those counted.
+ */
+function most(words: ArrayLike<string>, counts: Uint32Array, everywhere = 0): Counted[] {
   const found: Counted[] = []
   for (let at = 0; at < counts.length; at += 1) {
-    const one = { value: words[at] ?? '', count: counts[at] as number }
+    const one = { value: words[at] ?? '', count: everywhere + (counts[at] as number) }
     if (one.value !== '' && one.count > 0) keepFirst(found, one, isBefore, MOST_VALUES)
   }
   return found
 }
 
 type Tally = { count(entry: number): void; told(): Counted[] }
+/** The countries that the reader names, and what they leave of a row. */
+type Reading = { countries: readonly string[] | undefined; narrowing: Narrowing }
 
 function byNumber(column: ArrayLike<number>, words: readonly string[]): Tally {
   const counts = new Uint32Array(words.length)
@@ -83,11 +89,11 @@ function byNumber(column: ArrayLike<number>, words: readonly string[]): Tally {
   }
 }
 
-function byPrice({ facts }: Snapshot): Tally {
+function byPrice({ facts }: Snapshot, { narrowing }: Reading): Tally {
   const counts = new Uint32Array(PRICE_STEPS.length + 1)
   return {
     count(entry) {
-      const price = facts.cpm[entry] as number
+      const price = narrowing.factsOf(entry)?.lowestCpm ?? (facts.cpm[entry] as number)
       if (Number.isNaN(price)) return
       const step = PRICE_STEPS.findIndex((bound) => price <= bound)
       const at = step < 0 ? PRICE_STEPS.length : step
@@ -110,17 +116,18 @@ function byCountry({ facts }: Snapshot): Tally {
     },
     told() {
       const counts = new Map<string, number>()
+      let everywhere = 0
       sets.forEach((count, at) => {
-        for (const country of count > 0 ? (facts.countrySets[at] as string).split(',') : []) {
-          if (country !== '') counts.set(country, (counts.get(country) ?? 0) + count)
-        }
+        const set = facts.countrySets[at] as string
+        if (set === '') everywhere += count
+        else if (count > 0) for (const one of set.split(',')) counts.set(one, (counts.get(one) ?? 0) + count)
       })
-      return most([...counts.keys()], Uint32Array.from(counts.values()))
+      return most([...counts.keys()], Uint32Array.from(counts.values()), everywhere)
     },
   }
 }
 
-function byUpstream(snapshot: Snapshot, countries: readonly string[] | undefined): Tally {
+function byUpstream(snapshot: Snapshot, { countries }: Reading): Tally {
   const { at, slice, stands, countries: bound } = snapshot.offers
   const ids = snapshot.slices.map(({ slice: { upstream } }) => upstream)
   const counts = new Uint32Array(ids.length)
@@ -139,7 +146,7 @@ function byUpstream(snapshot: Snapshot, countries: readonly string[] | undefined
   }
 }
 
-function byDestination(snapshot: Snapshot, countries: readonly string[] | undefined): Tally {
+function byDestination(snapshot: Snapshot, { narrowing }: Reading): Tally {
   const { at, destination, destinations } = snapshot.deployments
   const numbers = new Map<string, number>()
   const counts: number[] = []
@@ -155,7 +162,7 @@ function byDestination(snapshot: Snapshot, countries: readonly string[] | undefi
       targets[place] = numberOf((destinations[place] as string).split('#', 1)[0] as string)
     return targets[place] as number
   }
-  const narrowing = createNarrowing(snapshot, countries)
+  let everywhere = 0
   return {
     count(entry) {
       const narrowed = narrowing.factsOf(entry)
@@ -167,9 +174,10 @@ function byDestination(snapshot: Snapshot, countries: readonly string[] | undefi
           found.add(targetOf(destination[one] as number))
         }
       }
-      for (const target of found) counts[target] = (counts[target] as number) + 1
+      if (narrowed ? narrowed.anywhere : snapshot.facts.anywhere[entry]) everywhere += 1
+      else for (const target of found) counts[target] = (counts[target] as number) + 1
     },
-    told: () => most([...numbers.keys()], Uint32Array.from(counts)),
+    told: () => most([...numbers.keys()], Uint32Array.from(counts), everywhere),
   }
 }
 
@@ -182,7 +190,7 @@ const TALLIES = {
   type: ({ facts }) => byNumber(facts.type, SIGNAL_TYPES),
   value_type: ({ facts }) => byNumber(facts.valueType, ['', ...VALUE_TYPES]),
   price: byPrice,
-} as const satisfies Record<string, (snapshot: Snapshot, countries: readonly string[] | undefined) => Tally>
+} as const satisfies Record<string, (snapshot: Snapshot, reading: Reading) => Tally>
 type Facet = keyof typeof TALLIES
 export const FACETS = Object.keys(TALLIES) as Facet[]
 
@@ -195,7 +203,8 @@ export function* counted(
 ): InPortions<Partial<Record<Facet, Counted[]>>> {
   const meter = createMeter()
   const { at } = snapshot.deployments
-  const tallies = facets.map((facet) => [facet, TALLIES[facet](snapshot, countries)] as const)
+  const reading = { countries, narrowing: createNarrowing(snapshot, countries, meter) }
+  const tallies = facets.map((facet) => [facet, TALLIES[facet](snapshot, reading)] as const)
   for (const entry of entries) {
     meter.did(facets.length * 0.5 + ((at[entry + 1] as number) - (at[entry] as number)) * UNITS_A_DEPLOYMENT)
     if (meter.isDue()) yield

@@ -11,6 +11,7 @@ import { VALUE_TYPES, type ValueType } from '../adcp/signal.js'
 import { GetSignalsRequest, selectionOf } from '../adcp/signal-requests.js'
 import { createTranslations, flagsOf } from '../briefs/corpus.js'
 import type { Feed, Seen } from '../feed/feed.js'
+import { countryTest } from '../feed/narrowing.js'
 import type { Reader, Selection } from '../feed/query.js'
 import { createMeter, createShared, type InPortions, inTurns } from '../process/portions.js'
 import { createColumn, u32 } from '../process/shared-memory.js'
@@ -36,7 +37,7 @@ export type FeedQuestion = {
   selection: Selection
   /** The words that are looked for; empty for none. */
   text: string
-  /** Only signals that one of these upstreams (ids) sells, and that have one of these value types; empty for all. */
+  /** Only signals that one of these upstreams (ids) sells there, and that have one of these value types; empty for all. */
   upstreams: readonly string[]
   valueTypes: readonly ValueType[]
   account?: string
@@ -164,18 +165,21 @@ type FindOptions = {
   searchable(): Searchable | undefined
 }
 
-/** The entries that one of the named upstreams sells, and that have one of the named value types. */
+/** The entries that one of the named upstreams sells, in a named country if any is, and that have one of the named value types. */
 function* sifted(
-  { facts, offers, slices }: Snapshot,
+  snapshot: Snapshot,
   entries: Uint32Array,
-  { upstreams, valueTypes }: FeedQuestion,
+  { upstreams, valueTypes, selection: { countries } }: FeedQuestion,
 ): InPortions<Uint32Array> {
+  const { facts, offers, slices } = snapshot
   const meter = createMeter()
+  const allows = countries ? countryTest(snapshot, countries) : () => true
   const types = new Set(valueTypes.map((type) => VALUE_TYPES.indexOf(type) + 1))
   const wanted = slices.map(({ slice }) => upstreams.includes(slice.upstream))
   const isSold = (entry: number) => {
     for (let one = offers.at[entry] as number; one < (offers.at[entry + 1] as number); one += 1) {
-      if (offers.stands[one] && wanted[offers.slice[one] as number]) return true
+      const isWanted = offers.stands[one] && wanted[offers.slice[one] as number]
+      if (isWanted && allows(offers.countries[one] as number, meter)) return true
     }
     return false
   }
