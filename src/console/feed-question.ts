@@ -6,8 +6,8 @@
  */
 import { LRUCache } from 'lru-cache'
 import { isRecord } from '../adcp/json.js'
-import { compileCheck, fieldOf, Type } from '../adcp/schema.js'
-import { VALUE_TYPES, type ValueType } from '../adcp/signal.js'
+import { check, compileCheck, fieldOf, Type } from '../adcp/schema.js'
+import { Currency, VALUE_TYPES, type ValueType } from '../adcp/signal.js'
 import { GetSignalsRequest, selectionOf } from '../adcp/signal-requests.js'
 import { createTranslations, flagsOf } from '../briefs/corpus.js'
 import type { Feed, Seen } from '../feed/feed.js'
@@ -52,6 +52,8 @@ export type Bad = { kind: 'bad'; problem: { error: string; parameter: string } }
 const checkSelection = compileCheck(
   Type.Pick(GetSignalsRequest, ['filters', 'destinations', 'countries', 'signal_spec']),
 )
+
+const isCurrency = check(Currency)
 
 /** The parameters that a field of the request is read from. */
 const PARAMETERS: Readonly<Record<string, string>> = {
@@ -126,6 +128,10 @@ export function readFeedQuestion(
   const limit = numberOf(params.get('limit')) ?? DEFAULT_ROWS
   if (!Number.isInteger(limit) || !((limit as number) >= 1 && (limit as number) <= MOST_ROWS)) {
     return bad('limit', `expected 1 to ${MOST_ROWS}`)
+  }
+  const currency = params.get('currency') // get_signals would go on without it, and compare dollars
+  if (currency && !isCurrency.conforms(currency)) {
+    return bad('currency', 'expected three capital letters (ISO 4217), such as USD')
   }
   const asked = argumentsOf(params)
   const checked = checkSelection(asked)

@@ -146,11 +146,12 @@ test('the feed page shows each caller what a walk gives, however it is filtered 
     t.ok((body.facets as Facets).provider?.some(({ value }) => value === 'larderloyalty.example'))
   })
 
-  await t.test('refuses what get_signals refuses, naming the parameter', async (t) => {
+  await t.test('refuses what get_signals refuses or would not apply, naming the parameter', async (t) => {
     const refused: [query: string, parameter: string][] = [
       ['max_cpm=cheap', 'max_cpm'],
       ['max_cpm=-1', 'max_cpm'],
       ['max_cpm=1e999', 'max_cpm'], // JSON has no such number
+      ['max_cpm=2&currency=xx', 'currency'],
       ['type=none', 'type'],
       ['country=Germany', 'country'],
       ['value_type=colour', 'value_type'],
