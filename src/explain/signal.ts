@@ -74,7 +74,7 @@ export type ViewExplanation = {
   caller: string
   account?: string
   access: 'none' | 'without_prices' | 'full'
-  /** Criteria of the request that, each alone, leave the signal out. */
+  /** Criteria of the request that leave the signal out, each alone, or of what the request's countries leave of it. */
   filtered_by: readonly string[]
   prices: 'shown' | 'hidden' | 'none'
   /** Live deployments, and whether this caller gets their activation keys. */
@@ -219,15 +219,14 @@ export function accountOf(
   return key && Object.hasOwn(key.accounts, account) ? overlayName(caller, account) : undefined
 }
 
-/** Each criterion of a request by itself. `ext` is none: it says how another is meant, in which currency. */
-function criteria({ filters: { ext, ...filters } = {}, destinations, countries }: Selection) {
+/** Each filter of a request, and its destinations. `ext` is none: it says how another is meant, in which currency. */
+function criteria({ filters: { ext, ...filters } = {}, destinations }: Selection) {
   return [
     ...Object.entries(filters).map(([name, value]): [name: string, Selection] => [
       `filters.${name}`,
       { filters: { [name]: value, ...(ext !== undefined && { ext }) } },
     ]),
     ...(destinations ? [['destinations', { destinations }] as [string, Selection]] : []),
-    ...(countries ? [['countries', { countries }] as [string, Selection]] : []),
   ]
 }
 
@@ -253,7 +252,14 @@ export async function explainView(input: ViewInput): Promise<ViewExplanation> {
   const priced = signal.offers.some(({ fate, pricing_options }) => fate === 'stands' && pricing_options > 0)
   const granted = reader.grants.flatMap((grant) => destinationKey(grant) ?? [])
   const filteredBy: string[] = []
-  for (const [name, asked] of criteria(selection)) if (!(await isThere(asked))) filteredBy.push(name)
+  const { countries } = selection
+  const isUsable = !countries || (await isThere({ countries }))
+  // Only offers that may be used in the named countries count for the others (docs/feed.md#what-filters-do).
+  const there = countries && isUsable ? { countries } : {}
+  for (const [name, asked] of criteria(selection)) {
+    if (!(await isThere({ ...asked, ...there }))) filteredBy.push(name)
+  }
+  if (!isUsable) filteredBy.push('countries')
   return {
     caller: reader.caller,
     ...(reader.account !== undefined && { account: accountNamed(reader.account)[1] }),
