@@ -3,7 +3,8 @@ import { test } from 'tap'
 import { systemClock } from '../../src/net/clock.js'
 import type { HeldSlice } from '../../src/upstreams/mirror/mirror.js'
 import { createFollowing, createReadings, type Readings } from '../../src/upstreams/mirror/readings.js'
-import type { Sharing } from '../../src/upstreams/rows/storage.js'
+import { createSliceStore } from '../../src/upstreams/mirror/slice-store.js'
+import { createPassingBlobs, type Hear, type Sharing } from '../../src/upstreams/rows/storage.js'
 
 const AGENT = 'https://agent.example/mcp'
 const TURN = { name: 'mirror', epoch: 1 }
@@ -186,4 +187,45 @@ test('rows are not taken in the place of newer ones that this process read befor
   take({ ...told, confirmedAt: 7 })
   await close()
   t.equal(loads(), 1, 'whoever has the turn found the earlier rows after that')
+})
+
+test('rows that could not be saved confirm none of those that were, here or after a restart', async (t) => {
+  const blobs = createPassingBlobs()
+  const key = { agentUrl: AGENT, scope: 'public' }
+  const [owner, turn] = [{ credential: 'none' }, { name: 'mirror', epoch: 1 }]
+  let isFull = false
+  let hear: Hear = () => {}
+  const sharing = {
+    hear(prefix: string, listener: Hear) {
+      if (prefix === 'reading/') hear = listener
+    },
+    async tell(name: string, value: unknown) {
+      hear(name, value, 0)
+      return true
+    },
+    async write(name: string, parts: readonly Uint8Array[]) {
+      if (isFull) throw new Error('no space left on device')
+      await blobs.write(name, parts)
+      return true
+    },
+  } as unknown as Sharing
+  const clock = { ...systemClock, now: () => 1_000 }
+  const readings = createReadings({ sharing, clock })
+  const open = () => createSliceStore({ blobs, clock, shared: { sharing, readings }, onTrouble: () => {} })
+  const reader = open()
+  const saveAt = async (confirmedAt: number) => {
+    reader.save({ ...saved, confirmedAt }, owner, turn)
+    reader.report(key, { answered: true, failures: 0, confirmedAt }, turn)
+    await reader.close()
+  }
+  await saveAt(10)
+  const mark = readings.of(key)?.slice
+  isFull = true
+  await saveAt(500)
+  t.match(readings.of(key), { slice: mark, confirmedAt: 10 }, 'of what others can load')
+  t.equal((await open().load(key, owner))?.confirmedAt, 10)
+  isFull = false
+  await saveAt(600)
+  t.match(readings.of(key), { confirmedAt: 600 })
+  t.equal((await open().load(key, owner))?.confirmedAt, 600)
 })

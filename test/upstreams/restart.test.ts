@@ -5,7 +5,7 @@ import { openBlobFiles } from '../../src/store/blob-files.js'
 import { sliceListing } from '../../src/upstreams/rows/slice.js'
 import { reservedPort } from '../support/reserved-port.js'
 import { temporaryFolder } from '../support/temporary-folder.js'
-import { startMcpAgent } from '../support/upstream-agent.js'
+import { startHttp, startMcpAgent } from '../support/upstream-agent.js'
 import { createManualClock } from '../support/upstream-clock.js'
 import { wholesaleAgent } from '../support/upstream-feed.js'
 import { configOf, openUpstreams, row, rows, until } from '../support/upstream-world.js'
@@ -101,6 +101,34 @@ test('rows that could not be saved are saved with the next confirmation', async 
   const { upstreams } = await reopen()
   await upstreams.start()
   t.equal(upstreams.slices()[0]?.rows.count, 251)
+})
+
+test('after a restart the rows that were saved last are as old as they are, beside a silent upstream too', async (t) => {
+  const { feed, agent, folder } = await mirrored(t)
+  const files = await openBlobFiles({ folder, onDamage: (name) => t.comment(name) })
+  const write = async (name: string, parts: readonly Uint8Array[]) => {
+    if (name.startsWith('slice/')) throw new Error('ENOSPC: no space left on device')
+    await files.write(name, parts)
+  }
+  const config = configOf([{ id: 'a', url: agent.url }], { staleAfterMs: 600_000 })
+  const time = createManualClock(Date.now() + 599_000)
+  const open = () => openUpstreams(t, config, { clock: time.clock, blobs: { ...files, write } })
+  const first = await open()
+  feed.publish(rows(251), 'v2')
+  await first.upstreams.start()
+  await until('the new rows', () => first.upstreams.statuses()[0]?.listings === 251)
+  first.upstreams.refreshSoon('a')
+  time.advance(60_000)
+  const at = time.clock.now()
+  await until('a confirmation', () => first.upstreams.statuses()[0]?.confirmedAt === at)
+  await first.close()
+  await agent.close()
+  const silent = await startHttp(() => new Promise(() => {}), '/mcp', Number(new URL(agent.url).port))
+  t.teardown(silent.close)
+
+  const { upstreams } = await open()
+  await upstreams.start()
+  t.match(upstreams.statuses(), [{ listings: 250, state: 'stale' }])
 })
 
 test('a damaged slice is ignored, named, and read again', async (t) => {

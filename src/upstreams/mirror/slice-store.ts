@@ -90,7 +90,7 @@ async function decode(parts: readonly Uint8Array[], owner: Owner, key: Key): Pro
 
 /** What cannot be read counts as missing; what cannot be written is told to `onTrouble`. */
 export function createSliceStore({ blobs, clock, shared, onTrouble }: SliceStoreOptions) {
-  const confirmations = new Map<string, number>()
+  const confirmations = new Map<string, number>() // when what is saved was last confirmed
   const distrusted = new Set<string>()
   const writing = new Map<string, Promise<void>>()
   const waiting = new Map<string, () => Promise<void>>()
@@ -149,6 +149,7 @@ export function createSliceStore({ blobs, clock, shared, onTrouble }: SliceStore
     // A process that has lost its turn writes nothing: who has the turn next, this one perhaps, has to save again.
     else if (!(await shared.sharing.write(name, parts, turn))) return
     else marks.set(name, `${turn.epoch}.${++saves}`)
+    confirmations.set(name, held.confirmedAt)
     unsaved.delete(name)
   }
 
@@ -197,10 +198,9 @@ export function createSliceStore({ blobs, clock, shared, onTrouble }: SliceStore
         if (!marks.has(name)) marks.set(name, `0.${held.confirmedAt}`)
         const known = isDistrusted(key) ? untokened(held) : held
         const told = shared?.readings.of(key)?.confirmedAt ?? 0
-        return {
-          ...known,
-          confirmedAt: Math.max(held.confirmedAt, confirmations.get(name) ?? 0, told),
-        }
+        const confirmedAt = Math.max(held.confirmedAt, confirmations.get(name) ?? 0, told)
+        confirmations.set(name, confirmedAt)
+        return { ...known, confirmedAt }
       } catch (error) {
         onTrouble(`${name} could not be read: ${(error as Error).message}`)
         return undefined
@@ -229,15 +229,21 @@ export function createSliceStore({ blobs, clock, shared, onTrouble }: SliceStore
     trust(key: Key): void {
       if (distrusted.delete(nameOf(key))) flushSoon()
     },
-    /** Tells the others the outcome of a reading, after they can find what it saved. */
+    /**
+     * Tells the others the outcome of a reading, after they can find what it saved. Where that could not be saved, they have what was
+     * saved before, which it does not confirm.
+     */
     report(key: Key, reading: Reading, turn: Turn): void {
       if (!shared) return
       const name = nameOf(key)
       enqueue(`${REPORTS}${name}`, async () => {
         await written(name)
         const slice = reading.confirmedAt === undefined ? undefined : marks.get(name)
+        const { confirmedAt: heldAt, ...outcome } = reading
+        const confirmedAt = unsaved.has(name) ? confirmations.get(name) : heldAt
         const told = {
-          ...reading,
+          ...outcome,
+          ...(confirmedAt !== undefined && { confirmedAt }),
           ...(slice !== undefined && { slice }),
           ...(distrusted.has(name) && { distrusted: true }),
         }
