@@ -64,11 +64,11 @@ export function plainCursors(name: string) {
 
 /** What a cursor is bound to: the query, the caller, and the scope of the walk. */
 function bindingOf(
-  { tuple }: Criteria,
+  { asked }: Criteria,
   { caller, visibility, account = '' }: Reader,
   scope: CacheScope,
 ): string {
-  return JSON.stringify([tuple, caller, visibility, account, ...(scope === 'public' ? [] : [scope])])
+  return JSON.stringify([asked, caller, visibility, account, ...(scope === 'public' ? [] : [scope])])
 }
 
 function placeBytes({ snapshot, after }: Place): Buffer {

@@ -146,8 +146,10 @@ export type Criteria = {
   readonly countries?: readonly string[]
   /** Filters that this version does not apply, by name: unknown ones, and vendor filters under `ext`. */
   readonly unknown: readonly string[]
-  /** The canonical spelling of the tuple: versions, caches and cursors are bound to it. */
+  /** The canonical spelling of the tuple: versions and caches are bound to it. */
   readonly tuple: string
+  /** The same without rates, which are no part of what was asked: cursors are bound to it. */
+  readonly asked: string
 }
 
 const KNOWN: ReadonlySet<string> = new Set(FILTER_NAMES)
@@ -226,10 +228,11 @@ function unknownFilters(filters: Filters): string[] {
 
 function spell({ filters = {}, destinations, countries }: Selection, rates?: Rates): Criteria {
   const unknown = unknownFilters(filters)
+  const maxCpm = maxCpmOf(filters, rates)
   const criteria = {
     types: everyType(set(filters.catalog_types)),
     providers: set(filters.data_providers, (name) => name.trim().toLowerCase()),
-    maxCpm: maxCpmOf(filters, rates),
+    maxCpm,
     maxPercent: number(filters.max_percent, (value) => value >= 100), // no option charges more than 100 percent
     minCoverage: number(filters.min_coverage_percentage, (value) => value <= 0),
     // A malformed agent url is nobody's destination: it stays in the tuple and matches nothing.
@@ -240,8 +243,14 @@ function spell({ filters = {}, destinations, countries }: Selection, rates?: Rat
     unknown,
   }
   const grown = unknown.map((name) => `${JSON.stringify(name)}:${spelled(filters[name])}`).join()
-  const tuple = `${JSON.stringify(criteria)}{${grown}}`
-  return { ...criteria, tuple: tuple.length > LONGEST_TUPLE ? digestText(tuple) : tuple }
+  const textOf = (spelling: typeof criteria) => {
+    const text = `${JSON.stringify(spelling)}{${grown}}`
+    return text.length > LONGEST_TUPLE ? digestText(text) : text
+  }
+  const tuple = textOf(criteria)
+  const isConverted = maxCpm !== undefined && maxCpm.length > 1
+  const asked = isConverted ? textOf({ ...criteria, maxCpm: maxCpmOf(filters, undefined) }) : tuple
+  return { ...criteria, tuple, asked }
 }
 
 const WHOLE_FEED = spell({})

@@ -4,7 +4,8 @@ import { parseConfig } from '../../src/config/load.js'
 import { createFeed } from '../../src/feed/feed.js'
 import { converted, type Rates } from '../../src/feed/query.js'
 import { ask, ids, publish } from './feed-of.js'
-import { anonymous, listing, sliceOf } from './world.js'
+import { pageOf } from './reader.js'
+import { anonymous, buyer, listing, sliceOf } from './world.js'
 
 const priced = (id: string, prices: Record<string, number>) =>
   listing(id, {
@@ -90,6 +91,23 @@ test('without a table nothing is converted; another table is another feed', (t) 
     ).feedVersion,
     'what is not filtered stays',
   )
+  t.end()
+})
+
+test('a walk over another table is told by another version to begin again, and its cursor is no error', (t) => {
+  let rates: Rates | undefined = table
+  const feed = feedWith(() => rates)
+  const page = (cursor?: string, more: object = {}) =>
+    feed.wholesale({ filters: { max_cpm: 5, ...more }, maxResults: 1, ...(cursor && { cursor }) }, buyer, 0)
+  const first = pageOf(page())
+  rates = { asOf: '2026-12-01', worth: new Map([...table.worth, ['JPY', 0.01]]) }
+  const next = pageOf(page(first.cursor))
+  t.not(next.feedVersion, first.feedVersion)
+  t.equal(pageOf(page(next.cursor)).feedVersion, next.feedVersion)
+  rates = undefined
+  t.notOk([first.feedVersion, next.feedVersion].includes(pageOf(page(next.cursor)).feedVersion))
+  t.match(page(first.cursor, inCurrency('EUR')), { error: { field: 'pagination.cursor' } }, 'another query')
+  t.match(page(first.cursor, { max_cpm: 6 }), { error: { field: 'pagination.cursor' } })
   t.end()
 })
 
