@@ -1,7 +1,14 @@
-import { generateKeyPairSync } from 'node:crypto'
+import { generateKeyPairSync, sign } from 'node:crypto'
 import { test } from 'tap'
 import { createKeySets, isUsable, publicJwk, type SigningKey } from '../../src/signing/key.js'
-import { createSignedSend, createSigner, REQUESTS, WEBHOOKS } from '../../src/signing/signature.js'
+import {
+  createSignedSend,
+  createSigner,
+  REQUESTS,
+  signatureBase,
+  targetOf,
+  WEBHOOKS,
+} from '../../src/signing/signature.js'
 import { createReplayGuard, createVerifier } from '../../src/signing/verify.js'
 
 const NOW = 1_800_000_000_000
@@ -62,6 +69,25 @@ test('nothing that is signed can be changed', async (t) => {
     await refused({ headers: twice }, 'request_signature_header_malformed')
     t.match(await verify(signed), { kind: 'verified' }, 'and what was refused has used up no nonce')
   }
+})
+
+test('a signature covers the type of a body, and of none where there is none', async (t) => {
+  const [key] = KEYS as [SigningKey]
+  const { verify } = setUp(key)
+  const covered = ['@method', '@target-uri', '@authority']
+  const signed = (body: string, nonce: string) => {
+    const said = { created: NOW / 1_000, expires: NOW / 1_000 + 300, nonce: `nonce-of-at-least-22-${nonce}` }
+    const texts = Object.entries({ ...said, keyid: key.keyId, alg: 'ed25519', tag: REQUESTS.tag })
+    const params = texts.map(([name, value]) => `${name}=${JSON.stringify(value)}`).join(';')
+    const input = `(${covered.map((name) => `"${name}"`).join(' ')});${params}`
+    const message = { method: 'POST', url: URL, headers: {}, body: Buffer.from(body) }
+    const target = targetOf(URL)
+    const base = (target && signatureBase(covered, input, message, target)) ?? ''
+    const signature = sign(null, Buffer.from(base), key.privateKey).toString('base64url')
+    return { ...message, headers: { 'signature-input': `sig1=${input}`, signature: `sig1=:${signature}:` } }
+  }
+  t.match(await verify(signed('', 'a')), { kind: 'verified' })
+  t.match(await verify(signed(BODY, 'b')), { code: 'request_signature_components_incomplete' })
 })
 
 test('a signature holds for its time, give or take a minute of the clocks', async (t) => {
