@@ -1,9 +1,14 @@
 /** Processes that start at the same moment on an empty storage sign cursors with one secret. */
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { sql } from 'kysely'
+import { pino } from 'pino'
 import { test } from 'tap'
+import { startFederation } from '../../src/composition/federation.js'
+import { parseConfig } from '../../src/config/load.js'
+import { systemClock } from '../../src/net/clock.js'
 import { cursorSecret } from '../../src/store/replicas/handover.js'
-import { embedded, NO_POSTGRES, shared } from '../store/support/storages.js'
+import { bare, embedded, NO_POSTGRES, shared } from '../store/support/storages.js'
 
 const STARTS = 8
 const hex = (secret: Uint8Array) => Buffer.from(secret).toString('hex')
@@ -16,6 +21,24 @@ test('eight starts at once on a fresh database end with one secret', { skip: NO_
   t.equal(new Set(secrets.map(hex)).size, 1)
   const { blobs } = await storage.open()
   t.equal(hex(await cursorSecret(blobs)), hex(secrets[0] as Uint8Array), 'it is what stays in the storage')
+})
+
+test('a database in which it cannot be looked for ends the start with a sentence', {
+  skip: NO_POSTGRES,
+}, async (t) => {
+  const storage = await bare(t)
+  if (!storage) return
+  const { db, close } = await storage.open()
+  await sql.raw('alter table manifests rename column parts to portions').execute(db)
+  await close()
+  const config = parseConfig('test', JSON.stringify({ storage: { url: storage.url } }), {})
+  await t.rejects(
+    startFederation({
+      ...{ config, version: '0.0.0', clock: systemClock, random: Math.random },
+      log: pino({ level: 'silent' }),
+    }),
+    { name: 'StorageUnusable', message: /cannot be used as it is: column "parts" does not exist/ },
+  )
 })
 
 test('a folder keeps its secret over a restart', async (t) => {

@@ -1,4 +1,4 @@
-import { open, rm, truncate, utimes } from 'node:fs/promises'
+import { mkdir, open, rm, truncate, utimes } from 'node:fs/promises'
 import { join } from 'node:path'
 import { sql } from 'kysely'
 import { type Test, test } from 'tap'
@@ -42,6 +42,21 @@ test('only what an orderly end did not leave is read through at the next start',
   await (await storage.open()).close()
   await utimes(file, 1, 1)
   t.equal(await wasClosed(file), false, 'another file, or a change, is checked')
+})
+
+test('who looks in beside a server leaves no mark of an orderly end: the server may still crash', async (t) => {
+  const storage = await embedded(t)
+  await storage.open()
+  await (await storage.open({ whileInUse: true })).close()
+  t.equal(await wasClosed(fileOf(storage)), false)
+})
+
+test('a mark that cannot be written keeps nobody from closing, and the next start checks', async (t) => {
+  const storage = await embedded(t)
+  const store = await storage.open()
+  await mkdir(`${fileOf(storage)}.closed`)
+  await store.close()
+  t.equal(await wasClosed(fileOf(storage)), false)
 })
 
 test('a database file that lost what was written last is refused at start instead of served', async (t) => {

@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import Database from 'libsql'
 import pg from 'pg'
 import { test } from 'tap'
-import { StorageUnavailable } from '../../src/store/database/storage-work.js'
+import { openingWork, StorageUnavailable } from '../../src/store/database/storage-work.js'
 import type { Held, NewJob } from '../../src/store/jobs.js'
 import { openStore, type Store } from '../../src/store/store.js'
 import { until } from '../support/upstream-world.js'
@@ -190,4 +190,15 @@ test('a mistake of ours is not taken for a storage that cannot serve', async (t)
   const store = await (await embedded(t)).open()
   await add(store)
   await t.rejects(add(store), /UNIQUE/)
+})
+
+test('nor, when a storage is opened, for one that cannot be used', async (t) => {
+  const fails = (error: Error) =>
+    openingWork(async () => {
+      throw error
+    })
+  for (const ours of [new TypeError('x is undefined'), new RangeError('x'), new ReferenceError('x')]) {
+    await t.rejects(fails(ours), ours)
+  }
+  await t.rejects(fails(new Error('no such table: jobs')), { name: 'StorageUnusable' })
 })

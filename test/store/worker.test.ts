@@ -155,6 +155,47 @@ test('a process whose jobs another has taken up says so once, of all of them', a
   await worker.close()
 })
 
+test('a job that ends while its lease is renewed was taken up by nobody', async (t) => {
+  const { jobs } = await (await embedded(t)).open({ now: Date.now })
+  const [problems, beats]: [string[], (() => void)[]] = [[], []]
+  function after(_: number, beat: () => void) {
+    beats.push(beat)
+    return () => {}
+  }
+  let finish = () => {}
+  const finished = new Promise<void>((resolve) => {
+    finish = resolve
+  })
+  const late = {
+    ...jobs,
+    async extend(...said: Parameters<typeof jobs.extend>) {
+      finish()
+      await working
+      return jobs.extend(...said)
+    },
+  }
+  const worker = createWorker({
+    ...{ jobs: late, clock: { ...systemClock, after }, owner: 'one', kinds: {} },
+    onProblem: (problem) => void problems.push(problem),
+  })
+  await jobs.add({ id: 'a', lane: 'l', kind: 'call', caller: 'acme', data: {} })
+  await jobs.add({ id: 'b', lane: 'l', kind: 'call', caller: 'acme', data: {} })
+  const [ends, stays] = await Promise.all([worker.claim('a'), worker.claim('b')])
+  let stop = () => {}
+  const stopped = new Promise<void>((resolve) => {
+    stop = resolve
+  })
+  const other = stays && worker.during(stays, () => stopped)
+  const working =
+    ends && worker.during(ends, () => finished.then(async () => void (await jobs.end(ends, 'answered'))))
+  beats.shift()?.()
+  await until('it has beaten', () => beats.length === 1)
+  t.same(problems, [])
+  stop()
+  await other
+  await worker.close()
+})
+
 onEveryStorage('of many in one process that claim a job at once, one gets it', async (t, storage) => {
   const { jobs } = await storage.open({ now: Date.now })
   const onProblem = (problem: string) => t.comment(problem)

@@ -116,7 +116,7 @@ export async function wasClosed(file: string): Promise<boolean> {
   const isFile = (await statsOf(mark).catch(() => undefined))?.isFile()
   const marked = isFile ? await readFile(mark, 'utf8').catch(() => '') : ''
   await rm(mark, { force: true }).catch(() => {})
-  return marked !== '' && marked === (await stateOf(file))
+  return marked === (await stateOf(file))
 }
 
 type SqliteOptions = {
