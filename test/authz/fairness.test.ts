@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import { test } from 'tap'
 import { createWanted } from '../../src/authz/provider/domains.js'
 import { proven } from '../support/proven.js'
+import { until } from '../support/until.js'
 import { createWorld, DAY, granting, HOUR, named, WELL_KNOWN } from './world.js'
 
 const invented = (count: number, suffix = '.example') =>
@@ -88,13 +89,59 @@ test('a file without room is let go of, told, and looked at again when there is 
   t.equal(honest, 'held')
   t.same(Object.values(others).sort(), ['held', 'held', 'over_budget'])
 
-  world.jump(HOUR)
   const gone = Object.keys(others).find((domain) => others[domain] === 'held') as string
   world.providers().want(named(hosts.filter((host) => host !== gone)))
   world.jump(1_000)
   world.runDue()
   await world.providers().settled()
   t.same(Object.values(states()), ['held', 'held', 'held'])
+})
+
+test('a file that is being looked at when room comes is looked at once', async (t) => {
+  const hosts = ['p.example', 'q.example', 'other.example']
+  const world = await createWorld({ hosts, limits: () => ({ domainsPerUpstream: 100, bytes: 2_000_000 }) })
+  t.teardown(world.close)
+  const body = (host: string) => granting(['s1'], { host, pad: 'x'.repeat(900_000) })
+  for (const host of hosts) world.web.page(`${host}${WELL_KNOWN}`, { body: body(host) })
+  const providers = world.providers()
+  providers.want(named(hosts))
+  await providers.settled()
+  const lacking = hosts.find((host) => !providers.state(host)?.document) as string
+  const asked = () => world.web.asked(`${lacking}${WELL_KNOWN}`)
+  let answer: (() => void) | undefined
+  world.web.page(`${lacking}${WELL_KNOWN}`, (_request, response) => {
+    answer = () => void response.end(JSON.stringify(body(lacking)))
+    if (asked() > 2) answer()
+  })
+  const again = providers.refresh(lacking)
+  await until(asked, (times) => times === 2)
+  providers.want(named(hosts.filter((host) => host === lacking || host === 'p.example')))
+  world.jump(1_000)
+  world.runDue()
+  answer?.()
+  await again
+  await providers.settled()
+  t.ok(providers.state(lacking)?.document)
+  t.equal(asked(), 2)
+})
+
+test('a file counts for whoever names it now: who named it once loses nothing for it', async (t) => {
+  const hosts = ['p.example', 'q.example', 'other.example', 'cdn.example']
+  const world = await createWorld({ hosts, limits: () => ({ domainsPerUpstream: 100, bytes: 3_000_000 }) })
+  t.teardown(world.close)
+  for (const host of hosts) {
+    const pad = 'x'.repeat(host === 'cdn.example' ? 1_000_000 : 900_000)
+    world.web.page(`${host}${WELL_KNOWN}`, { body: granting(['s1'], { host, pad }) })
+  }
+  const providers = world.providers()
+  const wantOf = async (one: string[], other: string[]) => {
+    providers.want(new Map([...named(one, 'https://one.example/mcp'), ...named(other)]))
+    await providers.settled()
+  }
+  await wantOf(['p.example', 'q.example'], ['other.example'])
+  await wantOf(['cdn.example'], ['p.example', 'q.example', 'other.example'])
+  t.ok(providers.state('cdn.example')?.document)
+  t.equal(providers.states().filter(({ document }) => document).length, 3)
 })
 
 test('a document that many providers point to counts once and leaves all of them together', async (t) => {
