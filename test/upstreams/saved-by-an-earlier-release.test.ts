@@ -42,6 +42,32 @@ test('rows that an earlier release kept as they came are read again by the rules
   t.same(held?.domains, ['tridentauto.example'])
 })
 
+test('rows that lack members are shown, and asked for again without a token', async (t) => {
+  const kept = new Map<string, Uint8Array[]>()
+  const blobs = {
+    read: async (name: string) => kept.get(name),
+    write: async (name: string, parts: readonly Uint8Array[]) => void kept.set(name, [...parts]),
+    remove: async (name: string) => void kept.delete(name),
+    list: async () => [...kept.keys()],
+  }
+  const store = createSliceStore({ blobs, clock: systemClock, onTrouble: (message) => t.fail(message) })
+  const rows = packSlab([Buffer.from(JSON.stringify(row(1)))])
+  const digests = new BigUint64Array(new SharedArrayBuffer(8))
+  const tokens = { feedVersion: 'f', pricingVersion: 'p' }
+  const about = { upstream: 'a', agentUrl, scope: 'public', mode: 'wholesale', dropped: {} } as const
+  const slice = { ...about, ...tokens, rows, digests, walkedAt: 1 }
+  store.save({ slice, domains: [], confirmedAt: 1 }, owner, { name: '', epoch: 0 })
+  await store.close()
+  const key = { agentUrl, scope: 'public' }
+  t.match((await store.load(key, owner))?.slice, tokens)
+  const [name = '', [head, ...parts] = []] = [...kept].find(([each]) => each.startsWith('slice/')) ?? []
+  const header = { ...JSON.parse(Buffer.from(head ?? []).toString()), format: 2 }
+  kept.set(name, [Buffer.from(JSON.stringify(header)), ...parts])
+  const held = await store.load(key, owner)
+  t.equal(held?.slice.rows.count, 1)
+  t.match(held?.slice, { feedVersion: undefined, pricingVersion: undefined })
+})
+
 test('what the first release kept under a url with a key in it is found under the name of the agent, and renamed', async (t) => {
   const kept = new Map<string, Uint8Array[]>()
   const blobs = {
