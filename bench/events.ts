@@ -14,7 +14,7 @@ import { join } from 'node:path'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { setTimeout as wait } from 'node:timers/promises'
 import { declaredAccountsOf } from '../src/composition/settings.js'
-import { createAnnouncer } from '../src/events/announcer.js'
+import { createAnnouncer, TOGETHER } from '../src/events/announcer.js'
 import { createStandings, type Eyes } from '../src/events/standings.js'
 import { subscriptionJob } from '../src/events/subscriptions.js'
 import { createWebhook } from '../src/events/webhook.js'
@@ -31,7 +31,6 @@ import { report } from './report.js'
 
 const SIGNALS = 100_000
 const [CALLERS, EACH] = [10, 100]
-const TOGETHER = 16 // subscribers that are written down as one, as the announcer does
 const IDLE_SECONDS = 5 // about as long as all are told
 const LONGEST_SECONDS = 30
 const LATER_MS = 3_600_000 // after all has been measured

@@ -30,9 +30,9 @@ const PLACES = { inAll: 256, aLane: 32 }
 const LONGEST_TURN_MS = 10_000
 /**
  * Subscribers that are claimed, and whose events are written down, as one: each round trip to the storage wakes the thread that
- * serves, and each commit waits for the disk.
+ * serves, and each commit waits for the disk; but what is done for all of a lot is done without a stop.
  */
-const TOGETHER = 16
+export const TOGETHER = 8
 /** What waits for as many subscribers is written at once; what is larger, with fewer others. */
 const BYTES_OF_ONE = 4 * 1_024
 /** Subscribers that are looked at before others have the thread. */
