@@ -56,6 +56,32 @@ function fenced({ db }: Store, lease: Lease, work: () => void, fence = leaseStan
   })
 }
 
+test('who releases and who takes the same names do not wait for each other in a circle', {
+  skip: NO_POSTGRES,
+}, async (t) => {
+  const store = await opened(t)
+  if (!store) return
+  const leases = createLeases(store.db)
+  const held: Lease[] = []
+  for (const name of ['z', 'm', 'a']) held.push(...(await leases.take('one', [name], HOUR))) // as rows lie in the table
+  const between = held.find(({ name }) => name === 'm') as Lease
+  let released: Promise<void> = Promise.resolve()
+  let taken: Promise<Lease[]> = Promise.resolve([])
+  await store.db.transaction().execute(async (tx) => {
+    const waiting = async (count: number) => {
+      const waits = sql<{ waiting: number }>`select count(*)::int as waiting from pg_locks where not granted`
+      for (let found = 0; found < count; ) found = (await waits.execute(tx)).rows[0]?.waiting ?? 0
+    }
+    await leaseStands(tx, between)
+    released = leases.release(held)
+    await waiting(1)
+    taken = leases.take('two', ['a', 'm', 'z'], HOUR)
+    await waiting(2)
+  })
+  await t.resolves(released)
+  t.equal((await taken).length, held.length)
+})
+
 test('a lease is one owner´s until it ends, and each owner has an epoch of its own', {
   skip: NO_POSTGRES,
 }, async (t) => {

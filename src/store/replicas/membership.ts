@@ -62,8 +62,11 @@ export function createLeases(db: Db, { now, given }: SqlDialect = POSTGRES): Lea
   async function release(leases: readonly Lease[]): Promise<void> {
     if (leases.length === 0) return
     const ended = [...leases].sort((a, b) => (a.name < b.name ? -1 : 1))
-    await sql`update leases set until = 0, epoch = ${nextEpoch()} from ${given(ended)}
-      where leases.name = value->>'name' and leases.epoch = cast(value->>'epoch' as bigint)`.execute(db)
+    // Put like those that are taken, because an update would lock them in the order in which they lie in the table.
+    await sql`insert into leases (name, owner, epoch, until)
+      select value->>'name', '', cast(value->>'epoch' as bigint), 0 from ${given(ended)} where true
+      on conflict (name) do update set until = 0, epoch = ${nextEpoch()}
+      where leases.epoch = excluded.epoch`.execute(db)
   }
 
   async function held(prefix: string): Promise<string[]> {
