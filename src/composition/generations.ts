@@ -156,6 +156,7 @@ export function createGenerations(options: GenerationsOptions) {
   async function save(
     { open, accounts: own, definitions }: Generation,
     under: Turn,
+    rowsTold: Promise<void>,
   ): Promise<Told | undefined> {
     const accounts = [...own].map(
       ([name, layer]) => [savedName(name, definitions.get(name) ?? ''), layer] as const,
@@ -168,6 +169,7 @@ export function createGenerations(options: GenerationsOptions) {
         { id: snapshot.id, gaps: gaps.map(toldGap), definition: definitions.get(name) ?? '' },
       ]),
     }
+    await rowsTold
     return (await sharing.tell(NOTE, told, under)) ? told : undefined
   }
 
@@ -247,10 +249,11 @@ export function createGenerations(options: GenerationsOptions) {
     /**
      * Saves a generation and tells the others, before any cursor into it is given. `under`: the turn in which it was begun;
      * false when that is over, also when the next one is this process's again: others may have built something newer in
-     * between. Rejects when the storage cannot take it.
+     * between. `rowsTold`: the rows that it shows are saved; whoever builds next has to find them, however this process ends.
+     * Rejects when the storage cannot take it.
      */
-    async tell(generation: Generation, under: Turn): Promise<boolean> {
-      const told = await save(generation, under)
+    async tell(generation: Generation, under: Turn, rowsTold: Promise<void>): Promise<boolean> {
+      const told = await save(generation, under, rowsTold)
       if (turn()?.epoch !== under.epoch) return false
       if (!told) throw new Error('a generation could not be told to the other replicas')
       current = wanted = told

@@ -103,10 +103,7 @@ export function createPublisher(options: PublisherOptions) {
     const { open, accounts, rebuildAt } = await generationOf(world)
     if (state === 'closed') return
     const told = { open: { snapshot: open.snapshot, gaps: world.open.gaps }, accounts, definitions }
-    if (generations && under) {
-      await rows.told() // whoever builds next has to find the rows that this shows, however this process ends
-      if (!(await generations.tell(told, under))) return
-    }
+    if (generations && under && !(await generations.tell(told, under, rows.told()))) return
     const before = feed.current()
     feed.publish(open.snapshot, clock.now(), { gaps: world.open.gaps, accounts, isCurrent: world.isCurrent })
     published = world.revision

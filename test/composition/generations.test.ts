@@ -22,6 +22,8 @@ function counted(blobs: Blobs) {
   return { reads, blobs: { ...blobs, read } }
 }
 
+const rowsTold = Promise.resolve()
+
 /** Each reading waits until it is answered, in their order. */
 function held(blobs: Blobs) {
   const waiting: (() => void)[] = []
@@ -225,9 +227,30 @@ test('what was begun in one turn is not told in a later one: another process may
   await two.publish(newer)
   await until('it is taken up', () => one.feed.current()?.id === newer.id)
   group.build('one')
-  t.notOk(await one.generations.tell(begun, under))
+  t.notOk(await one.generations.tell(begun, under, rowsTold))
   await new Promise(setImmediate)
   t.equal(two.feed.current()?.id, newer.id)
+})
+
+test('a generation is saved while its rows are, and told after them', async (t) => {
+  const group = createGroup()
+  group.build('one')
+  const one = group.join('one')
+  const two = group.join('two')
+  const snapshot = snapshotOf('begun')
+  let rowsAreTold = () => {}
+  const telling = one.generations.tell(
+    { open: { snapshot, gaps: [] }, accounts: new Map(), definitions: new Map() },
+    one.generations.turn() as Turn,
+    new Promise((resolve) => (rowsAreTold = resolve)),
+  )
+  const isSaved = async () => (await group.blobs.list(SNAPSHOTS)).length > 0
+  while (!(await isSaved())) await new Promise(setImmediate)
+  await new Promise(setImmediate)
+  t.equal(two.feed.current(), undefined)
+  rowsAreTold()
+  t.ok(await telling)
+  await until('it is taken up', () => two.feed.current()?.id === snapshot.id)
 })
 
 test('nor shown where the word that it was told comes late', async (t) => {
@@ -241,6 +264,7 @@ test('nor shown where the word that it was told comes late', async (t) => {
   const telling = one.generations.tell(
     { open: { snapshot: begun, gaps: [] }, accounts: new Map(), definitions: new Map() },
     one.generations.turn() as Turn,
+    rowsTold,
   )
   group.written.before = async () => {}
   group.build('two')
@@ -451,7 +475,7 @@ test('a walk in the prices of an account is found at another process as long as 
   const definitions = one.generations.definitions()
   const accounts = new Map([[name, { snapshot: own, gaps: [] }]])
   const under = one.generations.turn() as Turn
-  await one.generations.tell({ open: { snapshot: open, gaps: [] }, accounts, definitions }, under)
+  await one.generations.tell({ open: { snapshot: open, gaps: [] }, accounts, definitions }, under, rowsTold)
   one.feed.publish(open, 0, { accounts })
   const first = ask(one)
   await until('the other has it', () => two.feed.current(name)?.id === own.id)

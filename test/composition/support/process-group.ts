@@ -98,7 +98,7 @@ export function createGroup() {
       const publish = async (snapshot: Snapshot, gaps: readonly Gap[] = []) => {
         const under = generations.turn()
         const generation = { open: { snapshot, gaps }, accounts: new Map(), definitions: new Map() }
-        if (under) await generations.tell(generation, under)
+        if (under) await generations.tell(generation, under, Promise.resolve())
         feed.publish(snapshot, time.clock.now(), { gaps })
       }
       const page = (cursor?: string) =>
