@@ -23,7 +23,7 @@ import { type Limit, report } from './report.js'
 
 const SIGNALS = Number(process.env.SIGNALS ?? 300_000)
 const UPSTREAMS = 20
-const ROUNDS = 5
+const ROUNDS = 7
 const LOAD_SECONDS = 3
 const ROUND_BYTES = 4_000_000_000 // more than is written to while requests are measured
 
@@ -104,19 +104,20 @@ const middle = (values: readonly number[]) => [...values].sort((a, b) => a - b)[
 await load() // warms the code of both processes
 await merge()
 const [{ rows }] = slices as [(typeof slices)[number]]
-const rounds: Record<'merging' | 'rewriting' | 'counting', number>[] = []
+const rounds: Record<'idle' | 'merging' | 'rewriting' | 'counting', number>[] = []
 while (rounds.length < ROUNDS) {
   const idle = await load()
   const counting = await loadBeside(startCounting())
   const rewriting = await loadBeside(await startRewriting(rows))
   const merging = await whileMerging()
-  rounds.push({ merging: merging / idle, rewriting: rewriting / idle, counting: counting / idle })
+  rounds.push({ idle, merging, rewriting, counting })
   const times = [idle, counting, rewriting, merging].map((ms) => ms.toFixed(2))
   console.log(
     `    p99 idle, beside a thread that counts, one that parses and writes, one that merges: ${times.join(', ')} ms`,
   )
 }
-const ratio = (who: keyof (typeof rounds)[number]) => middle(rounds.map((round) => round[who]))
+const typical = (who: keyof (typeof rounds)[number]) => middle(rounds.map((round) => round[who]))
+const ratio = (who: keyof (typeof rounds)[number]) => typical(who) / typical('idle')
 report({
   what: 'request p99 while a thread that does not give way only counts, against idle',
   measured: ratio('counting'),

@@ -96,6 +96,7 @@ export function createPublisher(options: PublisherOptions) {
     // Another process built what is in service: with rows that are not here yet, the feed would go back.
     if (generations && published === 0) await generations.heard().then(rows.loaded)
     const world = worlds.current()
+    const rowsTold = rows.told() // those of this world
     const definitions = generations?.definitions() ?? new Map()
     const base = feed.current()
     if (generations && base && base !== mine) builder.restore(base) // another process's: all others hold its bytes
@@ -103,7 +104,7 @@ export function createPublisher(options: PublisherOptions) {
     const { open, accounts, rebuildAt } = await generationOf(world)
     if (state === 'closed') return
     const told = { open: { snapshot: open.snapshot, gaps: world.open.gaps }, accounts, definitions }
-    if (generations && under && !(await generations.tell(told, under, rows.told()))) return
+    if (generations && under && !(await generations.tell(told, under, rowsTold))) return
     const before = feed.current()
     feed.publish(open.snapshot, clock.now(), { gaps: world.open.gaps, accounts, isCurrent: world.isCurrent })
     published = world.revision

@@ -63,6 +63,41 @@ test('an old epoch tells nothing', { skip: NO_POSTGRES }, async (t) => {
   )
 })
 
+test('who waits for what was told does not wait for what is told meanwhile', {
+  skip: NO_POSTGRES,
+}, async (t) => {
+  const storage = await shared(t)
+  if (!storage) return
+  const { notes, listen } = replicasOf(await storage.open())
+  let isOver = false
+  let wake = () => {}
+  const board = createBoard({
+    notes: {
+      ...notes,
+      async since(last) {
+        const fresh = await notes.since(last)
+        if (!isOver) wake() // somebody tells something during each look
+        return fresh
+      },
+    },
+    listen(onNews) {
+      wake = onNews
+      return listen(onNews)
+    },
+    clock: systemClock,
+    onProblem: (problem) => t.fail(problem),
+  })
+  const heard: unknown[] = []
+  board.hear('a/', (_, value) => heard.push(value))
+  const started = board.start()
+  await notes.tell('a/1', 'before')
+  await board.heard()
+  t.same(heard, ['before'])
+  isOver = true
+  await started
+  await board.close()
+})
+
 test('who was cut off hears what it missed', { skip: NO_POSTGRES }, async (t) => {
   const storage = await mortal(t)
   if (!storage) return

@@ -111,6 +111,20 @@ test('an account with prices of its own is held beside the public slice, and its
   ])
 })
 
+test('an account that goes on paying the rate card changes nothing', async (t) => {
+  const { upstreams, logic, status } = await opened(t, [scope('silver')])
+  await until('both are read', () => status('silver')?.state === 'fresh' && upstreams.slices().length === 1)
+  let changes = 0
+  upstreams.onChange(() => {
+    changes += 1
+  })
+  const reads = logic.reads()
+  upstreams.refreshSoon('a', 'acme')
+  await until('it is read again', () => logic.reads() > reads)
+  await until('and settled', () => status('silver')?.state === 'fresh')
+  t.equal(changes, 0)
+})
+
 test("an account's slice outlives the process, its upstream being down, but not another account", async (t) => {
   const folder = await temporaryFolder(t)
   const first = await opened(t, [scope('gold'), scope('silver')], { folder })

@@ -28,7 +28,8 @@ test('rows that an earlier release kept as they came are read again by the rules
     dropped: {},
     walkedAt: 1,
   } as const
-  store.save({ slice: { ...about, rows, digests }, domains: ['other.example'], confirmedAt: 1 }, owner, {
+  const slice = { ...about, feedVersion: 'f', rows, digests }
+  store.save({ slice, domains: ['other.example'], confirmedAt: 1 }, owner, {
     name: '',
     epoch: 0,
   })
@@ -40,6 +41,7 @@ test('rows that an earlier release kept as they came are read again by the rules
   t.equal(held?.slice.rows.count, 1)
   t.equal(held && Buffer.from(slabRow(held.slice.rows, 0)).toString(), good)
   t.same(held?.domains, ['tridentauto.example'])
+  t.equal(held?.slice.feedVersion, undefined, 'they may lack members: they are asked for without a token')
 })
 
 test('rows that lack members are shown, and asked for again without a token', async (t) => {

@@ -64,9 +64,9 @@ export function createLeases(db: Db, { now, given }: SqlDialect = POSTGRES): Lea
     const ended = [...leases].sort((a, b) => (a.name < b.name ? -1 : 1))
     // Put like those that are taken, because an update would lock them in the order in which they lie in the table.
     await sql`insert into leases (name, owner, epoch, until)
-      select value->>'name', '', cast(value->>'epoch' as bigint), 0 from ${given(ended)} where true
+      select value->>'name', '', cast(value->>'epoch' as bigint) + 1, 0 from ${given(ended)} where true
       on conflict (name) do update set until = 0, epoch = ${nextEpoch()}
-      where leases.epoch = excluded.epoch`.execute(db)
+      where leases.epoch = excluded.epoch - 1`.execute(db)
   }
 
   async function held(prefix: string): Promise<string[]> {

@@ -84,7 +84,8 @@ export function createBoard({ notes, listen, clock, onProblem }: BoardOptions) {
   let last = 0
   let isLost = false
   let closed = false
-  let looking: Promise<void> | undefined
+  let looking: Promise<void> | undefined // until nobody has called meanwhile
+  let oneLook: Promise<void> | undefined // the one that is under way
   let again = false
   let forgottenAt = 0
   let cancelLook = () => {}
@@ -119,12 +120,13 @@ export function createBoard({ notes, listen, clock, onProblem }: BoardOptions) {
     looking = (async () => {
       do {
         again = false
-        await look().catch(trouble)
+        oneLook = look().catch(trouble)
+        await oneLook
       } while (again && !closed)
+      looking = undefined
     })()
     await looking
-    looking = undefined
-    if (!closed) cancelLook = clock.after(LOOK_EVERY_MS, () => void round())
+    if (!closed && !looking) cancelLook = clock.after(LOOK_EVERY_MS, () => void round())
   }
 
   return {
@@ -139,8 +141,13 @@ export function createBoard({ notes, listen, clock, onProblem }: BoardOptions) {
     hear(prefix: string, listener: Hear): void {
       listeners.push({ prefix, listener })
     },
-    /** Resolves when all notes that are there now are read, or cannot be for now. */
-    heard: round,
+    /** Resolves when all notes that are there now are read, or cannot be for now: not when those are that come meanwhile. */
+    async heard(): Promise<void> {
+      if (!looking) return await round()
+      again = true
+      await oneLook // it may have begun before some of them came
+      await oneLook // the next one
+    },
     /** Reads from now on; resolves when all earlier notes are read. */
     async start(): Promise<void> {
       stopListening = listen(() => void round())

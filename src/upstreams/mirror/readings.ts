@@ -219,9 +219,9 @@ export function createFollowing(options: FollowingOptions) {
   /** Whether this process has read in the turn that it has: it then knows its own findings. Until then others know more. */
   const hasRead = () => turn() !== undefined && turn()?.epoch === settledUnder
 
-  /** What is held was read later than `told`. Not what has a time to come: the database's clock was set back. */
-  const isNewer = ({ slice: { walkedAt } }: HeldSlice, told: number) =>
-    walkedAt > told && walkedAt <= clock.now()
+  /** What is held was read after `toldAt`. Not what has a time to come: the database's clock was set back. */
+  const isNewer = ({ slice: { walkedAt } }: HeldSlice, toldAt: number) =>
+    walkedAt > toldAt && walkedAt <= clock.now()
 
   /** Takes also rows that were replaced meanwhile: where they come faster than they load, none would be shown else. */
   async function loadMarked(wanted: string): Promise<void> {
@@ -238,7 +238,7 @@ export function createFollowing(options: FollowingOptions) {
   function catchUp(): void {
     if (isLoading || mark === undefined || mark === loaded) return
     isLoading = true
-    loading = loadMarked(mark).then(() => {
+    loading = loadMarked(mark).finally(() => {
       isLoading = false
       catchUp()
     })
@@ -258,8 +258,12 @@ export function createFollowing(options: FollowingOptions) {
       return
     }
     told = { standing, confirmedAt }
-    // Until its rows are loaded, this process cannot confirm them.
-    if (now) options.take(standing, { ...now, confirmedAt: Math.max(now.confirmedAt, confirmedAt) })
+    // Older rows than those that are told of are not confirmed by it.
+    const isHeld = slice === undefined || slice === loaded
+    if (now) {
+      const at = isHeld ? Math.max(now.confirmedAt, confirmedAt) : now.confirmedAt
+      options.take(standing, { ...now, confirmedAt: at })
+    }
     if (slice === undefined || slice === mark) return
     mark = slice
     catchUp()

@@ -6,7 +6,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { SignalRef } from '../../adcp/signal.js'
 import { backoffMs, type Clock, jittered } from '../../net/clock.js'
 import type { Dialect } from '../agent/dialect.js'
-import type { Slice } from '../rows/slice.js'
+import { type Slice, sameDigests } from '../rows/slice.js'
 import type { Turn, Turns } from '../rows/storage.js'
 import type { QuestionsAsked } from '../walk/enumerate.js'
 import type { Governor } from '../walk/governor.js'
@@ -151,7 +151,7 @@ export function createScope(options: ScopeOptions) {
     const { feedVersion, pricingVersion, caughtAt } = next.slice
     if (caughtAt !== undefined && caughtAt !== before?.caughtAt)
       onTrouble(`${setting.entry.id}: ${TOKEN_LIE}`)
-    const isNew = isNewContent || next.slice.digests !== before?.digests // others' rows may have come meanwhile
+    const isNew = isNewContent || !before || !sameDigests(next.slice.digests, before.digests) // others' may have come meanwhile
     const isRetold =
       feedVersion !== before?.feedVersion ||
       pricingVersion !== before?.pricingVersion ||

@@ -14,7 +14,7 @@ import { type Key, mayRead, type Owner, untokened } from './scope-setting.js'
 
 const FORMAT = 3
 const CUT = 2 // rows without some members of their fields, which an upstream sends again when no token is sent to it
-const UNWRITTEN = 1 // rows as they arrived: they are read again with the current rules
+const UNWRITTEN = 1 // the same, and as they arrived: they are read again with the current rules
 const PREFIX = 'slice/'
 const CONFIRMATIONS = 'confirmations'
 const DISTRUSTED = 'distrusted' // a name among the confirmations that no slice has
@@ -76,7 +76,7 @@ async function decode(parts: readonly Uint8Array[], owner: Owner, key: Key): Pro
     length: new Uint32Array(sharedBytes(length)),
   }
   const { feedVersion, pricingVersion, ...untokened } = rest
-  const described = credential === owner.credential && format !== CUT ? rest : untokened
+  const described = credential === owner.credential && format === FORMAT ? rest : untokened
   const content =
     format === UNWRITTEN
       ? await collectAgain(rows)
@@ -96,7 +96,8 @@ export function createSliceStore({ blobs, clock, shared, onTrouble }: SliceStore
   const writing = new Map<string, Promise<void>>()
   const waiting = new Map<string, () => Promise<void>>()
   const marks = new Map<string, string>() // of what other processes find in the storage
-  const unsaved = new Set<string>() // what is in the storage under these names, if anything, is older than what is served
+  /** What is in the storage under these names, if anything, is older than what is served; with the turn of the last try to save it. */
+  const unsaved = new Map<string, number>()
   let saves = 0
   let cancelFlush: (() => void) | undefined
 
@@ -144,7 +145,7 @@ export function createSliceStore({ blobs, clock, shared, onTrouble }: SliceStore
   }
 
   async function write(name: string, held: HeldSlice, owner: Owner, turn: Turn): Promise<void> {
-    unsaved.add(name)
+    unsaved.set(name, turn.epoch)
     const parts = encode(held, owner)
     if (!shared) await blobs.write(name, parts)
     // A process that has lost its turn writes nothing: who has the turn next, this one perhaps, has to save again.
@@ -164,6 +165,13 @@ export function createSliceStore({ blobs, clock, shared, onTrouble }: SliceStore
     const isMore = waiting.has(name)
     await writing.get(name)
     if (isMore) await writing.get(name)
+  }
+
+  /** When what is saved was last confirmed, as this process or the others know; undefined when nothing is. */
+  function savedAt(key: Key): number | undefined {
+    const known = [confirmations.get(nameOf(key)), shared?.readings.of(key)?.confirmedAt]
+    const times = known.filter((at) => at !== undefined)
+    return times.length === 0 ? undefined : Math.max(...times)
   }
 
   /** The first release kept slices under whole urls, credentials included; from here on it is kept under its name. */
@@ -215,7 +223,8 @@ export function createSliceStore({ blobs, clock, shared, onTrouble }: SliceStore
     confirm(held: HeldSlice, owner: Owner, turn: Turn): void {
       const name = nameOf(held.slice)
       if (unsaved.has(name)) {
-        if (!writing.has(name)) save(held, owner, turn) // else it is being saved
+        const isBeingSaved = writing.has(name) && unsaved.get(name) === turn.epoch
+        if (!isBeingSaved) save(held, owner, turn)
       } else {
         confirmations.set(name, held.confirmedAt)
         flushSoon()
@@ -241,7 +250,7 @@ export function createSliceStore({ blobs, clock, shared, onTrouble }: SliceStore
         await written(name)
         const slice = reading.confirmedAt === undefined ? undefined : marks.get(name)
         const { confirmedAt: heldAt, ...outcome } = reading
-        const confirmedAt = unsaved.has(name) ? confirmations.get(name) : heldAt
+        const confirmedAt = heldAt !== undefined && unsaved.has(name) ? savedAt(key) : heldAt
         const told = {
           ...outcome,
           ...(confirmedAt !== undefined && { confirmedAt }),
