@@ -23,7 +23,7 @@ import { type Limit, report } from './report.js'
 
 const SIGNALS = Number(process.env.SIGNALS ?? 300_000)
 const UPSTREAMS = 20
-const ROUNDS = 7
+const ROUNDS = 5
 const LOAD_SECONDS = 3
 const ROUND_BYTES = 4_000_000_000 // more than is written to while requests are measured
 

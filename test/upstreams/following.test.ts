@@ -74,6 +74,25 @@ test('nor where its rows cannot be had; the next word of it tries again', async 
   t.same(taken, [[true, 5]])
 })
 
+test('nor is it forgotten when this process reads in vain: its own reading tries again', async (t) => {
+  let isThere = false
+  const { take, taken, reader, settled, close } = follow(async () => (isThere ? saved : undefined))
+  take(told)
+  await close()
+  reader.is = true
+  settled(TURN, false)
+  await close()
+  t.same(taken, [])
+  isThere = true
+  settled(TURN, false)
+  await close()
+  t.same(taken, [[true, 5]])
+  settled(TURN, true)
+  take(told)
+  await close()
+  t.same(taken, [[true, 5]], 'once it has read, it knows better')
+})
+
 test('what holds nothing is told of at once', (t) => {
   const { take, taken } = follow(async () => undefined)
   take({ answered: true, failures: 1 })

@@ -202,7 +202,7 @@ type FollowingOptions = {
 export function createFollowing(options: FollowingOptions) {
   const { key, store, readings, clock, turn, load, held } = options
   let mark: string | undefined // names what another process saved last
-  let loaded: string | undefined // the save that is held here
+  let heldMark: string | undefined // that of the rows here
   let told: { standing: Standing; confirmedAt: number } | undefined // last, of what is held or being loaded
   let forgotten = 0
   let settledUnder: number | undefined // the turn in which this process read last
@@ -211,7 +211,7 @@ export function createFollowing(options: FollowingOptions) {
 
   function forget(): void {
     mark = undefined
-    loaded = undefined
+    heldMark = undefined
     told = undefined
     forgotten += 1
   }
@@ -223,25 +223,34 @@ export function createFollowing(options: FollowingOptions) {
   const isNewer = ({ slice: { walkedAt } }: HeldSlice, toldAt: number) =>
     walkedAt > toldAt && walkedAt <= clock.now()
 
-  /** Takes also rows that were replaced meanwhile: where they come faster than they load, none would be shown else. */
-  async function loadMarked(wanted: string): Promise<void> {
+  /**
+   * Takes also rows that were replaced meanwhile: where they come faster than they load, none would be shown else. False when they
+   * are not to be had for now.
+   */
+  async function loadMarked(wanted: string): Promise<boolean> {
     const before = forgotten
     const saved = await load() // at least as new as `wanted`
-    if (forgotten !== before || !told) return
-    if (!saved && mark !== wanted) return
-    if (!saved) return forget() // the next message about it tries again
-    loaded = wanted
+    if (!saved) return false
+    if (forgotten !== before || !told) return true
+    heldMark = wanted
     store.follows(key(), wanted)
     options.take(told.standing, { ...saved, confirmedAt: told.confirmedAt })
+    return true
   }
 
-  function catchUp(): void {
-    if (isLoading || mark === undefined || mark === loaded) return
+  /** Until the newest are here, or are not to be had: the next word of them, or reading in vain here, tries again. */
+  async function catchUp(): Promise<void> {
+    if (isLoading) return
     isLoading = true
-    loading = loadMarked(mark).finally(() => {
+    try {
+      for (let wanted = mark; wanted !== undefined && wanted !== heldMark; wanted = mark) {
+        const isThere = loadMarked(wanted)
+        loading = isThere.then(() => {})
+        if (!(await isThere) && mark === wanted) return
+      }
+    } finally {
       isLoading = false
-      catchUp()
-    })
+    }
   }
 
   function take({ slice, confirmedAt, ...standing }: Reading): void {
@@ -259,14 +268,14 @@ export function createFollowing(options: FollowingOptions) {
     }
     told = { standing, confirmedAt }
     // Older rows than those that are told of are not confirmed by it.
-    const isHeld = slice === undefined || slice === loaded
+    const isHeld = slice === undefined || slice === heldMark
     if (now) {
       const at = isHeld ? Math.max(now.confirmedAt, confirmedAt) : now.confirmedAt
       options.take(standing, { ...now, confirmedAt: at })
     }
-    if (slice === undefined || slice === mark) return
+    if (isHeld) return
     mark = slice
-    catchUp()
+    void catchUp()
   }
 
   const heard = {
@@ -280,15 +289,16 @@ export function createFollowing(options: FollowingOptions) {
   return {
     take,
     hasRead,
-    /** This process has read: with success, what it was told or loads is older. */
+    /** This process has read: with success, what it was told or loads is older. In vain, it shows what others saved last. */
     settled(under: Turn, isRead: boolean): void {
       settledUnder = under.epoch
       if (isRead) forget()
+      else void catchUp()
     },
     /** Listens from now on. `holds`: the save that is held already, if it is one that was told of. */
     begin(holds: string | undefined): void {
       mark = holds
-      loaded = holds
+      heldMark = holds
       if (holds !== undefined) store.follows(key(), holds)
       stopHearing = readings.hear(key(), heard)
     },
