@@ -7,14 +7,19 @@ import { row } from '../support/upstream-world.js'
 const agentUrl = 'https://a.example/mcp'
 const owner = { credential: 'none' }
 
-test('rows that an earlier release kept as they came are read again by the rules of today', async (t) => {
+function keptBlobs() {
   const kept = new Map<string, Uint8Array[]>()
   const blobs = {
     read: async (name: string) => kept.get(name),
     write: async (name: string, parts: readonly Uint8Array[]) => void kept.set(name, [...parts]),
     remove: async (name: string) => void kept.delete(name),
-    list: async () => [...kept.keys()],
+    list: async (prefix: string) => [...kept.keys()].filter((name) => name.startsWith(prefix)),
   }
+  return { kept, blobs }
+}
+
+test('rows that an earlier release kept as they came are read again by the rules of today', async (t) => {
+  const { kept, blobs } = keptBlobs()
   const store = createSliceStore({ blobs, clock: systemClock, onTrouble: (message) => t.fail(message) })
   const good = JSON.stringify(row(1))
   const twice = JSON.stringify(row(2)).replace('{', '{"signal_ref":{"scope":"data_provider"},')
@@ -45,13 +50,7 @@ test('rows that an earlier release kept as they came are read again by the rules
 })
 
 test('rows that lack members are shown, and asked for again without a token', async (t) => {
-  const kept = new Map<string, Uint8Array[]>()
-  const blobs = {
-    read: async (name: string) => kept.get(name),
-    write: async (name: string, parts: readonly Uint8Array[]) => void kept.set(name, [...parts]),
-    remove: async (name: string) => void kept.delete(name),
-    list: async () => [...kept.keys()],
-  }
+  const { kept, blobs } = keptBlobs()
   const store = createSliceStore({ blobs, clock: systemClock, onTrouble: (message) => t.fail(message) })
   const rows = packSlab([Buffer.from(JSON.stringify(row(1)))])
   const digests = new BigUint64Array(new SharedArrayBuffer(8))
@@ -71,13 +70,7 @@ test('rows that lack members are shown, and asked for again without a token', as
 })
 
 test('what the first release kept under a url with a key in it is found under the name of the agent, and renamed', async (t) => {
-  const kept = new Map<string, Uint8Array[]>()
-  const blobs = {
-    read: async (name: string) => kept.get(name),
-    write: async (name: string, parts: readonly Uint8Array[]) => void kept.set(name, [...parts]),
-    remove: async (name: string) => void kept.delete(name),
-    list: async (prefix: string) => [...kept.keys()].filter((name) => name.startsWith(prefix)),
-  }
+  const { kept, blobs } = keptBlobs()
   const open = () => createSliceStore({ blobs, clock: systemClock, onTrouble: (message) => t.fail(message) })
   const rows = packSlab([Buffer.from(JSON.stringify(row(1)))])
   const about = { upstream: 'a', scope: 'public', mode: 'wholesale', dropped: {}, walkedAt: 1 } as const
