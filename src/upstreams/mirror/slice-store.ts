@@ -12,9 +12,13 @@ import type { HeldSlice } from './mirror.js'
 import type { Reading, Readings } from './readings.js'
 import { type Key, mayRead, type Owner, untokened } from './scope-setting.js'
 
-const FORMAT = 3
-const CUT = 2 // rows without some members of their fields, which an upstream sends again when no token is sent to it
-const UNWRITTEN = 1 // the same, and as they arrived: they are read again with the current rules
+const FORMAT = 2
+const UNWRITTEN = 1 // rows as they arrived: they are read again with the current rules
+/**
+ * Raised when reading keeps more of a row: what was read before that is asked for again, without a token. No format of its own, so that
+ * the release before finds the rows as well while one replaces the other.
+ */
+const READING = 1
 const PREFIX = 'slice/'
 const CONFIRMATIONS = 'confirmations'
 const DISTRUSTED = 'distrusted' // a name among the confirmations that no slice has
@@ -23,6 +27,8 @@ const REPORTS = 'reading/' // before the name of the slice
 
 type Header = Omit<Slice, 'rows' | 'digests'> & {
   format: number
+  /** Absent: read before there was such a number. */
+  reading?: number
   domains: readonly string[]
   confirmedAt: number
   cacheScope?: string
@@ -52,6 +58,7 @@ function encode({ slice, domains, confirmedAt, cacheScope }: HeldSlice, owner: O
   const header: Header = {
     ...rest,
     format: FORMAT,
+    reading: READING,
     domains,
     confirmedAt,
     ...owner,
@@ -65,9 +72,9 @@ async function decode(parts: readonly Uint8Array[], owner: Owner, key: Key): Pro
   const [head, digests, chunkOf, start, length, ...chunks] = parts
   if (!head || !digests || !chunkOf || !start || !length) return undefined
   const header = JSON.parse(Buffer.from(head).toString()) as Header
-  if (![FORMAT, CUT, UNWRITTEN].includes(header.format)) return undefined
+  if (header.format !== FORMAT && header.format !== UNWRITTEN) return undefined
   if (!mayRead(key.scope, header, owner)) return undefined
-  const { format, domains, confirmedAt, cacheScope, credential, account, ...rest } = header
+  const { format, reading, domains, confirmedAt, cacheScope, credential, account, ...rest } = header
   const rows: Slab = {
     count: length.byteLength / 4,
     chunks: chunks.map((chunk) => new Uint8Array(sharedBytes(chunk))),
@@ -76,7 +83,7 @@ async function decode(parts: readonly Uint8Array[], owner: Owner, key: Key): Pro
     length: new Uint32Array(sharedBytes(length)),
   }
   const { feedVersion, pricingVersion, ...untokened } = rest
-  const described = credential === owner.credential && format === FORMAT ? rest : untokened
+  const described = credential === owner.credential && reading === READING ? rest : untokened
   const content =
     format === UNWRITTEN
       ? await collectAgain(rows)
