@@ -249,9 +249,8 @@ export function createGenerations(options: GenerationsOptions) {
     /**
      * Saves a generation and tells the others, before any cursor into it is given. `under`: the turn in which it was begun;
      * false when that is over, also when the next one is this process's again: others may have built something newer in
-     * between. `rowsTold`: the rows that it shows are saved, or could not be; whoever builds next has to find them, however this process
-     * ends.
-     * Rejects when the storage cannot take it.
+     * between. `rowsTold`: the rows that it shows are saved, or could not be; whoever builds next has to find them, however this
+     * process ends. Rejects when the storage cannot take it.
      */
     async tell(generation: Generation, under: Turn, rowsTold: Promise<void>): Promise<boolean> {
       const told = await save(generation, under, rowsTold)

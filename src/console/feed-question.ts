@@ -53,7 +53,7 @@ const checkSelection = compileCheck(
   Type.Pick(GetSignalsRequest, ['filters', 'destinations', 'countries', 'signal_spec']),
 )
 
-const isCurrency = check(Currency)
+const { conforms: isCurrency } = check(Currency)
 
 /** The parameters that a field of the request is read from. */
 const PARAMETERS: Readonly<Record<string, string>> = {
@@ -130,7 +130,7 @@ export function readFeedQuestion(
     return bad('limit', `expected 1 to ${MOST_ROWS}`)
   }
   const currency = params.get('currency') // get_signals would go on without it, and compare dollars
-  if (currency && !isCurrency.conforms(currency)) {
+  if (currency && !isCurrency(currency)) {
     return bad('currency', 'expected three capital letters (ISO 4217), such as USD')
   }
   const asked = argumentsOf(params)

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { sql } from 'kysely'
 import { type Test, test } from 'tap'
 import type { Clock } from '../../src/net/clock.js'
-import { POSTGRES } from '../../src/store/database/database.js'
+import { type Db, POSTGRES } from '../../src/store/database/database.js'
 import { StorageUnavailable } from '../../src/store/database/storage-work.js'
 import {
   createLeases,
@@ -56,6 +56,12 @@ function fenced({ db }: Store, lease: Lease, work: () => void, fence = leaseStan
   })
 }
 
+/** Resolves when so many statements wait for a lock. */
+async function untilWaiting(tx: Db, count: number): Promise<void> {
+  const waits = sql<{ waiting: number }>`select count(*)::int as waiting from pg_locks where not granted`
+  for (let waiting = 0; waiting < count; ) waiting = (await waits.execute(tx)).rows[0]?.waiting ?? 0
+}
+
 test('who releases and who takes the same names do not wait for each other in a circle', {
   skip: NO_POSTGRES,
 }, async (t) => {
@@ -68,15 +74,11 @@ test('who releases and who takes the same names do not wait for each other in a 
   let released: Promise<void> = Promise.resolve()
   let taken: Promise<Lease[]> = Promise.resolve([])
   await store.db.transaction().execute(async (tx) => {
-    const waiting = async (count: number) => {
-      const waits = sql<{ waiting: number }>`select count(*)::int as waiting from pg_locks where not granted`
-      for (let found = 0; found < count; ) found = (await waits.execute(tx)).rows[0]?.waiting ?? 0
-    }
     await leaseStands(tx, between)
     released = leases.release(held)
-    await waiting(1)
+    await untilWaiting(tx, 1)
     taken = leases.take('two', ['a', 'm', 'z'], HOUR)
-    await waiting(2)
+    await untilWaiting(tx, 2)
   })
   await t.resolves(released)
   t.equal((await taken).length, held.length)
@@ -127,8 +129,7 @@ test('nobody takes a lease while somebody writes under it', { skip: NO_POSTGRES 
   await store.db.transaction().execute(async (tx) => {
     t.equal(await leaseStands(tx, lease as Lease), true)
     taking = leases.take('two', ['a'], 1_000).then(() => order.push('taken'))
-    const waits = sql<{ waiting: number }>`select count(*)::int as waiting from pg_locks where not granted`
-    for (let waiting = 0; waiting === 0; ) waiting = (await waits.execute(tx)).rows[0]?.waiting ?? 0
+    await untilWaiting(tx, 1)
     order.push('written')
   })
   await taking

@@ -2,6 +2,9 @@
  * What work leaves behind that the young space's collections have not taken: bytes in the old space, which stay until that is
  * collected. For a process of its own, started with `--expose-gc`: a test runner's hooks would keep what they have seen.
  */
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
 import { getHeapSpaceStatistics } from 'node:v8'
 
 const TIMES = 500
@@ -29,7 +32,15 @@ export async function leftOfEach(work: () => Promise<unknown>): Promise<number> 
   return Math.min(...rounds)
 }
 
-/** Tells the parent what each leaves, and ends. */
-export function tellLeft(left: readonly [what: string, bytes: number][]): void {
+type Left = readonly (readonly [what: string, bytes: number])[]
+
+/** What the child of that module tells. */
+export async function leftIn(module: URL): Promise<Left> {
+  const [left] = await once(fork(fileURLToPath(module), { execArgv: ['--expose-gc'] }), 'message')
+  return left as Left
+}
+
+/** In the child: tells what each leaves, and ends. */
+export function tellLeft(left: Left): void {
   process.send?.(left, () => process.exit())
 }

@@ -213,8 +213,7 @@ export function createSliceStore({ blobs, clock, shared, onTrouble }: SliceStore
         if (!held) return undefined
         if (!marks.has(name)) marks.set(name, `0.${held.confirmedAt}`)
         const known = isDistrusted(key) ? untokened(held) : held
-        const told = shared?.readings.of(key)?.confirmedAt ?? 0
-        const confirmedAt = Math.max(held.confirmedAt, confirmations.get(name) ?? 0, told)
+        const confirmedAt = Math.max(held.confirmedAt, savedAt(key) ?? 0)
         confirmations.set(name, confirmedAt)
         return { ...known, confirmedAt }
       } catch (error) {
