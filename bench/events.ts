@@ -15,13 +15,12 @@ import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { setTimeout as wait } from 'node:timers/promises'
 import { declaredAccountsOf } from '../src/composition/settings.js'
 import { createAnnouncer, TOGETHER } from '../src/events/announcer.js'
+import { createCourier } from '../src/events/courier.js'
 import { createStandings, type Eyes } from '../src/events/standings.js'
 import { subscriptionJob } from '../src/events/subscriptions.js'
 import { createWebhook } from '../src/events/webhook.js'
 import { createFeed, type Feed } from '../src/feed/feed.js'
 import { systemClock } from '../src/net/clock.js'
-import { createEgress } from '../src/net/egress.js'
-import { createSigner, WEBHOOKS } from '../src/signing/signature.js'
 import { buildSnapshot } from '../src/snapshot/builder.js'
 import type { Snapshot } from '../src/snapshot/snapshot.js'
 import { openStore } from '../src/store/store.js'
@@ -101,7 +100,6 @@ async function bench(): Promise<void> {
   }
   const folder = await mkdtemp(join(tmpdir(), 'tributary-bench-'))
   const store = await openStore({ url: `file:${folder}`, now: Date.now, onProblem: console.error })
-  const egress = createEgress({ policy: { allowHttp: false, allowNetworks: ['127.0.0.0/8'], hosts: {} } })
   const feed = createFeed({ cursorSecret: 'secret', retain: { ms: 60_000, bytes: 2 ** 30 } })
   const numbers = Array.from({ length: SIGNALS }, (_, at) => at)
   const dearer = new Set<number>()
@@ -120,8 +118,9 @@ async function bench(): Promise<void> {
   })
   const standings = createStandings({ feed, clock: systemClock })
   const { privateKey } = generateKeyPairSync('ed25519')
-  const signer = createSigner({ keyId: 'k', privateKey }, WEBHOOKS)
-  const webhook = createWebhook({ send: egress.send, now: Date.now, signer })
+  const policy = { allowHttp: false, allowNetworks: ['127.0.0.0/8'], hosts: {} }
+  const courier = createCourier({ policy, key: { keyId: 'k', privateKey } })
+  const webhook = createWebhook({ post: courier.post, now: Date.now })
   const announcer = createAnnouncer({
     ...{ store, standings, webhook, clock: systemClock, random: Math.random, newId: randomUUID },
     eyesOf: eyes,
@@ -165,7 +164,7 @@ async function bench(): Promise<void> {
   const plain = Array.from({ length: CALLERS * EACH }, (_, at) => `plain_${at}`)
   const plainJob = { kind: 'plain', lane: 'plain', caller: 'bench', data: {}, afterMs: LATER_MS }
   await store.jobs.addAll(plain.map((id) => ({ job: { id, ...plainJob } })))
-  /** A job is claimed, its body is written down, and after it is posted the job is given up: no delivery can do with less. */
+  /** A job is claimed, its body is written down, and after the thread that sends has posted it the job is given up: no delivery can do with less. */
   async function postKept(ids: readonly string[]): Promise<void> {
     const claimed = await store.jobs.claimAll(ids, { owner: 'bench', ms: 60_000 })
     const held = claimed.filter((one) => one !== undefined)
@@ -178,7 +177,7 @@ async function bench(): Promise<void> {
     )
     await store.jobs.changeAll(held.map((one) => ({ held: one, data: {}, afterMs: LATER_MS, isDone: true })))
   }
-  /** As many bodies, kept, signed and posted as fast: no comparison, no order, nobody looked for. */
+  /** As many bodies, kept and given to the thread that sends as fast: no comparison, no order, nobody looked for. */
   async function post(seconds: number): Promise<void> {
     await store.jobs.hasten(plain)
     const startedAt = performance.now()
@@ -224,10 +223,10 @@ async function bench(): Promise<void> {
     ...{ measured: p99(waited.told) / p99(waited.alone), unit: 'x', bar: { atMost: 2 } },
     limit: {
       is: least,
-      of: 'the same thread keeps, signs and posts as many bodies as fast, and nothing else',
+      of: 'the same thread keeps and hands on as many bodies as fast, and nothing else',
     },
   })
-  report({ what: '  the same while it only keeps, signs and posts as much', measured: least, unit: 'x' })
+  report({ what: '  the same while it only keeps and hands on as much', measured: least, unit: 'x' })
   report({
     what: '  longest stop of the serving thread meanwhile',
     measured: stopMs,
@@ -235,7 +234,7 @@ async function bench(): Promise<void> {
     bar: { atMost: 50 },
   })
   await announcer.close()
-  await egress.close()
+  await courier.close()
   await store.close()
   child.kill()
   await rm(folder, { recursive: true, force: true })

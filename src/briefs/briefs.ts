@@ -1,6 +1,7 @@
 /** Brief discovery as one part: what the composition root makes and the server asks. */
 import { readFile } from 'node:fs/promises'
 import type { Destination } from '../adcp/signal.js'
+import type { Post } from '../events/letter.js'
 import { createTargetCheck, createWebhook, type PushRules } from '../events/webhook.js'
 import type { Feed } from '../feed/feed.js'
 import { type Resolved, resolveHandle } from '../feed/find-signal.js'
@@ -9,11 +10,8 @@ import type { Rates, Reader } from '../feed/query.js'
 import { signalPart } from '../merge/identity.js'
 import { type Clock, createDeadline, within } from '../net/clock.js'
 import type { EgressPolicy } from '../net/egress.js'
-import type { Send } from '../net/send.js'
 import { createSearchHost } from '../search/search.js'
 import { compileSynonyms, parseSynonyms, type SynonymFile } from '../search/synonyms.js'
-import type { SigningKey } from '../signing/key.js'
-import { createSigner, WEBHOOKS } from '../signing/signature.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import { StorageUnavailable } from '../store/database/storage-work.js'
 import { createLearned } from '../store/records/found.js'
@@ -41,10 +39,10 @@ export type BriefsOptions = {
   /** The destinations whose activation keys a caller may see now. */
   grantsOf(caller: string): readonly Destination[]
   /** How webhooks are sent, and the current policy for them. */
-  send: Send
+  post: Post
   egressPolicy(): EgressPolicy
-  /** Absent: only webhooks with legacy `authentication` are accepted. */
-  webhookKey?: SigningKey
+  /** False: only webhooks with legacy `authentication` are accepted. */
+  signsWebhooks: boolean
   /** Exchange rates, to compare prices in different currencies. */
   rates(): Rates | undefined
   clock: Clock
@@ -67,8 +65,7 @@ export async function readSynonyms(path: string): Promise<SynonymFile> {
 
 /** Everything of this room for one running server. */
 export function createBriefs(options: BriefsOptions) {
-  const { feed, upstreams, judge, access, synonyms, store, send, clock, newId, onTrouble, webhookKey } =
-    options
+  const { feed, upstreams, judge, access, synonyms, store, post, clock, newId, onTrouble } = options
   const call: Upstreams['call'] = (...args) => upstreams.call(...args)
   const words = compileSynonyms(synonyms)
   const search = createSearchHost(words, options.smallFeedBytes)
@@ -102,12 +99,11 @@ export function createBriefs(options: BriefsOptions) {
 
   const brief = createBrief({ feed, ranking, fanout, upstreams, judge, access, clock })
   const webhook = createWebhook({
-    send,
+    post,
     now: clock.now,
-    ...(webhookKey && { signer: createSigner(webhookKey, WEBHOOKS) }),
   })
   const pushRules: PushRules = {
-    signs: webhookKey !== undefined,
+    signs: options.signsWebhooks,
     unreachable: createTargetCheck(options.egressPolicy),
   }
   const later = createLater({

@@ -16,7 +16,6 @@ import { createChallenge, createSubscriptions, type Subscribing } from '../event
 import { createWebhook, webhookPolicy } from '../events/webhook.js'
 import type { Feed } from '../feed/feed.js'
 import { overlayName, type Reader } from '../feed/query.js'
-import { createSigner, WEBHOOKS } from '../signing/signature.js'
 import { createReplayGuard } from '../signing/verify.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
 import type { Foundation, Stack } from './foundation.js'
@@ -51,25 +50,23 @@ type Telling = {
 
 /** Telling subscribers. */
 function createTelling({ foundation, feed, declaredAccounts, agentUrl, onSent }: FeedEventsOptions): Telling {
-  const { config, store, sendToCallers: send, clock, random, warning } = foundation
-  const { signingKey } = config().events
+  const { config, store, post, clock, random, warning } = foundation
   const common = { store, newId: randomUUID, policy: () => webhookPolicy(config().egress) }
-  if (!signingKey || !tellsFeedEvents(config(), config().events)) {
+  if (!tellsFeedEvents(config(), config().events)) {
     return { subscribing: createSubscriptions(common) }
   }
-  const signer = createSigner(signingKey, WEBHOOKS)
   const standings = createStandings({ feed, clock })
   const eyes = (caller: string, account: string) => eyesOf(config(), caller, account)
   const announcer = createAnnouncer({
     ...{ store, standings, clock, random, onOutcome: onSent },
-    webhook: createWebhook({ send, now: clock.now, signer }),
+    webhook: createWebhook({ post, now: clock.now }),
     newId: randomUUID,
     eyesOf: eyes,
     isOpen: async (caller, account) =>
       eyes(caller, account)?.own !== undefined || (await declaredAccounts(caller, account)),
     onProblem: warning('events'),
   })
-  const challenge = createChallenge({ send, signer, now: clock.now, agentUrl })
+  const challenge = createChallenge({ post, now: clock.now, agentUrl })
   const delivering = {
     ...{ challenge, now: clock.now, standings, eyesOf: eyes },
     onSubscribed: announcer.wake,

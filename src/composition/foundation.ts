@@ -11,6 +11,8 @@ import { fileURLToPath } from 'node:url'
 import type { Logger } from 'pino'
 import { ConfigError } from '../config/load.js'
 import type { Config } from '../config/values.js'
+import { createCourier } from '../events/courier.js'
+import type { Post } from '../events/letter.js'
 import { webhookPolicy } from '../events/webhook.js'
 import { type Clock, createSharedTime } from '../net/clock.js'
 import { createEgress } from '../net/egress.js'
@@ -85,12 +87,12 @@ type WaysOutOptions = {
   inForce: InForce
   sandboxSignals: number | undefined
   /** Stands before what goes to places that callers name. */
-  sendToCallers?: (send: Send) => Send
+  postThrough?: (post: Post) => Post
 }
 
-/** For a server: as each configuration wants them. `sendToCallers`: to places that callers name. */
+/** For a server: as each configuration wants them. `post`: to places that callers name. */
 async function openWaysOut(options: WaysOutOptions, stack: Stack) {
-  const { inForce, sandboxSignals, sendToCallers = (send) => send } = options
+  const { inForce, sandboxSignals, postThrough = (post) => post } = options
   const demo = await openDemoWorld(inForce.file(), sandboxSignals)
   const hosts = demo ? stack.add(demo).hosts : {}
   const policyOf = ({ egress }: Config) => ({ ...egress, hosts: { ...hosts, ...egress.hosts } })
@@ -100,14 +102,15 @@ async function openWaysOut(options: WaysOutOptions, stack: Stack) {
       underWayBytes: () => inForce.file().limits.underWayBytes,
     }),
   )
-  const toCallers = stack.add(createEgress({ policy: webhookPolicy(inForce.file().egress) }))
+  const { egress: ways, events } = inForce.file()
+  const courier = stack.add(createCourier({ policy: webhookPolicy(ways), key: events.signingKey }))
   inForce.onChange((config) => {
     egress.reconfigure(policyOf(config))
-    toCallers.reconfigure(webhookPolicy(config.egress))
+    courier.reconfigure(webhookPolicy(config.egress))
   })
   return {
     send: egress.send,
-    sendToCallers: sendToCallers(toCallers.send),
+    post: postThrough(courier.post),
     /** Bytes of answers that are being read. */
     underWay: egress.underWay,
   }
@@ -142,7 +145,7 @@ export type FoundationOptions = {
   random: () => number
   log: Logger
   /** Stands before what goes to places that callers name: a test on a busy machine has more patience with them. */
-  sendToCallers?: (send: Send) => Send
+  postThrough?: (post: Post) => Post
 }
 
 /** The storage, and the clock of all parts: where several processes share the storage, the clock of its database. */
@@ -158,14 +161,11 @@ async function openStorage({ storage }: Config, own: Clock, log: Logger, stack: 
 
 /** Throws when the storage cannot be opened. */
 export async function layFoundation(options: FoundationOptions, stack: Stack) {
-  const { configuration, random, log, sandboxSignals, sendToCallers } = options
+  const { configuration, random, log, sandboxSignals, postThrough } = options
   const inForce = createInForce(options.config)
   const config = inForce.file
   const { store, clock } = await openStorage(options.config, options.clock, log, stack)
-  const waysOut = await openWaysOut(
-    { inForce, sandboxSignals, ...(sendToCallers && { sendToCallers }) },
-    stack,
-  )
+  const waysOut = await openWaysOut({ inForce, sandboxSignals, ...(postThrough && { postThrough }) }, stack)
   const replica =
     store.replicas &&
     stack.add(

@@ -204,7 +204,6 @@ export async function createPublishing(options: PublishingOptions, stack: Stack)
   const { inForce, config, store, clock, random, log, replica, secret, warning } = foundation
   const { blobs } = store
   const { upstreams, verdicts, worlds } = sources
-  const { signingKey } = config().events
   const builder = stack.add(createBuilderHost(smallFeedBytes))
   const under = config().revision
   /** Undefined where an operator overrides the configuration. */
@@ -218,7 +217,7 @@ export async function createPublishing(options: PublishingOptions, stack: Stack)
   const briefs = stack.add(
     createBriefs({
       ...{ feed, upstreams, store, clock },
-      send: foundation.sendToCallers,
+      post: foundation.post,
       egressPolicy: () => webhookPolicy(config().egress),
       judge: verdicts.judge,
       access: (reader, agentUrl) => accountAccess(config(), reader, agentUrl, secret),
@@ -227,7 +226,7 @@ export async function createPublishing(options: PublishingOptions, stack: Stack)
       synonyms: await readSynonyms(SYNONYMS),
       ...{ secret, newId: randomUUID, smallFeedBytes },
       onTrouble: warning('discovery'),
-      ...(signingKey && { webhookKey: signingKey }),
+      signsWebhooks: config().events.signingKey !== undefined,
     }),
   )
 

@@ -7,11 +7,10 @@
 import { hash, randomBytes } from 'node:crypto'
 import pLimit from 'p-limit'
 import { isRecord, tryParseJson } from '../adcp/json.js'
-import type { Send } from '../net/send.js'
-import type { Signer } from '../signing/signature.js'
 import type { NewJob } from '../store/jobs.js'
 import type { StoredSubscription } from '../store/records/accounts.js'
 import type { Repositories, Store } from '../store/store.js'
+import type { Post } from './letter.js'
 import type { ConfigRules, NotificationConfig, NotificationProblem } from './notification-config.js'
 import type { Eyes, Standings, ToldVersions } from './standings.js'
 
@@ -20,7 +19,6 @@ export const FEED_EVENTS_JOB = 'feed_events'
 const CHALLENGE_MS = 10_000
 const MAX_REPLY_BYTES = 4 * 1_024
 const CHALLENGE_BYTES = 32
-const NONCE_BYTES = 16
 const TRIES = 2 // a connection that broke is tried once more
 /** Active subscriptions of one caller, over all its accounts. */
 const MOST_ACTIVE = 100
@@ -79,8 +77,7 @@ export type Claim = {
 }
 
 type ChallengeOptions = {
-  send: Send
-  signer: Signer
+  post: Post
   now(): number
   /** The url of the agent whose key signs. */
   agentUrl(): string
@@ -100,7 +97,7 @@ function echoes(body: Uint8Array, challenge: string): boolean {
 }
 
 /** Undefined when the url answered as it must; else what it did instead. */
-export function createChallenge({ send, signer, now, agentUrl }: ChallengeOptions) {
+export function createChallenge({ post, now, agentUrl }: ChallengeOptions) {
   return async (claim: Claim): Promise<string | undefined> => {
     const challenge = randomBytes(CHALLENGE_BYTES).toString('base64url')
     const body = JSON.stringify({
@@ -113,10 +110,8 @@ export function createChallenge({ send, signer, now, agentUrl }: ChallengeOption
       event_types: claim.eventTypes,
     })
     for (let tries = 1; ; tries += 1) {
-      const nonce = randomBytes(NONCE_BYTES).toString('base64url')
-      const outcome = await send({
-        ...{ url: claim.url, method: 'POST', headers: signer(claim.url, body, now(), nonce), body },
-        ...{ timeoutMs: CHALLENGE_MS, maxBytes: MAX_REPLY_BYTES },
+      const outcome = await post({
+        ...{ url: claim.url, body, signedAt: now(), timeoutMs: CHALLENGE_MS, maxBytes: MAX_REPLY_BYTES },
       })
       if (outcome.kind === 'failed') {
         if (outcome.reason === 'unreachable' && tries < TRIES) continue

@@ -4,19 +4,18 @@
  * matter: it outlives the process, and the body, idempotency_key included, stays the same however often it is sent
  * (docs/protocol.md#requests).
  */
-import { createHmac, randomBytes } from 'node:crypto'
+import { createHmac } from 'node:crypto'
 import type { AdcpError } from '../adcp/answer.js'
 import { isRecord } from '../adcp/json.js'
 import { compileCheck, invalidRequest, type Static, Type, type Violation } from '../adcp/schema.js'
 import { within } from '../net/clock.js'
 import { createAddressPolicy, type EgressPolicy, type Resolve, systemResolve } from '../net/egress.js'
-import { askedWaitMs, type Send, type SendFailure } from '../net/send.js'
-import type { Signer } from '../signing/signature.js'
+import { askedWaitMs, type SendFailure } from '../net/send.js'
+import type { Post } from './letter.js'
 
 const TIMEOUT_MS = 10_000
 const LOOKUP_MS = 5_000 // a name that nobody answers for must not hold the request that carries it
 const MAX_REPLY_BYTES = 64 * 1024 // of what is read on the way to the end of a reply; nobody looks at it
-const NONCE_BYTES = 16
 /** Statuses that a later try may change: not yet, too fast, not now. */
 const TRY_AGAIN = new Set([408, 409, 425, 429])
 const SIGNATURE_ERROR = /^Signature\s+error="(webhook_[a-z_]+)"/i
@@ -170,37 +169,32 @@ export type WebhookOutcome =
   | { kind: 'rejected'; reason: string; status?: number; signature?: string }
 
 type WebhookOptions = {
-  send: Send
+  post: Post
   now(): number
-  /** Absent: only configurations with `authentication` were accepted. */
-  signer?: Signer
 }
 
 /**
- * Sends in the way that the receiver asked for: with its own `authentication`, otherwise signed by `signer` (RFC 9421). Rejects
- * when there is neither.
+ * Sends in the way that the receiver asked for: with its own `authentication`, otherwise signed (RFC 9421). Rejects when it is to
+ * be signed and there is no key: only configurations with `authentication` were accepted then.
  */
-export function createWebhook({ send, now, signer }: WebhookOptions) {
-  function headersFor({ url, authentication }: PushConfig, body: string): Record<string, string> {
-    if (authentication) return legacyHeaders(authentication, body, now())
-    if (!signer) throw new Error('webhook: accepted without authentication and without a signing key')
-    return signer(url, body, now(), randomBytes(NONCE_BYTES).toString('base64url'))
-  }
-
+export function createWebhook({ post, now }: WebhookOptions) {
   /** Sends `body` to the configured url; `headers` are sent in addition to those that authenticate it. */
   return async (
     config: PushConfig,
     body: string,
     headers: Record<string, string> = {},
   ): Promise<WebhookOutcome> => {
-    const outcome = await send({
-      url: new URL(config.url).href,
-      method: 'POST',
-      headers: { ...headersFor(config, body), ...headers },
-      body,
-      timeoutMs: TIMEOUT_MS,
-      maxBytes: MAX_REPLY_BYTES,
-      enough: () => () => true,
+    const { url, authentication } = config
+    const outcome = await post({
+      ...{
+        url: new URL(url).href,
+        body,
+        timeoutMs: TIMEOUT_MS,
+        maxBytes: MAX_REPLY_BYTES,
+        isHeadEnough: true,
+      },
+      ...(!authentication && { signedAt: now() }),
+      headers: { ...(authentication && legacyHeaders(authentication, body, now())), ...headers },
     })
     if (outcome.kind === 'failed') {
       const { reason } = outcome

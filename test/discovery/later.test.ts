@@ -81,7 +81,7 @@ test('with a signing key, a webhook is signed as RFC 9421 says', async (t) => {
     ['ec', { namedCurve: 'P-256' }, 'ecdsa-p256-sha256'],
   ] as const) {
     const { privateKey, publicKey } = generateKeyPairSync(type as 'ec', options as { namedCurve: string })
-    const { ask, sandbox } = await startWorld(t, 30, { webhookKey: { keyId: 'key-1', privateKey } })
+    const { ask, sandbox } = await startWorld(t, 30, { key: { keyId: 'key-1', privateKey } })
     const { url, received } = await startReceiver(t)
     sandbox.agents.meridian.briefTakes(300)
     const push_notification_config = { url, operation_id: 'op_2' }

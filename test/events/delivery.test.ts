@@ -2,6 +2,7 @@ import { generateKeyPairSync, randomUUID } from 'node:crypto'
 import { setImmediate as nextTurn, setTimeout as wait } from 'node:timers/promises'
 import { type Test, test } from 'tap'
 import { createAnnouncer } from '../../src/events/announcer.js'
+import { createPost } from '../../src/events/letter.js'
 import { createStandings, type Eyes } from '../../src/events/standings.js'
 import { subscriptionJob } from '../../src/events/subscriptions.js'
 import { createWebhook } from '../../src/events/webhook.js'
@@ -80,7 +81,7 @@ async function stage(t: Test, storage: Storage, real?: Clock, isBusy = false) {
         random: () => 0.5,
         newId: randomUUID,
       },
-      webhook: createWebhook({ send, now: clock.now, signer }),
+      webhook: createWebhook({ post: createPost({ send, signer }), now: clock.now }),
       eyesOf: () => world.eyes,
       isOpen: async () => world.isOpen,
       onProblem: (problem) => t.comment(problem),

@@ -5,6 +5,7 @@ import fc from 'fast-check'
 import { type Test, test } from 'tap'
 import type { Destination } from '../../src/adcp/signal.js'
 import { createAnnouncer } from '../../src/events/announcer.js'
+import { createPost } from '../../src/events/letter.js'
 import { createStandings, type Eyes } from '../../src/events/standings.js'
 import { subscriptionJob } from '../../src/events/subscriptions.js'
 import { createWebhook } from '../../src/events/webhook.js'
@@ -161,7 +162,7 @@ async function play(t: Test, store: Store, manual: ReturnType<typeof createManua
   const standings = createStandings({ feed, clock })
   const announcer = createAnnouncer({
     ...{ store, standings, clock, random: () => 0.5, newId: randomUUID, eyesOf },
-    webhook: createWebhook({ send, now: clock.now, signer }),
+    webhook: createWebhook({ post: createPost({ send, signer }), now: clock.now }),
     isOpen: async () => true,
     onProblem: (problem) => t.comment(problem),
   })

@@ -1,6 +1,7 @@
 import { generateKeyPairSync, randomUUID } from 'node:crypto'
 import { test } from 'tap'
 import { createAnnouncer } from '../../src/events/announcer.js'
+import { createPost } from '../../src/events/letter.js'
 import { createStandings } from '../../src/events/standings.js'
 import { subscriptionJob } from '../../src/events/subscriptions.js'
 import { createWebhook } from '../../src/events/webhook.js'
@@ -40,8 +41,8 @@ test('what is written for many who are told at once is written together', async 
   const standings = createStandings({ feed, clock: systemClock })
   const { privateKey } = generateKeyPairSync('ed25519')
   const webhook = createWebhook({
-    ...{ send: egress.send, now: Date.now },
-    signer: createSigner({ keyId: 'k', privateKey }, WEBHOOKS),
+    post: createPost({ send: egress.send, signer: createSigner({ keyId: 'k', privateKey }, WEBHOOKS) }),
+    now: Date.now,
   })
   let [answered, answerAll] = [0, () => {}]
   const allAnswered = new Promise<void>((resolve) => {

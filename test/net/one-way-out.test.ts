@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url'
 import { SignJWT } from 'jose'
 import { test } from 'tap'
 import { getWellKnown } from '../../src/authz/provider/files.js'
+import { createPost } from '../../src/events/letter.js'
 import { createWebhook } from '../../src/events/webhook.js'
 import { createJwtVerifier } from '../../src/server/door/credentials.js'
 import { createA2aAgent } from '../../src/upstreams/agent/a2a.js'
@@ -88,7 +89,7 @@ test('registries, agents, files, key sets and webhooks are all refused at a priv
   })
   t.match(await verifier.verify(token), { kind: 'unavailable' })
 
-  const deliver = createWebhook({ send, now: Date.now, signer: () => ({}) })
+  const deliver = createWebhook({ post: createPost({ send, signer: () => ({}) }), now: Date.now })
   t.match(await deliver({ url: `${origin}/hook` } as Parameters<typeof deliver>[0], '{}'), {
     kind: 'rejected',
     reason: 'refused',

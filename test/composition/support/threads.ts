@@ -6,7 +6,7 @@ import { syncBuiltinESMExports } from 'node:module'
 import { basename } from 'node:path'
 import workerThreads, { Worker } from 'node:worker_threads'
 
-type Name = 'build-worker' | 'search-index' | 'inspector' | 'answer'
+type Name = 'build-worker' | 'search-index' | 'inspector' | 'answer' | 'courier-thread'
 export function watchThreads() {
   const threads: { name: string; worker: Worker }[] = []
   /** Takes one of the next messages to threads of that name, and how it is delivered. */

@@ -5,10 +5,12 @@ import type { GetSignalsRequest } from '../../../src/adcp/signal-requests.js'
 import { createProviders } from '../../../src/authz/provider/providers.js'
 import { compileProviders, judgeAt } from '../../../src/authz/rules/verdict.js'
 import { type BriefsOptions, createBriefs, readSynonyms } from '../../../src/briefs/briefs.js'
+import { createCourier } from '../../../src/events/courier.js'
 import { createFeed } from '../../../src/feed/feed.js'
 import type { Reader } from '../../../src/feed/query.js'
 import { systemClock } from '../../../src/net/clock.js'
 import { createEgress, type EgressPolicy } from '../../../src/net/egress.js'
+import type { SigningKey } from '../../../src/signing/key.js'
 import { buildSnapshot } from '../../../src/snapshot/builder.js'
 import { openStore } from '../../../src/store/store.js'
 import type { Slice } from '../../../src/upstreams/rows/slice.js'
@@ -17,6 +19,8 @@ import { temporaryFolder } from '../../support/temporary-folder.js'
 import { until } from '../../support/upstream-world.js'
 
 type Test = { teardown(task: () => unknown): void }
+/** `key`: what webhooks are signed with. */
+type More = Partial<BriefsOptions> & { key?: SigningKey }
 
 const STORAGE_KEYS = ['a storage key of the tests, long enough']
 export const buyer: Reader = { caller: 'buyer', visibility: 'full', grants: [] }
@@ -30,11 +34,12 @@ export async function openWorld(
   hosts: Readonly<Record<string, string>>,
   registryUrl: string,
   folder: string,
-  more: Partial<BriefsOptions> = {},
+  { key, ...more }: More = {},
 ) {
   const policy: EgressPolicy = { allowHttp: false, allowNetworks: ['127.0.0.0/8'], hosts }
   const egress = createEgress({ policy })
   const { send } = egress
+  const courier = createCourier({ policy, key })
   const clock = systemClock
   const store = await openStore({
     url: `file:${folder}`,
@@ -76,7 +81,8 @@ export async function openWorld(
   const judge = () =>
     judgeAt(compileProviders(providers.states()), { policy: 'strict', providers: {} }, clock.now())
   const discovery = createBriefs({
-    ...{ feed, upstreams, judge, store, send, clock },
+    ...{ feed, upstreams, judge, store, clock },
+    ...{ post: courier.post, signsWebhooks: key !== undefined },
     synonyms: await readSynonyms('config/synonyms.yaml'),
     access: () => ({ scope: 'public' }),
     rates: () => undefined,
@@ -114,6 +120,7 @@ export async function openWorld(
     await upstreams.close()
     await providers.close()
     await store.close()
+    await courier.close()
     await egress.close()
   }
 
@@ -121,7 +128,7 @@ export async function openWorld(
 }
 
 /** A world of its own sandbox. */
-export async function startWorld(t: Test, signals: number, more: Partial<BriefsOptions> = {}) {
+export async function startWorld(t: Test, signals: number, more: More = {}) {
   const sandbox = await startSandbox({ signals })
   const world = await openWorld(sandbox.hosts, sandbox.registryUrl, await temporaryFolder(t), more)
   t.teardown(async () => {

@@ -1,6 +1,7 @@
 /** A process that tells one subscriber, or so many, of a feed's changes, and is killed: the feed is what its parent says it is. */
 import { createPrivateKey, randomUUID } from 'node:crypto'
 import { createAnnouncer } from '../../../src/events/announcer.js'
+import { createPost } from '../../../src/events/letter.js'
 import { createStandings } from '../../../src/events/standings.js'
 import { subscriptionJob } from '../../../src/events/subscriptions.js'
 import { createWebhook } from '../../../src/events/webhook.js'
@@ -20,8 +21,8 @@ const privateKey = createPrivateKey({ key: JSON.parse(key), format: 'jwk' })
 const announcer = createAnnouncer({
   ...{ store, standings, clock: systemClock, random: () => 0, newId: randomUUID },
   webhook: createWebhook({
-    ...{ send: egress.send, now: Date.now },
-    signer: createSigner({ keyId: 'k', privateKey }, WEBHOOKS),
+    post: createPost({ send: egress.send, signer: createSigner({ keyId: 'k', privateKey }, WEBHOOKS) }),
+    now: Date.now,
   }),
   eyesOf: () => eyes,
   isOpen: async () => true,

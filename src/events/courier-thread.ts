@@ -1,0 +1,32 @@
+/** The thread of courier.ts: signs and sends what it is given, many at a time, and says what became of each. */
+import { parentPort, workerData } from 'node:worker_threads'
+import { createEgress, type EgressPolicy } from '../net/egress.js'
+import type { SendOutcome } from '../net/send.js'
+import { giveWay } from '../process/threads.js'
+import type { SigningKey } from '../signing/key.js'
+import { createSigner, WEBHOOKS } from '../signing/signature.js'
+import { createPost, type Letter } from './letter.js'
+
+export type CourierStart = { policy: EgressPolicy; key: SigningKey | undefined }
+export type CourierOrder = { policy: EgressPolicy } | { letter: Letter; number: number }
+/** Of one letter: what became of it, or why it could not be sent at all. */
+export type CourierAnswer = { letter: number; answer: SendOutcome | string }
+
+const { policy, key } = workerData as CourierStart
+const egress = createEgress({ policy })
+const post = createPost({ send: egress.send, ...(key && { signer: createSigner(key, WEBHOOKS) }) })
+
+async function answerOf(letter: Letter): Promise<SendOutcome | string> {
+  try {
+    return await post(letter)
+  } catch (error) {
+    return (error as Error).message
+  }
+}
+
+giveWay()
+parentPort?.on('message', async (order: CourierOrder) => {
+  if ('policy' in order) return egress.reconfigure(order.policy)
+  const answer: CourierAnswer = { letter: order.number, answer: await answerOf(order.letter) }
+  parentPort?.postMessage(answer)
+})

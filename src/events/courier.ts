@@ -1,0 +1,90 @@
+/**
+ * What goes to places that callers name is signed and sent by a thread of its own: whoever is served meanwhile does not wait
+ * for signatures, sockets and strangers' answers (docs/decisions.md#feed-events). It starts with the first letter, and one that
+ * has ended is replaced with the next.
+ */
+import type { Worker } from 'node:worker_threads'
+import type { EgressPolicy } from '../net/egress.js'
+import { failed, type SendOutcome } from '../net/send.js'
+import { startThread } from '../process/threads.js'
+import type { SigningKey } from '../signing/key.js'
+import type { CourierAnswer, CourierOrder, CourierStart } from './courier-thread.js'
+import type { Post } from './letter.js'
+
+const CODE = new URL('./courier-thread.js', import.meta.url)
+
+type Sent = { resolve(outcome: SendOutcome): void; reject(error: Error): void }
+
+type CourierOptions = {
+  policy: EgressPolicy
+  /** Absent: what is to be signed is not sent. */
+  key?: SigningKey | undefined
+}
+
+export function createCourier({ policy, key }: CourierOptions) {
+  const underWay = new Map<number, Sent>()
+  let inForce = policy
+  let thread: Worker | undefined
+  let number = 0
+  let isClosed = false
+
+  /** All that are under way: none of them will be answered. */
+  function giveUp(outcome: SendOutcome): void {
+    for (const { resolve } of underWay.values()) resolve(outcome)
+    underWay.clear()
+  }
+
+  function start(): Worker {
+    const workerData: CourierStart = { policy: inForce, key }
+    const started = startThread(CODE, { workerData })
+    const ended = (why: string) => {
+      if (thread !== started) return
+      thread = undefined
+      giveUp(failed('unreachable', `the thread that sends has ended${why}`))
+    }
+    started
+      .on('message', ({ letter, answer }: CourierAnswer) => {
+        const sent = underWay.get(letter)
+        underWay.delete(letter)
+        if (underWay.size === 0) started.unref()
+        if (typeof answer === 'string') sent?.reject(new Error(answer))
+        else sent?.resolve(answer)
+      })
+      .on('error', ({ message }) => ended(`: ${message}`))
+      .on('exit', () => ended(''))
+      .unref()
+    return started
+  }
+
+  const order = (to: Worker, what: CourierOrder) => to.postMessage(what)
+
+  const post: Post = async (letter) => {
+    if (isClosed) return failed('aborted', 'this process ends')
+    try {
+      thread ??= start()
+    } catch (error) {
+      return failed('unreachable', `no thread can be started: ${(error as Error).message}`)
+    }
+    number += 1
+    order(thread, { letter, number })
+    thread.ref() // keeps the process alive until it is answered
+    return await new Promise((resolve, reject) => underWay.set(number, { resolve, reject }))
+  }
+
+  return {
+    post,
+    /** Letters from now on follow the new policy; those under way end under the old one. */
+    reconfigure(next: EgressPolicy): void {
+      inForce = next
+      if (thread) order(thread, { policy: next })
+    },
+    /** Ends the thread and what is under way. */
+    async close(): Promise<void> {
+      isClosed = true
+      const last = thread
+      thread = undefined
+      giveUp(failed('aborted', 'this process ends'))
+      await last?.terminate()
+    },
+  }
+}
