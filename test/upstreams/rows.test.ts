@@ -39,6 +39,26 @@ test('unknown fields, nulls and empty lists are left out, known ones are kept', 
   t.same(JSON.parse(bytes.toString()), expected)
 })
 
+test('a forecast names the value of a bucket by a text, a number or a boolean', async (t) => {
+  const bucket = (signal_value: unknown) => ({
+    dimensions: [{ kind: 'signal', signal_value, presence: 'present' }],
+    metrics: { coverage_rate: { mid: 0.1 } },
+  })
+  const coverage_forecast = {
+    method: 'estimate',
+    forecast_range_unit: 'availability',
+    scope: { kind: 'inventory', label: 'all' },
+    bucket_semantics: 'exclusive',
+    bucket_completeness: 'partial',
+    points: ['high', 18, 1.5, true].map(bucket),
+  }
+  t.same(listing(row(1, { coverage_forecast })).listing.coverage_forecast, coverage_forecast)
+  const points = [bucket({ from: 18 })]
+  t.match(read(row(1, { coverage_forecast: { ...coverage_forecast, points } })), {
+    reason: 'bad_coverage_forecast',
+  })
+})
+
 test('objects that the protocol leaves open keep what is in them, within bounds', async (t) => {
   const metadata = { tiers: [{ from: 1, to: 2 }] }
   const option = { pricing_option_id: 'x', model: 'custom', description: 'd', metadata }
