@@ -59,6 +59,18 @@ test('a forecast names the value of a bucket by a text, a number or a boolean', 
   })
 })
 
+test('names and descriptions are bounded in UTF-16 units', async (t) => {
+  const told = (name: string, description: string) => {
+    const outcome = read(row(1, { name, description }))
+    return outcome.kind === 'dropped' ? outcome.reason : outcome.kind
+  }
+  t.equal(told('é'.repeat(512), 'é'.repeat(8_192)), 'listing')
+  t.equal(told('😀'.repeat(256), ''), 'listing')
+  t.equal(told('😀'.repeat(257), ''), 'bad_name')
+  t.equal(told('', ''), 'bad_name')
+  t.equal(told('n', '😀'.repeat(4_097)), 'bad_description')
+})
+
 test('objects that the protocol leaves open keep what is in them, within bounds', async (t) => {
   const metadata = { tiers: [{ from: 1, to: 2 }] }
   const option = { pricing_option_id: 'x', model: 'custom', description: 'd', metadata }
