@@ -30,8 +30,7 @@ async function main() {
     if (message === 'stop') {
       for (const timer of changes) clearInterval(timer)
       await world.close()
-      process.disconnect()
-      return
+      process.exit()
     }
     collect()
     const { heapUsed, external, rss } = process.memoryUsage()
@@ -44,6 +43,7 @@ async function main() {
       retained: federation.feed.retained(),
     })
   })
+  process.once('disconnect', () => process.exit()) // an aborted soak leaves nothing behind
   process.send?.({ url: federation.url })
 }
 

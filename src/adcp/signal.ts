@@ -141,13 +141,15 @@ const Rate = Type.Object({
   mid: Type.Optional(Amount),
   high: Type.Optional(Amount),
 })
+/** A value of the signal in a forecast (schema core/forecast-dimension-signal). */
+export const SignalValue = Type.Union([Type.String(), Type.Number(), Type.Boolean()])
 const CoveragePoint = Type.Object({
   label: Type.Optional(Text),
   dimensions: Type.Array(
     Type.Object({
       kind: Type.String(),
       signal_ref: Type.Optional(SignalRef),
-      signal_value: Type.Optional(Type.Union([Type.String(), Type.Null()])),
+      signal_value: Type.Optional(Type.Union([SignalValue, Type.Null()])),
       presence: Type.Optional(wordOf(['present', 'absent'])),
     }),
     { minItems: 1, maxItems: 16 },

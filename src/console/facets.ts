@@ -93,7 +93,7 @@ function byPrice({ facts }: Snapshot, { narrowing }: Reading): Tally {
   const counts = new Uint32Array(PRICE_STEPS.length + 1)
   return {
     count(entry) {
-      const price = narrowing.factsOf(entry)?.lowestCpm ?? (facts.cpm[entry] as number)
+      const price = narrowing.numbersOf(entry)?.cpm ?? (facts.cpm[entry] as number)
       if (Number.isNaN(price)) return
       const step = PRICE_STEPS.findIndex((bound) => price <= bound)
       const at = step < 0 ? PRICE_STEPS.length : step

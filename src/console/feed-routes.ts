@@ -13,7 +13,7 @@ import { type Corpus, createRowPieces } from '../briefs/corpus.js'
 import type { Feed } from '../feed/feed.js'
 import type { Rates, Reader } from '../feed/query.js'
 import { countBelow, findKey, handleKey, signalPart } from '../merge/identity.js'
-import { inTurns, nextPortion } from '../process/portions.js'
+import { createMeter, inTurns, nextPortion } from '../process/portions.js'
 import { entryOf, handleAt, type Snapshot, standingListings } from '../snapshot/snapshot.js'
 import { StorageUnavailable } from '../store/database/storage-work.js'
 import type { Entrance } from './entrance.js'
@@ -86,7 +86,7 @@ function orderOf({ sort, text }: FeedQuestion): Sort {
 type PageOfHits = { hits: number[]; next: string | undefined }
 
 async function pageOf(
-  { seen: { snapshot }, entries }: Found,
+  { seen: { snapshot, criteria }, entries }: Found,
   question: FeedQuestion,
   rates: Rates | undefined,
   signal: AbortSignal,
@@ -98,10 +98,12 @@ async function pageOf(
     const next = from + limit < entries.length ? String(from + limit) : undefined
     return { hits: [...entries.subarray(from, from + limit)], next }
   }
+  const { countries } = criteria
+  const meter = createMeter()
   const value = await (sort === 'name'
     ? nameOrder(snapshot, signal)
-    : inTurns(orderValue(snapshot, sort, rates), signal))
-  const work = nextInOrder(entries, value, placeAfter(snapshot, after), limit + 1)
+    : inTurns(orderValue(snapshot, sort, { countries, rates, meter }), signal))
+  const work = nextInOrder(entries, value, placeAfter(snapshot, after), limit + 1, meter)
   const places = await inTurns(work, signal)
   const last = places[limit - 1]
   const next = places.length > limit && last ? placeText(snapshot, last) : undefined
@@ -168,13 +170,13 @@ export function addFeedRoutes(app: FastifyInstance, options: FeedRoutesOptions):
         return wider ? [{ facet, wider }] : []
       })
       const open = FACETS.filter((facet) => !chosen.some((one) => one.facet === facet))
-      const { snapshot } = found.seen
-      const whole = counted(snapshot, found.entries, open, question.selection.countries)
+      const { snapshot, criteria } = found.seen
+      const whole = counted(snapshot, found.entries, open, criteria.countries)
       const facets = await inTurns(whole, signal)
       for (const { facet, wider } of chosen) {
         const others = await find(wider, reader, signal)
         if (!others) continue
-        const work = counted(others.seen.snapshot, others.entries, [facet], wider.selection.countries)
+        const work = counted(others.seen.snapshot, others.entries, [facet], others.seen.criteria.countries)
         Object.assign(facets, await inTurns(work, signal))
       }
       return { snapshot: snapshot.id, total: found.total, counted: found.entries.length, facets }

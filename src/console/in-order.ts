@@ -3,9 +3,10 @@
  * the page before.
  */
 import { SIGNAL_TYPES } from '../adcp/signal.js'
+import { countryTest, createNarrowing, type Narrowing } from '../feed/narrowing.js'
 import { converted, type Rates } from '../feed/query.js'
 import { currencyCode } from '../merge/row.js'
-import { createMeter, createShared, type InPortions, inTurns } from '../process/portions.js'
+import { createMeter, createShared, type InPortions, inTurns, type Meter } from '../process/portions.js'
 import { headBytes, type Snapshot } from '../snapshot/snapshot.js'
 import type { Sort } from './feed-question.js'
 
@@ -118,8 +119,11 @@ export async function nameOrder(snapshot: Snapshot, signal: AbortSignal): Promis
   return (entry) => ranks[entry] as number
 }
 
+/** What decides what a row shows and how it compares: the countries that the reader names, and rates. */
+type Reading = { countries: readonly string[] | undefined; rates: Rates | undefined; meter: Meter }
+
 /** The CPM in USD where a rate is known, otherwise the plain number; entries without a CPM come last. */
-function priceOf({ facts }: Snapshot, rates: Rates | undefined): ValueOf {
+function priceOf({ facts }: Snapshot, narrowing: Narrowing, rates: Rates | undefined): ValueOf {
   const factors = new Map<number, number | undefined>()
   const factorOf = (currency: number) => {
     const code = currencyCode(currency)
@@ -129,27 +133,37 @@ function priceOf({ facts }: Snapshot, rates: Rates | undefined): ValueOf {
     return factors.get(currency)
   }
   return (entry) => {
-    const price = facts.cpm[entry] as number
+    const narrowed = narrowing.numbersOf(entry)
+    const price = narrowed?.cpm ?? (facts.cpm[entry] as number)
     if (Number.isNaN(price)) return LAST
-    return price * (factorOf(facts.currency[entry] as number) ?? 1)
+    return price * (factorOf(narrowed?.currency ?? (facts.currency[entry] as number)) ?? 1)
   }
 }
 
-/** The number that an order compares. `relevance` is the order in which signals are found, `name` is `nameOrder`. */
+/**
+ * The number that an order compares, of what the row shows to this reader. `relevance` is the order in which signals are found,
+ * `name` is `nameOrder`.
+ */
 export function* orderValue(
   snapshot: Snapshot,
   sort: Exclude<Sort, 'relevance' | 'name'>,
-  rates: Rates | undefined,
+  { countries, rates, meter }: Reading,
 ): InPortions<ValueOf> {
   const { facts, offers } = snapshot
-  if (sort === 'price') return priceOf(snapshot, rates)
-  if (sort === 'price_desc') {
-    const price = priceOf(snapshot, rates)
-    return (entry) => (price(entry) === LAST ? LAST : -price(entry))
+  const narrowing = createNarrowing(snapshot, countries, meter)
+  if (sort === 'price' || sort === 'price_desc') {
+    const price = priceOf(snapshot, narrowing, rates)
+    if (sort === 'price') return price
+    return (entry) => {
+      const value = price(entry)
+      return value === LAST ? LAST : -value
+    }
   }
   if (sort === 'coverage') {
-    return (entry) =>
-      Number.isNaN(facts.coverage[entry] as number) ? LAST : -(facts.coverage[entry] as number)
+    return (entry) => {
+      const coverage = narrowing.numbersOf(entry)?.coverage ?? (facts.coverage[entry] as number)
+      return Number.isNaN(coverage) ? LAST : -coverage
+    }
   }
   if (sort === 'provider') {
     const rank = yield* rankOf(facts.domains)
@@ -157,10 +171,11 @@ export function* orderValue(
       (rank[facts.domain[entry] as number] as number) * SIGNAL_TYPES.length + (facts.type[entry] as number)
   }
   sort satisfies 'sellers'
+  const allows = countries ? countryTest(snapshot, countries) : () => true
   return (entry) => {
     let standing = 0
     for (let one = offers.at[entry] as number; one < (offers.at[entry + 1] as number); one += 1) {
-      standing -= offers.stands[one] as number
+      if (offers.stands[one] && allows(offers.countries[one] as number, meter)) standing -= 1
     }
     return standing
   }
@@ -188,14 +203,14 @@ export function keepFirst<T>(
   if (found.length > limit) found.pop()
 }
 
-/** The first `limit` entries after a place, in order; without a place, the first ones. */
+/** The first `limit` entries after a place, in order; without a place, the first ones. `meter`: counts the work of `value` too. */
 export function* nextInOrder(
   entries: Uint32Array,
   value: ValueOf,
   after: OrderPlace | undefined,
   limit: number,
+  meter: Meter,
 ): InPortions<OrderPlace[]> {
-  const meter = createMeter()
   const found: OrderPlace[] = []
   for (const entry of entries) {
     meter.did(1)

@@ -88,12 +88,16 @@ export type NarrowedFacts = Pick<
   deployments: readonly { key: string; words: Words; secret: Words }[]
 }
 
+/** What rows are ordered by, of a narrowed row. NaN stands for none, as in the columns of a snapshot. */
+type NarrowedNumbers = { cpm: number; currency: number; coverage: number }
+
 export type Narrowing = {
   /** Whether the signal's row differs for this reader. */
   narrows(entry: number): boolean
   /** The narrowed row; undefined when the row is shown unchanged. */
   rowOf(entry: number): Row | undefined
   factsOf(entry: number): NarrowedFacts | undefined
+  numbersOf(entry: number): NarrowedNumbers | undefined
 }
 
 /** The cost of merging a row again, in signals looked at: about 100 microseconds, and a millisecond for 20 KB. */
@@ -113,10 +117,33 @@ const known = new LRUCache<string, NarrowedFacts>({
   sizeCalculation: ({ deployments }) => FACTS_BYTES + DEPLOYMENT_BYTES * deployments.length,
 })
 
+/** By entry. `there`: whether the others are known. */
+type Columns = { there: Uint8Array; cpm: Float64Array; currency: Uint32Array; coverage: Float64Array }
+
+/**
+ * The numbers of narrowed rows, of the snapshots and countries that were asked for last. Whoever finds the signals for these
+ * countries meets the facts of every row, more than `known` may hold: an order of all rows would merge them again.
+ */
+const numbers = new LRUCache<string, Columns>({
+  maxSize: KEPT_BYTES,
+  sizeCalculation: (columns) => Object.values(columns).reduce((sum, { byteLength }) => sum + byteLength, 1),
+})
+
+function numbersFor({ id, count }: Snapshot, countries: readonly string[]): Columns {
+  const name = `${id} ${digestOf(countries)}`
+  const found = numbers.get(name)
+  if (found) return found
+  const [there, currency] = [new Uint8Array(count), new Uint32Array(count)]
+  const made = { there, cpm: new Float64Array(count), currency, coverage: new Float64Array(count) }
+  numbers.set(name, made)
+  return made
+}
+
 const NOTHING: Narrowing = {
   narrows: () => false,
   rowOf: () => undefined,
   factsOf: () => undefined,
+  numbersOf: () => undefined,
 }
 
 function factsIn(row: Row): NarrowedFacts {
@@ -148,6 +175,7 @@ export function createNarrowing(
   const { facts, offers, rows, slices, digests } = snapshot
   const { at, stands, countries: bound } = offers
   const allows = countryTest(snapshot, countries)
+  let columns: Columns | undefined
 
   const isLeft = (offer: number) => allows(bound[offer] as number, meter)
 
@@ -176,18 +204,42 @@ export function createNarrowing(
     return origin
   }
 
+  /** Only for work in portions, which goes through all rows: a page is no reason to take so much memory. */
+  function noted(entry: number, facts: NarrowedFacts): NarrowedFacts {
+    if (meter) columns ??= numbersFor(snapshot, countries as readonly string[])
+    if (!columns) return facts
+    columns.there[entry] = 1
+    columns.cpm[entry] = facts.lowestCpm
+    columns.currency[entry] = facts.cpmCurrency
+    columns.coverage[entry] = facts.coverage ?? Number.NaN
+    return facts
+  }
+
   function factsOf(entry: number): NarrowedFacts | undefined {
     if (!narrows(entry)) return undefined
     const origin = originOf(entry)
     meter?.did((at[entry + 1] as number) - (at[entry] as number))
     const found = known.get(origin)
-    if (found) return found
+    if (found) return noted(entry, found)
     meter?.did(MERGED_UNITS + (rows.length[entry] as number) / MERGED_BYTES_A_UNIT)
     const row = rowOf(entry)
-    const made = row && factsIn(row)
-    if (made) known.set(origin, made)
-    return made
+    if (!row) return undefined
+    const made = factsIn(row)
+    known.set(origin, made)
+    return noted(entry, made)
   }
 
-  return { narrows, rowOf, factsOf }
+  function numbersOf(entry: number): NarrowedNumbers | undefined {
+    if (!narrows(entry)) return undefined
+    columns ??= numbersFor(snapshot, countries as readonly string[])
+    if (!columns.there[entry] && !factsOf(entry)) return undefined
+    const { cpm, currency, coverage } = columns
+    return {
+      cpm: cpm[entry] as number,
+      currency: currency[entry] as number,
+      coverage: coverage[entry] as number,
+    }
+  }
+
+  return { narrows, rowOf, factsOf, numbersOf }
 }

@@ -119,13 +119,18 @@ function merged(key: string, offer: number, offers: number[], from: Deployment):
 }
 
 /**
- * The deployments of a row. One that names a target twice is read in the order of what it says: the order in which it says it
- * is no content, so it must not decide which state or which key is given.
+ * The deployments of a row by key, without those whose agent url is malformed. A row that names a target twice is read in the
+ * order of what it says: the order in which it says it is no content, so it must not decide which state or which key is given.
  */
-function inOrder(given: readonly Deployment[]): readonly Deployment[] {
-  if (given.length < 2 || new Set(given.map(destinationKey)).size === given.length) return given
+function keyed(given: readonly Deployment[]): [key: string, from: Deployment][] {
+  const found: [string, Deployment][] = []
+  for (const from of given) {
+    const key = destinationKey(from)
+    if (key !== undefined) found.push([key, from])
+  }
+  if (found.length < 2 || new Set(found.map(([key]) => key)).size === found.length) return found
   const texts = new Map(given.map((one) => [one, JSON.stringify([shown(one), liveKey(one)])]))
-  return [...given].sort((a, b) => ((texts.get(a) as string) < (texts.get(b) as string) ? -1 : 1))
+  return found.sort(([, a], [, b]) => ((texts.get(a) as string) < (texts.get(b) as string) ? -1 : 1))
 }
 
 /** Sorted by key; `keysOf[i]` are the targets that offer `i` gives. */
@@ -136,9 +141,7 @@ export function mergeDeployments(offers: readonly Pick<Offer, 'listing'>[]): {
   const best = new Map<string, Building>()
   const keysOf = offers.map((offer, index) => {
     const keys: string[] = []
-    for (const deployment of inOrder(offer.listing.deployments)) {
-      const key = destinationKey(deployment)
-      if (key === undefined) continue
+    for (const [key, deployment] of keyed(offer.listing.deployments)) {
       const held = best.get(key)
       const deployedBy = held?.offers ?? []
       if (deployedBy.at(-1) !== index) {

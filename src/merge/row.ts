@@ -12,6 +12,7 @@ import {
   legacyFromRef,
   type PricingOption,
   SignalRef,
+  SignalValue,
 } from '../adcp/signal.js'
 import type { Listing } from '../upstreams/rows/slice.js'
 import type { Conflict } from './definition.js'
@@ -49,7 +50,7 @@ const Dimension = Type.Union([
     kind: Type.Literal('signal'),
     signal_ref: Type.Optional(SignalRef),
     presence: Type.Literal('present'),
-    signal_value: Type.Optional(Type.String()),
+    signal_value: Type.Optional(SignalValue),
   }),
 ])
 /** What the response schema wants of a forecast (schema core/signal-coverage-forecast); a listing's may be looser. */

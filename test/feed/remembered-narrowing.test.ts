@@ -4,6 +4,7 @@ import fc from 'fast-check'
 import { test } from 'tap'
 import { createNarrowing } from '../../src/feed/narrowing.js'
 import type { Row } from '../../src/merge/row.js'
+import { createMeter } from '../../src/process/portions.js'
 import { buildSnapshot } from '../../src/snapshot/builder.js'
 import { keyWords, rowWords } from '../../src/snapshot/digests.js'
 import { proven } from '../support/proven.js'
@@ -41,13 +42,17 @@ test('the facts of a narrowed row are those of the row, in whatever order countr
         const snapshot = buildSnapshot({ slices, judge })
         return asked.every((countries) => {
           const narrowing = createNarrowing(snapshot, countries)
+          const inPortions = createNarrowing(snapshot, countries, createMeter())
           for (const entry of snapshot.shown) {
             const [facts, row] = [narrowing.factsOf(entry), narrowing.rowOf(entry)]
+            const numbers = [narrowing.numbersOf(entry), inPortions.numbersOf(entry)]
             if (!facts || !row) {
-              if (facts !== row) return false
+              if (facts !== row || numbers[0] || numbers[1]) return false
               continue
             }
             narrowed += 1
+            const { lowestCpm: cpm, cpmCurrency: currency, coverage = Number.NaN } = row
+            if (!numbers.every((one) => isDeepStrictEqual(one, { cpm, currency, coverage }))) return false
             const { core, pricing, deployments: words } = rowWords(row)
             const deployments = row.deployments.map(({ key, activationKey }, at) => ({
               key,

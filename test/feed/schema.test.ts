@@ -56,6 +56,10 @@ const listings: Listing[] = [
           dimensions: [{ kind: 'signal', presence: 'present' }],
           metrics: { coverage_rate: { mid: 0.3 }, impressions: { mid: 1_000 } },
         },
+        ...[18, 1.5, true, 'high'].map((signal_value) => ({
+          dimensions: [{ kind: 'signal', signal_value, presence: 'present' as const }],
+          metrics: { coverage_rate: { mid: 0.1 } },
+        })),
       ],
     },
     pricing_options: [

@@ -78,6 +78,18 @@ test('every source file that a comment or a page names is there', async (t) => {
   t.same(wrong, [])
 })
 
+test('every table has the line under its header without which it is no table', async (t) => {
+  const wrong: string[] = []
+  for (const page of [...(await pages()), 'CONTRIBUTING.md']) {
+    const lines = (await readFile(join(root, page), 'utf8')).replace(/^```[\s\S]*?^```$/gm, '').split('\n')
+    lines.forEach((line, at) => {
+      const isHeader = line.startsWith('|') && !lines[at - 1]?.startsWith('|')
+      if (isHeader && !/^\|[\s:|-]+\|$/.test(lines[at + 1] ?? '')) wrong.push(`${page}: ${line}`)
+    })
+  }
+  t.same(wrong, [])
+})
+
 test('every name of code that CONTRIBUTING gives is in the code', async (t) => {
   const text = await readFile(join(root, 'CONTRIBUTING.md'), 'utf8')
   const names = [...text.matchAll(/`([A-Za-z]\w*(?:_\w+)+|[A-Z]{3,}|[A-Za-z]+[a-z][A-Z]\w*)`/g)].map(

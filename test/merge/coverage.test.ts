@@ -49,6 +49,21 @@ test('every dimension names the signal it stands in', (t) => {
   t.end()
 })
 
+test('the value of a bucket is published as it came: a text, a number or a boolean', (t) => {
+  const given = forecast([0.7, 0.1, 0.1, 0.1])
+  const values = ['high', 18, true]
+  values.forEach((value, at) => {
+    for (const dimension of given.points[at + 1]?.dimensions ?? []) dimension.signal_value = value
+  })
+  const row = rowOf([offer('north', { coverage_forecast: given })])
+  const { points } = row.coverage_forecast as CoverageForecast
+  t.same(
+    points.map(({ dimensions }) => dimensions[0]?.signal_value),
+    [null, ...values],
+  )
+  t.end()
+})
+
 test('a forecast that a response may not carry is left out', (t) => {
   const broken = forecast([0.5, 0.5])
   broken.scope.kind = 'galaxy'

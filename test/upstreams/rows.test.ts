@@ -39,6 +39,38 @@ test('unknown fields, nulls and empty lists are left out, known ones are kept', 
   t.same(JSON.parse(bytes.toString()), expected)
 })
 
+test('a forecast names the value of a bucket by a text, a number or a boolean', async (t) => {
+  const bucket = (signal_value: unknown) => ({
+    dimensions: [{ kind: 'signal', signal_value, presence: 'present' }],
+    metrics: { coverage_rate: { mid: 0.1 } },
+  })
+  const coverage_forecast = {
+    method: 'estimate',
+    forecast_range_unit: 'availability',
+    scope: { kind: 'inventory', label: 'all' },
+    bucket_semantics: 'exclusive',
+    bucket_completeness: 'partial',
+    points: ['high', 18, 1.5, true].map(bucket),
+  }
+  t.same(listing(row(1, { coverage_forecast })).listing.coverage_forecast, coverage_forecast)
+  const points = [bucket({ from: 18 })]
+  t.match(read(row(1, { coverage_forecast: { ...coverage_forecast, points } })), {
+    reason: 'bad_coverage_forecast',
+  })
+})
+
+test('names and descriptions are bounded in UTF-16 units', async (t) => {
+  const told = (name: string, description: string) => {
+    const outcome = read(row(1, { name, description }))
+    return outcome.kind === 'dropped' ? outcome.reason : outcome.kind
+  }
+  t.equal(told('é'.repeat(512), 'é'.repeat(8_192)), 'listing')
+  t.equal(told('😀'.repeat(256), ''), 'listing')
+  t.equal(told('😀'.repeat(257), ''), 'bad_name')
+  t.equal(told('', ''), 'bad_name')
+  t.equal(told('n', '😀'.repeat(4_097)), 'bad_description')
+})
+
 test('objects that the protocol leaves open keep what is in them, within bounds', async (t) => {
   const metadata = { tiers: [{ from: 1, to: 2 }] }
   const option = { pricing_option_id: 'x', model: 'custom', description: 'd', metadata }
