@@ -164,8 +164,8 @@ export function createReadings({ sharing, clock }: ReadingsOptions) {
         if (listeners.get(place) === listener) listeners.delete(place)
       }
     },
-    /** Also leaves the scope to another process when the agent seems to be out of reach from here. */
-    async tell(key: Key, reading: Reading, turn: Turn): Promise<void> {
+    /** False when it was not told. Also leaves the scope to another process when the agent seems to be out of reach from here. */
+    async tell(key: Key, reading: Reading, turn: Turn): Promise<boolean> {
       const { nextAttemptAt, confirmedAt, ...rest } = reading
       const now = clock.now()
       const told: Told = {
@@ -173,8 +173,9 @@ export function createReadings({ sharing, clock }: ReadingsOptions) {
         ...(nextAttemptAt !== undefined && { nextInMs: nextAttemptAt - now }),
         ...(confirmedAt !== undefined && { confirmedMsAgo: now - confirmedAt }),
       }
-      await sharing?.tell(`${READING}${placeOf(key)}`, told, turn)
+      const isTold = await sharing?.tell(`${READING}${placeOf(key)}`, told, turn)
       if (isOutOfReach(reading)) await sharing?.pass(turn.name)
+      return isTold !== false
     },
     /** Asks the process that reads the scope to read it again. */
     ask: (key: Key, how: Hurry): void => void sharing?.tell(`${HURRY}${placeOf(key)}`, how),
