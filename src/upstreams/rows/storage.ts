@@ -110,11 +110,12 @@ export type Sharing = {
   freed(blobs: readonly string[]): Promise<number[]>
 }
 
-export type Turns = Pick<Sharing, 'want' | 'turn' | 'onTurns'>
+export type Turns = Pick<Sharing, 'want' | 'lead' | 'turn' | 'onTurns'>
 
 /** Of a process that is alone. */
 export const EVERY_TURN: Turns = {
   want() {},
+  lead() {},
   turn: (name) => ({ name, epoch: 0 }),
   onTurns() {},
 }
