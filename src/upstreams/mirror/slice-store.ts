@@ -15,8 +15,8 @@ import { type Key, mayRead, type Owner, untokened } from './scope-setting.js'
 const FORMAT = 2
 const UNWRITTEN = 1 // rows as they arrived: they are read again with the current rules
 /**
- * Raised when reading keeps more of a row: what was read before that is asked for again, without a token. No format of its own, so that
- * the release before finds the rows as well while one replaces the other.
+ * Raised when reading keeps more of a row: what was read before that is asked for again, without a token; not what a later release
+ * read, which lacks nothing. No format of its own, so that the release before finds the rows as well while one replaces the other.
  */
 const READING = 1
 const PREFIX = 'slice/'
@@ -75,7 +75,7 @@ async function decode(parts: readonly Uint8Array[], owner: Owner, key: Key): Pro
   const header = JSON.parse(Buffer.from(head).toString()) as Header
   if (header.format !== FORMAT && header.format !== UNWRITTEN) return undefined
   if (!mayRead(key.scope, header, owner)) return undefined
-  const { format, reading, domains, confirmedAt, cacheScope, credential, account, ...rest } = header
+  const { format, reading = 0, domains, confirmedAt, cacheScope, credential, account, ...rest } = header
   const rows: Slab = {
     count: length.byteLength / 4,
     chunks: chunks.map((chunk) => new Uint8Array(sharedBytes(chunk))),
@@ -84,7 +84,7 @@ async function decode(parts: readonly Uint8Array[], owner: Owner, key: Key): Pro
     length: new Uint32Array(sharedBytes(length)),
   }
   const { feedVersion, pricingVersion, ...untokened } = rest
-  const described = credential === owner.credential && reading === READING ? rest : untokened
+  const described = credential === owner.credential && reading >= READING ? rest : untokened
   const content =
     format === UNWRITTEN
       ? await collectAgain(rows)
