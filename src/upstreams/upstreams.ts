@@ -258,7 +258,8 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     const wanted = new Map(
       roster.entries.filter(({ id }) => reads(id)).map((entry) => [entry.agentUrl, entry]),
     )
-    turns.want('mirrors', [SWEEPING, ...[...wanted.keys()].map(turnOf)])
+    turns.want('mirrors', [...wanted.keys()].map(turnOf))
+    turns.lead('sweeping', [SWEEPING]) // an older configuration does not name all whose rows others need
     const work: Promise<void>[] = []
     for (const [agentUrl, runner] of runners) {
       if (wanted.has(agentUrl)) continue

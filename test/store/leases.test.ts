@@ -8,6 +8,7 @@ import { StorageUnavailable } from '../../src/store/database/storage-work.js'
 import {
   createLeases,
   createMembership,
+  createRendezvous,
   type Lease,
   type Leases,
   leaseStands,
@@ -307,4 +308,47 @@ test('a dead member´s work is with the others within 15 s, and theirs stays whe
     'who leaves in order is not waited for',
   )
   t.same(three?.members(), ['three'])
+})
+
+test('work of which the member that would have it does not know is done by one that may know of more', {
+  skip: NO_POSTGRES,
+}, async (t) => {
+  const store = await opened(t)
+  if (!store) return
+  const time = createTime()
+  const leases = createLeases(store.db, time.dialect)
+  const all = ['old', 'new'].map((self) =>
+    createMembership({ leases, clock: time.clock(0), self, onProblem: t.fail }),
+  )
+  const [old, fresh] = all
+  const [known, added] = [WORK.slice(0, 4), WORK]
+  let newest = ['old', 'new']
+  const also = () => newest
+  old?.want('work', known, { also })
+  fresh?.want('work', known, { also })
+  const round = async () => {
+    time.advance(3_000)
+    for (const one of all) await one.round()
+  }
+  const heldBy = (one: typeof old) => WORK.filter((name) => one?.lease(name))
+  for (let times = 0; times < 3; times += 1) await round()
+  const before = heldBy(old)
+  newest = ['new']
+  fresh?.want('work', added, { also })
+  for (let times = 0; times < 3; times += 1) await round()
+  t.same(heldBy(old), before, 'what the older has it keeps')
+  t.same(
+    heldBy(fresh),
+    WORK.filter((name) => !before.includes(name)),
+    'and the newer has all that is left',
+  )
+  newest = ['old', 'new']
+  old?.want('work', added, { also })
+  for (let times = 0; times < 3; times += 1) await round()
+  const alone = createRendezvous(newest)
+  t.same(
+    heldBy(old),
+    WORK.filter((name) => alone(name) === 'old'),
+    'once both know it they share it evenly',
+  )
 })

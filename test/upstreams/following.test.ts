@@ -5,6 +5,7 @@ import type { HeldSlice } from '../../src/upstreams/mirror/mirror.js'
 import { createFollowing, createReadings, type Readings } from '../../src/upstreams/mirror/readings.js'
 import { createSliceStore } from '../../src/upstreams/mirror/slice-store.js'
 import { createPassingBlobs, type Hear, type Sharing } from '../../src/upstreams/rows/storage.js'
+import { createManualClock } from '../support/upstream-clock.js'
 
 const AGENT = 'https://agent.example/mcp'
 const TURN = { name: 'mirror', epoch: 1 }
@@ -27,6 +28,7 @@ function follow(
   load: () => Promise<HeldSlice | undefined>,
   readings: Readings = createReadings({ sharing: undefined, clock: systemClock }),
   before?: HeldSlice,
+  clock = systemClock,
 ) {
   const taken: [answered: boolean, confirmedAt: number | undefined][] = []
   const reader = { is: false }
@@ -35,8 +37,7 @@ function follow(
   const following = createFollowing({
     key: () => ({ agentUrl: AGENT, scope: 'public' }),
     store: { follows() {} },
-    readings,
-    clock: systemClock,
+    ...{ readings, clock, random: () => 1 },
     turn: () => (reader.is ? TURN : undefined),
     load() {
       loads += 1
@@ -91,6 +92,76 @@ test('nor is it forgotten when this process reads in vain: its own reading tries
   take(told)
   await close()
   t.same(taken, [[true, 5]], 'once it has read, it knows better')
+})
+
+/** One that cannot load for now, on a clock that stands still until it is moved. */
+function inVain() {
+  const storage = { isThere: false }
+  const { clock, next, advance } = createManualClock()
+  const readings = createReadings({ sharing: undefined, clock })
+  const following = follow(async () => (storage.isThere ? saved : undefined), readings, undefined, clock)
+  const pass = async (ms: number) => {
+    advance(ms)
+    await new Promise(setImmediate)
+  }
+  return { ...following, storage, next, pass }
+}
+
+test('rows that cannot be had are tried again without another word of them, soon and then seldom', async (t) => {
+  const { take, taken, loads, storage, next, pass } = inVain()
+  take(told)
+  await pass(0)
+  t.equal(loads(), 1)
+  const waits: (number | undefined)[] = []
+  for (let tries = 0; tries < 12; tries += 1) {
+    waits.push(next())
+    await pass(next() ?? 0)
+  }
+  t.equal(loads(), 13)
+  t.ok((waits[0] ?? Infinity) <= 1_000, `first after ${waits[0]} ms`)
+  t.equal(waits.at(-1), 60_000)
+  storage.isThere = true
+  await pass(60_000)
+  t.same(taken, [[true, 5]])
+  t.equal(next(), undefined, 'and no more once they are here')
+})
+
+test('whoever waits for what was told waits for a few tries, and tries at once', async (t) => {
+  const { take, loaded, taken, storage, next, pass } = inVain()
+  take(told)
+  await pass(0)
+  let isOver = false
+  const waiting = loaded().then(() => {
+    isOver = true
+  })
+  await pass(0)
+  t.notOk(isOver)
+  storage.isThere = true
+  await pass(1_000)
+  await waiting
+  t.same(taken, [[true, 5]], 'they were there at the second look')
+  storage.isThere = false
+  take({ ...told, slice: '1.2' })
+  await pass(0)
+  const again = loaded()
+  for (let tries = 0; tries < 12; tries += 1) await pass(next() ?? 0)
+  await again
+  t.equal(taken.length, 2, 'nobody waits for ever')
+})
+
+test('what is let go, or nobody follows any more, is not tried again', async (t) => {
+  const { take, forget, next, loads, pass, close } = inVain()
+  take(told)
+  await pass(0)
+  forget()
+  await pass(60_000)
+  await pass(60_000)
+  t.equal(loads(), 1)
+  t.equal(next(), undefined)
+  take(told)
+  await pass(0)
+  await close()
+  t.equal(next(), undefined)
 })
 
 test('what holds nothing is told of at once', (t) => {

@@ -63,8 +63,10 @@ test('rows that lack members are shown, and asked for again without a token', as
   const key = { agentUrl, scope: 'public' }
   t.match((await store.load(key, owner))?.slice, tokens)
   const [name = '', [head, ...parts] = []] = [...kept].find(([each]) => each.startsWith('slice/')) ?? []
-  const { reading: _, ...header } = JSON.parse(Buffer.from(head ?? []).toString())
+  const { reading, ...header } = JSON.parse(Buffer.from(head ?? []).toString())
   t.equal(header.format, 2, 'the release before finds it, too')
+  kept.set(name, [Buffer.from(JSON.stringify({ ...header, reading: reading + 1 })), ...parts])
+  t.match((await store.load(key, owner))?.slice, tokens, 'what a later release read lacks nothing')
   kept.set(name, [Buffer.from(JSON.stringify(header)), ...parts])
   const held = await store.load(key, owner)
   t.equal(held?.slice.rows.count, 1)

@@ -5,6 +5,7 @@ import type { HeldSlice } from '../../src/upstreams/mirror/mirror.js'
 import { createReadings } from '../../src/upstreams/mirror/readings.js'
 import { createSliceStore } from '../../src/upstreams/mirror/slice-store.js'
 import { createPassingBlobs, type Sharing } from '../../src/upstreams/rows/storage.js'
+import { createManualClock } from '../support/upstream-clock.js'
 
 const AGENT = 'https://agent.example/mcp'
 const KEY = { agentUrl: AGENT, scope: 'public' }
@@ -111,4 +112,101 @@ test('but not when another process has saved what is held here now', async (t) =
   store.follows(KEY, '2.1')
   store.confirm(read(2), OWNER, turnOf(3))
   t.equal(writes(), 1)
+})
+
+/** One whose storage can refuse everything, on a clock that stands still until it is moved. */
+function refusing() {
+  const { clock, next, advance } = createManualClock()
+  const state = { refuses: false, isDeaf: false, epoch: 1 }
+  const told: unknown[] = []
+  let writes = 0
+  const sharing = {
+    turn: () => turnOf(state.epoch),
+    hear() {},
+    async tell(_name: string, value: unknown) {
+      if (state.refuses || state.isDeaf) return false
+      told.push(value)
+      return true
+    },
+    async write() {
+      writes += 1
+      if (state.refuses) throw new Error('the database system is shutting down')
+      return true
+    },
+    pass: async () => {},
+    remove: async () => {},
+  } as unknown as Sharing
+  const readings = createReadings({ sharing, clock })
+  const store = createSliceStore({
+    ...{ blobs: createPassingBlobs(), clock, shared: { sharing, readings } },
+    onTrouble: () => {},
+  })
+  const pass = async (ms: number) => {
+    advance(ms)
+    for (let step = 0; step < 5; step += 1) await new Promise(setImmediate)
+  }
+  const read1 = async (confirmedAt: number) => {
+    store.save(read(confirmedAt), OWNER, turnOf(1))
+    store.report(KEY, { answered: true, failures: 0, confirmedAt }, turnOf(1))
+    await pass(0)
+  }
+  return { ...{ store, state, told, next, pass }, reads: read1, writes: () => writes }
+}
+
+test('rows that could not be saved are saved before the next reading, and told of', async (t) => {
+  const { state, told, reads, writes, next, pass } = refusing()
+  state.refuses = true
+  await reads(1)
+  for (let tries = 0; tries < 9; tries += 1) await pass(next() ?? 0)
+  t.equal(next(), 60_000, 'seldom, where it goes on')
+  state.refuses = false
+  const before = writes()
+  await pass(60_000)
+  t.equal(writes(), before + 1)
+  t.match(told, [{ slice: /^1\.1$/ }])
+  t.equal(next(), undefined)
+})
+
+test('nor is what could not be told forgotten', async (t) => {
+  const { state, told, reads, writes, pass, next } = refusing()
+  state.isDeaf = true
+  await reads(1)
+  t.same(told, [])
+  state.isDeaf = false
+  await pass(1_000)
+  t.match(told, [{ slice: '1.1' }])
+  t.equal(writes(), 1, 'its rows are there')
+  t.equal(next(), undefined)
+})
+
+test('a later reading says it in the place of the one before', async (t) => {
+  const { state, told, reads, pass, next } = refusing()
+  state.refuses = true
+  await reads(1)
+  state.refuses = false
+  await reads(2)
+  await pass(60_000)
+  t.equal(told.length, 1)
+  t.equal(next(), undefined)
+})
+
+test('whose turn is over tries nothing again', async (t) => {
+  const { state, reads, writes, pass, next } = refusing()
+  state.refuses = true
+  await reads(1)
+  state.epoch = 2
+  await pass(60_000)
+  t.equal(writes(), 1)
+  t.equal(next(), undefined)
+})
+
+test('nor does one that is closed, or whose rows are gone', async (t) => {
+  const { store, state, reads, next } = refusing()
+  state.refuses = true
+  await reads(1)
+  store.remove(KEY, turnOf(1))
+  t.equal(next(), undefined)
+  await reads(2)
+  await store.close()
+  t.equal(next(), undefined)
 })

@@ -188,7 +188,15 @@ type MembershipOptions = {
   onProblem(problem: string): void
 }
 
-type Wanted = { names: ReadonlySet<string>; among?: () => readonly string[] }
+/** Who may do a kind of work; absent: all members. Called whenever that is decided. */
+type Doers = {
+  /** These alone. */
+  only?(): readonly string[]
+  /** All members, and one of these what no other member has taken: another may not know of all that there is to do. */
+  also?(): readonly string[]
+}
+
+type Wanted = { names: ReadonlySet<string>; doers: Doers }
 
 /**
  * One process among those that share a storage: it shows that it is alive and holds the leases of its share of the work. Its clock is
@@ -251,9 +259,15 @@ export function createMembership(options: MembershipOptions) {
     const live = await leases.held(MEMBERS)
     const isNews = follow(live.map((name) => name.slice(MEMBERS.length)))
     const mine = new Set(
-      [...wanted.values()].flatMap(({ names, among }) => {
-        const owner = among ? createRendezvous(among()) : ownerOf
-        return [...names].filter((name) => owner(name, passedBy?.(name)) === self)
+      [...wanted.values()].flatMap(({ names, doers: { only, also } }) => {
+        const owners = [
+          only ? createRendezvous(only()) : ownerOf,
+          ...(also ? [createRendezvous(also())] : []),
+        ]
+        return [...names].filter((name) => {
+          const passed = passedBy?.(name)
+          return owners.some((owner) => owner(name, passed) === self)
+        })
       }),
     )
     const others = [...held.values()].filter(({ name }) => !mine.has(name) && !name.startsWith(MEMBERS))
@@ -292,11 +306,10 @@ export function createMembership(options: MembershipOptions) {
   }
 
   return {
-    /** `among`: who may do such work; absent: all members. */
-    want(kind: string, names: Iterable<string>, among?: () => readonly string[]): void {
+    want(kind: string, names: Iterable<string>, doers: Doers = {}): void {
       const next = new Set(names)
       const before = wanted.get(kind)?.names
-      wanted.set(kind, { names: next, ...(among && { among }) })
+      wanted.set(kind, { names: next, doers })
       const isSame = before?.size === next.size && [...next].every((name) => before.has(name))
       if (!isSame && started && !closed) void round()
     },

@@ -164,8 +164,8 @@ export function createReplica({ replicas, clock, self, revision, form, log }: Re
   })
   const membership = createMembership({ leases, clock, self, passedBy: passed.by, onProblem })
   const sharing: Sharing = {
-    want: (kind, names) => membership.want(kind, names),
-    lead: (kind, names) => membership.want(kind, names, () => revisions.newest()),
+    want: (kind, names) => membership.want(kind, names, { also: () => revisions.newest() }),
+    lead: (kind, names) => membership.want(kind, names, { only: () => revisions.newest() }),
     forms: () => revisions.forms(),
     turn: membership.lease,
     onTurns: (listener) => void membership.onChange(listener),

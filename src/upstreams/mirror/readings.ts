@@ -3,7 +3,7 @@
  * what processes that share a storage tell each other about them: the outcome of the last one, and which rows were saved. A
  * scope that another process reads follows what that process saves, and requests for an early reading are passed on to it.
  */
-import type { Clock } from '../../net/clock.js'
+import { backoffMs, type Clock, pause } from '../../net/clock.js'
 import { createRecent } from '../../process/memory.js'
 import type { Sharing, Turn } from '../rows/storage.js'
 import type { HeldSlice, MirrorOutcome } from './mirror.js'
@@ -26,6 +26,9 @@ const HURRY_HEARD_MS = 30_000 // a process that starts also hears older requests
 /** Failures that may be of this process's own way to the agent. */
 const OUT_OF_REACH: ReadonlySet<string> = new Set(['unresolvable', 'unreachable', 'timeout'])
 const TRIES = 2 // before another process tries
+/** Loads in vain of rows that another process saved: tried soon at first and then once in so long, unless somebody waits. */
+const LOAD_EVERY_MS = 60_000
+const AWAITED = { loads: 3, pauseMs: 1_000 }
 const MOST_HEARD = 200_000 // scopes of all agents: of one that is dropped here, the next message tells
 
 /** The state of a scope at the process that reads it. Instants are on this process's clock, ms since the epoch. */
@@ -161,8 +164,8 @@ export function createReadings({ sharing, clock }: ReadingsOptions) {
         if (listeners.get(place) === listener) listeners.delete(place)
       }
     },
-    /** Also leaves the scope to another process when the agent seems to be out of reach from here. */
-    async tell(key: Key, reading: Reading, turn: Turn): Promise<void> {
+    /** False when it was not told. Also leaves the scope to another process when the agent seems to be out of reach from here. */
+    async tell(key: Key, reading: Reading, turn: Turn): Promise<boolean> {
       const { nextAttemptAt, confirmedAt, ...rest } = reading
       const now = clock.now()
       const told: Told = {
@@ -170,8 +173,9 @@ export function createReadings({ sharing, clock }: ReadingsOptions) {
         ...(nextAttemptAt !== undefined && { nextInMs: nextAttemptAt - now }),
         ...(confirmedAt !== undefined && { confirmedMsAgo: now - confirmedAt }),
       }
-      await sharing?.tell(`${READING}${placeOf(key)}`, told, turn)
+      const isTold = await sharing?.tell(`${READING}${placeOf(key)}`, told, turn)
       if (isOutOfReach(reading)) await sharing?.pass(turn.name)
+      return isTold !== false
     },
     /** Asks the process that reads the scope to read it again. */
     ask: (key: Key, how: Hurry): void => void sharing?.tell(`${HURRY}${placeOf(key)}`, how),
@@ -189,6 +193,7 @@ type FollowingOptions = {
   store: { follows(key: Key, mark: string): void }
   readings: Readings
   clock: Clock
+  random(): number
   /** Whether this process reads the scope itself. */
   turn(): Turn | undefined
   /** What is saved. Never rejects. */
@@ -200,12 +205,14 @@ type FollowingOptions = {
 
 /** Loads rows when another process has saved some. */
 export function createFollowing(options: FollowingOptions) {
-  const { key, store, readings, clock, turn, load, held } = options
+  const { key, store, readings, clock, random, turn, load, held } = options
   let mark: string | undefined // names what another process saved last
   let heldMark: string | undefined // that of the rows here
   let told: { standing: Standing; confirmedAt: number } | undefined // last, of what is held or being loaded
   let forgotten = 0
   let settledUnder: number | undefined // the turn in which this process read last
+  let failures = 0 // loads in vain, one after the other
+  let cancelAgain = () => {}
   let isLoading = false
   let loading: Promise<void> = Promise.resolve()
 
@@ -213,6 +220,7 @@ export function createFollowing(options: FollowingOptions) {
     mark = undefined
     heldMark = undefined
     told = undefined
+    failures = 0
     forgotten += 1
   }
 
@@ -223,6 +231,8 @@ export function createFollowing(options: FollowingOptions) {
   const isNewer = ({ slice: { walkedAt } }: HeldSlice, toldAt: number) =>
     walkedAt > toldAt && walkedAt <= clock.now()
 
+  const waitMs = () => backoffMs({ failures: Math.max(1, failures), refreshMs: LOAD_EVERY_MS, random })
+
   /**
    * Takes also rows that were replaced meanwhile: where they come faster than they load, none would be shown else. False when they
    * are not to be had for now.
@@ -230,23 +240,30 @@ export function createFollowing(options: FollowingOptions) {
   async function loadMarked(wanted: string): Promise<boolean> {
     const before = forgotten
     const saved = await load() // at least as new as `wanted`
+    if (forgotten !== before || !told) return saved !== undefined
+    failures = saved ? 0 : failures + 1
     if (!saved) return false
-    if (forgotten !== before || !told) return true
     heldMark = wanted
     store.follows(key(), wanted)
     options.take(told.standing, { ...saved, confirmedAt: told.confirmedAt })
     return true
   }
 
-  /** Until the newest are here, or are not to be had: the next word of them, or reading in vain here, tries again. */
+  /**
+   * Until the newest are here, or are not to be had. That is tried again after a while, and with the next word of them, which may be a
+   * long time away, or when this process reads in vain.
+   */
   async function catchUp(): Promise<void> {
     if (isLoading) return
+    cancelAgain()
     isLoading = true
     try {
       for (let wanted = mark; wanted !== undefined && wanted !== heldMark; wanted = mark) {
         const isThere = loadMarked(wanted)
         loading = isThere.then(() => {})
-        if (!(await isThere) && mark === wanted) return
+        if ((await isThere) || mark !== wanted) continue
+        cancelAgain = clock.after(waitMs(), () => void catchUp())
+        return
       }
     } finally {
       isLoading = false
@@ -304,15 +321,21 @@ export function createFollowing(options: FollowingOptions) {
     },
     /** Nothing is held any more: what is told of next is loaded, also if it was held before. */
     forget,
-    /** Resolves when what was told so far is loaded, or cannot be for now. */
+    /** Resolves when what was told so far is loaded, or cannot be for now: who waits would go on with older rows. */
     async loaded(): Promise<void> {
-      await loading // of what may have been replaced meanwhile
-      await loading
+      for (let left = AWAITED.loads; ; await pause(clock, AWAITED.pauseMs)) {
+        void catchUp()
+        await loading // of what may have been replaced meanwhile
+        await loading
+        left -= 1
+        if (failures === 0 || left === 0) return
+      }
     },
     /** Stops listening; resolves when nothing is being loaded. */
     async close(): Promise<void> {
       stopHearing()
       while (isLoading) await loading
+      cancelAgain()
     },
   }
 }

@@ -293,7 +293,7 @@ export function createScope(options: ScopeOptions) {
   }
 
   const following = createFollowing({
-    ...{ key, store, readings, turn, clock },
+    ...{ key, store, readings, turn, clock, random },
     async load() {
       const asked = setting
       return takenOver(await store.load(key(), ownerOf(asked)), asked, setting)

@@ -3,7 +3,7 @@
  * confirmations, so that an `unchanged` poll need not write the slice again.
  */
 import { agentUrlOf } from '../../adcp/url.js'
-import type { Clock } from '../../net/clock.js'
+import { backoffMs, type Clock } from '../../net/clock.js'
 import { collectAgain } from '../rows/new-slice.js'
 import { bytesOf, type Slab, sharedBytes } from '../rows/slab.js'
 import type { Slice } from '../rows/slice.js'
@@ -15,8 +15,8 @@ import { type Key, mayRead, type Owner, untokened } from './scope-setting.js'
 const FORMAT = 2
 const UNWRITTEN = 1 // rows as they arrived: they are read again with the current rules
 /**
- * Raised when reading keeps more of a row: what was read before that is asked for again, without a token. No format of its own, so that
- * the release before finds the rows as well while one replaces the other.
+ * Raised when reading keeps more of a row: what was read before that is asked for again, without a token; not what a later release
+ * read, which lacks nothing. No format of its own, so that the release before finds the rows as well while one replaces the other.
  */
 const READING = 1
 const PREFIX = 'slice/'
@@ -24,6 +24,7 @@ const CONFIRMATIONS = 'confirmations'
 const DISTRUSTED = 'distrusted' // a name among the confirmations that no slice has
 const CONFIRM_EVERY_MS = 30_000
 const REPORTS = 'reading/' // before the name of the slice
+const TELL_EVERY_MS = 60_000 // what could not be saved or told: soon at first, and then once in so long
 
 type Header = Omit<Slice, 'rows' | 'digests'> & {
   format: number
@@ -74,7 +75,7 @@ async function decode(parts: readonly Uint8Array[], owner: Owner, key: Key): Pro
   const header = JSON.parse(Buffer.from(head).toString()) as Header
   if (header.format !== FORMAT && header.format !== UNWRITTEN) return undefined
   if (!mayRead(key.scope, header, owner)) return undefined
-  const { format, reading, domains, confirmedAt, cacheScope, credential, account, ...rest } = header
+  const { format, reading = 0, domains, confirmedAt, cacheScope, credential, account, ...rest } = header
   const rows: Slab = {
     count: length.byteLength / 4,
     chunks: chunks.map((chunk) => new Uint8Array(sharedBytes(chunk))),
@@ -83,7 +84,7 @@ async function decode(parts: readonly Uint8Array[], owner: Owner, key: Key): Pro
     length: new Uint32Array(sharedBytes(length)),
   }
   const { feedVersion, pricingVersion, ...untokened } = rest
-  const described = credential === owner.credential && reading === READING ? rest : untokened
+  const described = credential === owner.credential && reading >= READING ? rest : untokened
   const content =
     format === UNWRITTEN
       ? await collectAgain(rows)
@@ -103,9 +104,11 @@ export function createSliceStore({ blobs, clock, shared, onTrouble }: SliceStore
   const writing = new Map<string, Promise<void>>()
   const waiting = new Map<string, () => Promise<void>>()
   const marks = new Map<string, string>() // of what other processes find in the storage
-  /** What is in the storage under these names, if anything, is older than what is served; with the turn of the last try to save it. */
-  const unsaved = new Map<string, number>()
+  /** What is in the storage under these names, if anything, is older than what is served; with the last try to save it. */
+  const unsaved = new Map<string, { epoch: number; again(): void }>()
+  const untold = new Map<string, () => void>() // under the same names: stops the next try to tell of the last reading
   let saves = 0
+  let isClosed = false
   let cancelFlush: (() => void) | undefined
 
   /** One write per name at a time; of waiting writes only the newest is done. */
@@ -142,17 +145,23 @@ export function createSliceStore({ blobs, clock, shared, onTrouble }: SliceStore
     cancelFlush ??= clock.after(CONFIRM_EVERY_MS, flush)
   }
 
+  function tellNoMore(name: string): void {
+    untold.get(name)?.()
+    untold.delete(name)
+  }
+
   function remove(key: Key, turn: Turn): void {
     const name = nameOf(key)
     confirmations.delete(name)
     distrusted.delete(name)
     marks.delete(name)
     unsaved.delete(name)
+    tellNoMore(name)
     enqueue(name, () => (shared ? shared.sharing.remove(name, turn) : blobs.remove(name)))
   }
 
   async function write(name: string, held: HeldSlice, owner: Owner, turn: Turn): Promise<void> {
-    unsaved.set(name, turn.epoch)
+    unsaved.set(name, { epoch: turn.epoch, again: () => save(held, owner, turn) })
     const parts = encode(held, owner)
     if (!shared) await blobs.write(name, parts)
     // A process that has lost its turn writes nothing: who has the turn next, this one perhaps, has to save again.
@@ -194,6 +203,38 @@ export function createSliceStore({ blobs, clock, shared, onTrouble }: SliceStore
     return renamed
   }
 
+  function report(key: Key, reading: Reading, turn: Turn, failures: number): void {
+    if (!shared) return
+    const { sharing, readings } = shared
+    const name = nameOf(key)
+    const stands = () => sharing.turn(turn.name)?.epoch === turn.epoch
+    tellNoMore(name)
+    enqueue(`${REPORTS}${name}`, async () => {
+      await written(name)
+      const slice = reading.confirmedAt === undefined ? undefined : marks.get(name)
+      const { confirmedAt: heldAt, ...outcome } = reading
+      const confirmedAt = heldAt !== undefined && unsaved.has(name) ? savedAt(key) : heldAt
+      const told = {
+        ...outcome,
+        ...(confirmedAt !== undefined && { confirmedAt }),
+        ...(slice !== undefined && { slice }),
+        ...(distrusted.has(name) && { distrusted: true }),
+      }
+      const isTold = await readings.tell(key, told, turn)
+      const isLater = isClosed || waiting.has(`${REPORTS}${name}`)
+      if ((isTold && !unsaved.has(name)) || isLater || !stands()) return
+      const wait = backoffMs({ failures: failures + 1, refreshMs: TELL_EVERY_MS, random: () => 1 })
+      untold.set(
+        name,
+        clock.after(wait, () => {
+          if (!stands()) return
+          unsaved.get(name)?.again()
+          report(key, reading, turn, failures + 1)
+        }),
+      )
+    })
+  }
+
   return {
     /** Reads the confirmations of an earlier process. Call once, before `load`. */
     async restore(): Promise<void> {
@@ -229,7 +270,7 @@ export function createSliceStore({ blobs, clock, shared, onTrouble }: SliceStore
     confirm(held: HeldSlice, owner: Owner, turn: Turn): void {
       const name = nameOf(held.slice)
       if (unsaved.has(name)) {
-        const isBeingSaved = writing.has(name) && unsaved.get(name) === turn.epoch
+        const isBeingSaved = writing.has(name) && unsaved.get(name)?.epoch === turn.epoch
         if (!isBeingSaved) save(held, owner, turn)
       } else {
         confirmations.set(name, held.confirmedAt)
@@ -247,25 +288,10 @@ export function createSliceStore({ blobs, clock, shared, onTrouble }: SliceStore
     },
     /**
      * Tells the others the outcome of a reading, after they can find what it saved. Where that could not be saved, they have what was
-     * saved before, which it does not confirm.
+     * saved before, which it does not confirm. What could not be saved or told is tried again, as long as the turn stands and no
+     * later reading says more.
      */
-    report(key: Key, reading: Reading, turn: Turn): void {
-      if (!shared) return
-      const name = nameOf(key)
-      enqueue(`${REPORTS}${name}`, async () => {
-        await written(name)
-        const slice = reading.confirmedAt === undefined ? undefined : marks.get(name)
-        const { confirmedAt: heldAt, ...outcome } = reading
-        const confirmedAt = heldAt !== undefined && unsaved.has(name) ? savedAt(key) : heldAt
-        const told = {
-          ...outcome,
-          ...(confirmedAt !== undefined && { confirmedAt }),
-          ...(slice !== undefined && { slice }),
-          ...(distrusted.has(name) && { distrusted: true }),
-        }
-        await shared.readings.tell(key, told, turn)
-      })
-    },
+    report: (key: Key, reading: Reading, turn: Turn): void => report(key, reading, turn, 0),
     /** Resolves when the others are told what was reported so far, or cannot be for now. */
     async told(): Promise<void> {
       const reports = [...writing.keys()].filter((name) => name.startsWith(REPORTS))
@@ -286,6 +312,8 @@ export function createSliceStore({ blobs, clock, shared, onTrouble }: SliceStore
       }
     },
     async close(): Promise<void> {
+      isClosed = true
+      for (const name of [...untold.keys()]) tellNoMore(name)
       if (cancelFlush) flush()
       while (writing.size > 0) await Promise.all(writing.values())
     },

@@ -84,7 +84,10 @@ export const UNSAID = 0
 export type Hear = (name: string, value: unknown, ageMs: number) => void
 
 export type Sharing = {
-  /** All pieces of work of a kind that some process has to do. To be called again whenever they change. */
+  /**
+   * All pieces of work of a kind that some process has to do. To be called again whenever they change. What no process with an older
+   * configuration has taken, which may not know of it, one of those with the newest takes.
+   */
   want(kind: string, names: Iterable<string>): void
   /** The same, for work of those processes alone that run the newest configuration and write snapshots of our form. */
   lead(kind: string, names: Iterable<string>): void
@@ -110,11 +113,12 @@ export type Sharing = {
   freed(blobs: readonly string[]): Promise<number[]>
 }
 
-export type Turns = Pick<Sharing, 'want' | 'turn' | 'onTurns'>
+export type Turns = Pick<Sharing, 'want' | 'lead' | 'turn' | 'onTurns'>
 
 /** Of a process that is alone. */
 export const EVERY_TURN: Turns = {
   want() {},
+  lead() {},
   turn: (name) => ({ name, epoch: 0 }),
   onTurns() {},
 }
