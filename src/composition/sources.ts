@@ -1,9 +1,9 @@
 /**
  * Where a feed comes from: the upstreams, the providers, and the world that both are parts of. Upstreams name providers, and
  * providers' files say what brief-only upstreams can be asked for: each side hears of the other's changes. `opening` says
- * when enough of both is there after a start. With saved slices at once: what was good before the restart is good now.
- * Otherwise when every upstream has answered and everything that follows from the answers was read, but not later than a
- * limit: then with what is there, and `incomplete[]` names the rest.
+ * when enough of both is there after a start. With saved slices of agents that are still read, at once: what was good before
+ * the restart is good now. Otherwise when every upstream has answered and everything that follows from the answers was read,
+ * but not later than a limit: then with what is there, and `incomplete[]` names the rest.
  */
 import { isDeepStrictEqual } from 'node:util'
 import type { Logger } from 'pino'
@@ -203,25 +203,18 @@ export function settled(
 }
 
 /** Resolves when the first snapshot should be built. Call it once `upstreams.start()` has resolved. */
-export async function opening({
-  upstreams,
-  providers,
-  clock,
-  openAfterMs = OPEN_AFTER_MS,
-}: OpeningOptions): Promise<void> {
-  const until = clock.now() + openAfterMs
+export function opening(options: OpeningOptions): Promise<void> {
+  const { upstreams, providers, clock, openAfterMs = OPEN_AFTER_MS } = options
+  const saved = new Set(upstreams.slices().map(({ agentUrl }) => agentUrl))
+  const isRestored = () => upstreams.roster().entries.some(({ agentUrl }) => saved.has(agentUrl))
+  const areRegistriesKnown = () =>
+    upstreams.registries().every(({ fetchedAt, problem }) => fetchedAt !== undefined || problem !== undefined)
   const statuses = () => [...upstreams.statuses(), ...upstreams.accountStatuses()]
-  const upstreamsSettled = () => settled(statuses, clock, until)
-  const providersSettled = () => Promise.race([providers.settled(), pause(clock, until - clock.now())])
-
-  if (upstreams.slices().length === 0) {
-    const isKnown = () => upstreams.registries().every(({ fetchedAt, problem }) => fetchedAt ?? problem)
-    await poll(isKnown, clock, until)
-    await upstreamsSettled()
-    await providersSettled()
-    await upstreamsSettled()
-  }
-  await providersSettled()
+  const areUpstreamsRead = () => statuses().every((status) => isSettled(status, clock.now()))
+  // All at one moment: while one is waited for, another may change, and so may the configuration.
+  const isEnough = () =>
+    (isRestored() || (areRegistriesKnown() && areUpstreamsRead())) && providers.isSettled()
+  return poll(isEnough, clock, clock.now() + openAfterMs)
 }
 
 type SourcesOptions = {

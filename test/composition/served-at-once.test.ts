@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { readFile, unlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
 import { type Test, test } from 'tap'
 import { createSavedFeed, type Served } from '../../src/composition/saved-snapshots.js'
 import { buildSnapshot } from '../../src/snapshot/builder.js'
@@ -127,6 +128,26 @@ test('what another configuration has made is not shown once the configuration ch
   t.match(await world.ready(), { status: 'starting' })
   world.providers.behave('alpha.example', 'serves')
   await until(world.page, (answer) => total(answer) === 14)
+})
+
+test('a configuration that comes before the first feed is waited for, as if the start had begun with it', async (t) => {
+  const { world, other, settings } = await stopped(t)
+  other.offer(rowsOf(other, 1))
+  other.behave('hangs')
+  await world.start(settings, false)
+  world.apply({ statics: [{ id: 'two', agent: other }] })
+  await until(
+    async () => other.calls(),
+    (calls) => calls > 0,
+  )
+  const isReady = world.federation().ready.then(() => true)
+  world.providers.behave('alpha.example', 'serves') // for the rows of an agent that is read no more
+  t.not(await Promise.race([isReady, delay(300)]), true)
+  t.match(await world.page(), { adcp_error: { code: 'SERVICE_UNAVAILABLE' } })
+  t.match(await world.ready(), { status: 'starting' })
+  other.behave('answers')
+  await isReady
+  t.equal(total(await world.page()), 14, 'the first feed is whole')
 })
 
 test('a change of the configuration disturbs nobody who is in what was replaced', async (t) => {

@@ -10,7 +10,7 @@ import type { Send } from '../../net/send.js'
 import { createFairQueue } from '../../process/fair-shares.js'
 import { nextOwnPortion } from '../../process/portions.js'
 import { type Blobs, EVERY_TURN, type Sharing } from '../../upstreams/rows/storage.js'
-import { type ProviderState, VERDICT_REASONS } from '../rules/verdict.js'
+import type { ProviderState } from '../rules/verdict.js'
 import { createShares, createWanted, type NamedDomains, registrableDomain, type Wanted } from './domains.js'
 import { createLibrary, createRoom } from './files.js'
 import { createInspector } from './inspector.js'
@@ -22,8 +22,10 @@ import {
   nextAttempt,
   type ProviderLog,
   type ProviderRecord,
+  skippedState,
   stateOf,
   tellChange,
+  type WhySkipped,
 } from './record.js'
 
 const DAY_MS = 24 * 3_600_000
@@ -66,6 +68,8 @@ type Held = {
   record: ProviderRecord
   dueAt: number
   busy: Promise<void>
+  /** It has a document from an earlier run, or an answer to its first fetch. */
+  isRead: boolean
   /** Resolves when the record of an earlier run has been loaded. */
   loaded: Promise<void>
   /** Called when another process has looked at it, or when this one becomes responsible. */
@@ -86,15 +90,8 @@ function seen(entry: Held): ProviderState {
   return entry.state
 }
 
-type WhySkipped = 'bad_domain' | 'too_many_domains'
-
-/** The state of a domain that upstreams name but that is not looked at. */
-function skippedState(domain: string, reason: WhySkipped, since: number): ProviderState {
-  return { domain, problem: { reason, message: VERDICT_REASONS[reason], since, passing: false } }
-}
-
 export function createProviders(options: ProvidersOptions) {
-  const { clock, log, blobs } = options
+  const { clock, log, blobs, sharing, concurrency, limits } = options
   const refreshMs = Math.min(options.refreshMs, DAY_MS)
   const held = new Map<string, Held>()
   /** Domains that upstreams name but that are not looked at, each with the reason. */
@@ -102,7 +99,6 @@ export function createProviders(options: ProvidersOptions) {
   let owners: Wanted['owners'] = new Map()
   const { domainOf, wantedOf } = createWanted()
   const listeners = new Set<ProviderListener>()
-  const { concurrency, limits } = options
   const fetching = createFairQueue({
     total: concurrency,
     perOwner: Math.max(1, concurrency >> 1),
@@ -121,7 +117,6 @@ export function createProviders(options: ProvidersOptions) {
   const files = { send: options.send, examine, now: clock.now, signal: closing.signal }
   const library = createLibrary({ ...files, freshMs: Math.min(SHARED_FRESH_MS, refreshMs / 2) })
   const look = createLook({ files, library, confirmPointer: options.confirmPointer })
-  const { sharing } = options
   const shares = createShares(sharing ?? EVERY_TURN, sharing)
   const archive = createArchive({ blobs, sharing, examine, now: clock.now })
   let asked: { named: NamedDomains; perUpstream: number } | undefined
@@ -247,14 +242,13 @@ export function createProviders(options: ProvidersOptions) {
 
   /** Starts to follow a provider: with the document of an earlier run, else with its first fetch. */
   function open(domain: string): void {
-    const nothing = Promise.resolve()
     let answered = () => {}
     const others = new Promise<void>((resolve) => {
       answered = resolve
     })
     const entry: Held = {
-      ...{ record: { domain }, dueAt: Number.POSITIVE_INFINITY, answered },
-      ...{ busy: nothing, loaded: nothing },
+      ...{ record: { domain }, dueAt: Number.POSITIVE_INFINITY, answered, isRead: false },
+      ...{ busy: Promise.resolve(), loaded: Promise.resolve() },
     }
     held.set(domain, entry)
     entry.loaded = loading(() => load(entry))
@@ -263,7 +257,10 @@ export function createProviders(options: ProvidersOptions) {
         entry.record.document || entry.record.checkedAt || shares.turn(domain) ? undefined : others,
       )
       .then(() => (entry.record.document ? undefined : fetchOne(entry, false)))
-      .finally(() => wakeBy(entry.dueAt))
+      .finally(() => {
+        entry.isRead = true
+        wakeBy(entry.dueAt)
+      })
   }
 
   function wake(): void {
@@ -340,7 +337,10 @@ export function createProviders(options: ProvidersOptions) {
     wakeBy(clock.now())
   }
 
-  /** Resolves when each wanted provider has a document from an earlier run, or an answer to its first fetch. */
+  /** Whether each provider that is wanted now is read. */
+  const isSettled = () => [...held.values()].every(({ isRead }) => isRead)
+
+  /** Resolves when each provider that was wanted when it was called is read, and what was due then is looked at. */
   async function settled(): Promise<void> {
     await Promise.all([...held.values()].map(({ busy }) => busy))
   }
@@ -396,5 +396,5 @@ export function createProviders(options: ProvidersOptions) {
     listeners.clear()
   }
 
-  return { want, settled, readOnce, states, state, grantedTo, onChange, refresh, close }
+  return { want, isSettled, settled, readOnce, states, state, grantedTo, onChange, refresh, close }
 }

@@ -16,6 +16,7 @@ import {
   type HeldDocument,
   POINTER_HOLD_MS,
   type ProviderState,
+  VERDICT_REASONS,
 } from '../rules/verdict.js'
 import { wellKnownUrl } from './domains.js'
 import {
@@ -164,6 +165,13 @@ export function stateOf(record: ProviderRecord, nextAttemptAt: number | undefine
     ...(problem && { problem }),
     ...(nextAttemptAt !== undefined && { nextAttemptAt }),
   }
+}
+
+export type WhySkipped = 'bad_domain' | 'too_many_domains'
+
+/** The state of a domain that upstreams name but that is not looked at. */
+export function skippedState(domain: string, reason: WhySkipped, since: number): ProviderState {
+  return { domain, problem: { reason, message: VERDICT_REASONS[reason], since, passing: false } }
 }
 
 /** A number in [0, 1) computed from the domain: spreads refreshes without randomness. */
