@@ -54,9 +54,8 @@ type Generation = {
 export function createPublisher(options: PublisherOptions) {
   const { worlds, builder, feed, clock, random, log, generations, rows, onPublished, onFailure } = options
   const built = new Set<string>() // accounts whose last snapshot the builder holds
-  let published = 0
-  let turn: number | undefined // in which this process builds
-  let mine: Snapshot | undefined // what was published from here last
+  /** What was published from here last, and in which turn; alone, there is one turn. */
+  let last: { revision: number; snapshot: Snapshot; epoch: number | undefined } | undefined
   let behindSince: number | undefined
   let failures = 0
   let working: Promise<void> | undefined
@@ -89,17 +88,20 @@ export function createPublisher(options: PublisherOptions) {
     return { open: main, accounts: made, rebuildAt: Number.isFinite(next) ? next : undefined }
   }
 
+  /** The revision that was published in this turn; 0: none, and whoever had the turn before has published something else. */
+  const published = () => (last && last.epoch === generations?.turn()?.epoch ? last.revision : 0)
+
   async function publishNext(): Promise<void> {
     behindSince ??= worlds.movedAt()
     const under = generations?.turn()
     if (generations && !under) return
     // Another process built what is in service: with rows that are not here yet, the feed would go back.
-    if (generations && published === 0) await generations.heard().then(rows.loaded)
+    if (generations && published() === 0) await generations.heard().then(rows.loaded)
     const world = worlds.current()
     const rowsTold = rows.told() // those of this world
     const definitions = generations?.definitions() ?? new Map()
     const base = feed.current()
-    if (generations && base && base !== mine) builder.restore(base) // another process's: all others hold its bytes
+    if (generations && base && base !== last?.snapshot) builder.restore(base) // another process's: all others hold its bytes
     const startedAt = clock.now()
     const { open, accounts, rebuildAt } = await generationOf(world)
     if (state === 'closed') return
@@ -107,8 +109,7 @@ export function createPublisher(options: PublisherOptions) {
     if (generations && under && !(await generations.tell(told, under, rowsTold))) return
     const before = feed.current()
     feed.publish(open.snapshot, clock.now(), { gaps: world.open.gaps, accounts, isCurrent: world.isCurrent })
-    published = world.revision
-    mine = open.snapshot
+    last = { revision: world.revision, snapshot: open.snapshot, epoch: under?.epoch }
     served = accounts.size === 0 ? { snapshot: open.snapshot, gaps: world.open.gaps, rebuildAt } : undefined
     behindSince = undefined
     onPublished(before, open.snapshot, (clock.now() - startedAt) / 1_000)
@@ -118,7 +119,7 @@ export function createPublisher(options: PublisherOptions) {
   }
 
   const isBuilder = () => !generations || generations.turn() !== undefined
-  const isBehind = () => state === 'open' && isBuilder() && published < worlds.revision()
+  const isBehind = () => state === 'open' && isBuilder() && published() < worlds.revision()
 
   async function catchUp(): Promise<void> {
     while (isBehind() && !cancelRetry) {
@@ -145,12 +146,7 @@ export function createPublisher(options: PublisherOptions) {
   }
 
   worlds.onMove(follow)
-  generations?.onTurns(() => {
-    const { epoch } = generations.turn() ?? {}
-    if (epoch !== turn) published = 0 // by the time it builds again another process has published something else
-    turn = epoch
-    follow()
-  })
+  generations?.onTurns(follow)
   void generations?.first().then(() => hasFirst())
 
   return {
@@ -164,7 +160,7 @@ export function createPublisher(options: PublisherOptions) {
     /** Resolves when the first generation is published. */
     first: () => first,
     /** What is published, if it shows all that is known, and no account gets anything else. */
-    served: () => (published === worlds.revision() ? served : undefined),
+    served: () => (published() === worlds.revision() ? served : undefined),
     revisions(): Revisions {
       // What another process builds is as new as what was told last.
       if (!isBuilder()) {
@@ -173,8 +169,9 @@ export function createPublisher(options: PublisherOptions) {
       }
       const since = behindSince ?? worlds.movedAt()
       const wanted = worlds.revision()
-      const behindMs = published < wanted && since !== undefined ? clock.now() - since : 0
-      return { built: published, wanted, behindMs }
+      const built = published()
+      const behindMs = built < wanted && since !== undefined ? clock.now() - since : 0
+      return { built, wanted, behindMs }
     },
     async close(): Promise<void> {
       state = 'closed'

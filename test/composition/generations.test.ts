@@ -346,6 +346,15 @@ test('who becomes the builder again builds again: the others show what somebody 
     'on what the others hold',
   )
   t.equal(loads, 2, 'each time with the rows that others had told of by then')
+
+  group.build('two', false)
+  await two.publish(snapshotOf('of another world again'))
+  await until('it is taken up', () => feed.current()?.id !== mine)
+  group.build('one', false)
+  t.equal(publisher.revisions().built, 0)
+  worlds.moved()
+  await until('its own once more', () => feed.current()?.id === mine)
+  t.equal(loads, 3, 'also before it hears that the turn is another')
 })
 
 test('snapshots of another form stay as long as somebody reads that form, and go 20 minutes later', async (t) => {

@@ -74,9 +74,11 @@ export function createGroup() {
         await new Promise(setImmediate)
       }
     },
-    build(self: string): void {
+    /** `hears`: whether the processes hear of it at once. */
+    build(self: string, hears = true): void {
       builder = self
       epoch += 1
+      if (!hears) return
       for (const listener of turns) listener()
     },
     /** `accounts`: as they are configured at that process. */
