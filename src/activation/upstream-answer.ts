@@ -8,8 +8,10 @@
 import { type AdcpError, adcpError, type ErrorCode, type Refused } from '../adcp/answer.js'
 import { isRecord } from '../adcp/json.js'
 import type { ActivationKey, Deployment, Destination } from '../adcp/signal.js'
+import { destinationKey, isMoment } from '../merge/deployments.js'
 import type { Action } from '../store/records/ledger.js'
 import type { AgentOutcome, UpstreamFailure } from '../upstreams/agent/agent.js'
+import { hasBadText } from '../upstreams/rows/listing.js'
 import { mayOverlap } from './holders.js'
 
 /** Keys under which answers are wrapped. */
@@ -17,6 +19,7 @@ const WRAPPERS = ['result', 'task', 'response', 'data', 'output', 'structuredCon
 const LISTS = ['artifacts', 'parts'] as const
 const DEEPEST = 6
 const WIDEST = 20 // the last ones of a list: artifacts grow at their end
+const MOST_DEPLOYMENTS = 1_000 // as a row may have: they are stored, and shown to the caller
 
 /** Other names for the states of a task: A2A 0.3 and 1.0, and releases before 3.0. */
 const STATES: Readonly<Record<string, string>> = {
@@ -95,7 +98,7 @@ function* inside(payload: Payload, depth = 0): Generator<Payload> {
 }
 
 const isText = (value: unknown): value is string =>
-  typeof value === 'string' && value.length > 0 && value.length <= 2_048
+  typeof value === 'string' && value.length > 0 && value.length <= 2_048 && !hasBadText(value)
 
 /** The key of a deployment, or of an answer about one. Before 3.0 it was a plain segment id. */
 function readKey({
@@ -110,37 +113,42 @@ function readKey({
   return undefined
 }
 
-function readDeployment(row: unknown): Deployment | undefined {
-  if (!isRecord(row)) return undefined
-  const minutes = row.estimated_activation_duration_minutes
-  const given = readKey(row)
-  const is_live = row.is_live ?? (given ? true : undefined) // only a live deployment has a key (schema core/deployment)
-  if (typeof is_live !== 'boolean') return undefined
-  const key = is_live ? given : undefined
-  const state = {
-    ...(isText(row.account) && { account: row.account }),
-    is_live,
-    ...(key && { activation_key: key }),
-    ...(typeof minutes === 'number' && minutes >= 0 && { estimated_activation_duration_minutes: minutes }),
-    ...(isText(row.deployed_at) &&
-      !Number.isNaN(Date.parse(row.deployed_at)) && { deployed_at: row.deployed_at }),
-  }
-  const type = row.type ?? (isText(row.platform) ? 'platform' : 'agent') // before 3.0 the type could be left out
-  if (type === 'platform' && isText(row.platform)) {
-    return { type: 'platform', platform: row.platform, ...state }
-  }
-  if (type === 'agent' && isText(row.agent_url)) {
-    return { type: 'agent', agent_url: row.agent_url, ...state }
-  }
+/** Before 3.0 the type could be left out. */
+function readTarget({ type, platform, agent_url }: Payload): Destination | undefined {
+  const named = type ?? (isText(platform) ? 'platform' : 'agent')
+  if (named === 'platform' && isText(platform)) return { type: 'platform', platform }
+  if (named === 'agent' && isText(agent_url)) return { type: 'agent', agent_url }
   return undefined
 }
 
+function readDeployment(row: unknown): Deployment | undefined {
+  if (!isRecord(row)) return undefined
+  const target = readTarget(row)
+  if (!target || destinationKey(target) === undefined) return undefined
+  const { account, estimated_activation_duration_minutes: minutes, deployed_at } = row
+  const hasAccount = account !== undefined && account !== null && account !== ''
+  if (hasAccount && !isText(account)) return undefined // without it, this would be said of all accounts
+  const given = readKey(row)
+  const is_live = row.is_live ?? (given ? true : undefined) // only a live deployment has a key (schema core/deployment)
+  if (typeof is_live !== 'boolean') return undefined
+  const isEstimate = typeof minutes === 'number' && Number.isFinite(minutes) && minutes >= 0
+  return {
+    ...target,
+    ...(hasAccount && { account }),
+    is_live,
+    ...(is_live && given && { activation_key: given }),
+    ...(isEstimate && { estimated_activation_duration_minutes: minutes }),
+    ...(is_live && isMoment(deployed_at) && { deployed_at }),
+  }
+}
+
 /**
- * The deployments in an upstream's answer: known fields only, and a key only on a live one. A deployment without a
- * state is left out.
+ * The deployments in an upstream's answer: known fields only, each as a strict client takes it, and a key only on a live
+ * one. A deployment without a state, or at a place that nobody can name, is left out.
  */
 export function readDeployments(value: unknown): Deployment[] {
-  return Array.isArray(value) ? value.flatMap((row) => readDeployment(row) ?? []) : []
+  if (!Array.isArray(value)) return []
+  return value.slice(0, MOST_DEPLOYMENTS).flatMap((row) => readDeployment(row) ?? [])
 }
 
 /** Before 3.0 an answer was about its one destination, and had the key at its top level. */
@@ -162,16 +170,22 @@ export function readTold(payload: Payload, destinations: readonly Destination[])
   return { deployments, unknown }
 }
 
+/** A state in the protocol's word. */
+function stateOf(status: unknown): string | undefined {
+  const word = isRecord(status) ? status.state : status
+  if (typeof word !== 'string') return undefined
+  const plain = word
+    .toLowerCase()
+    .replace(/^task_state_/, '')
+    .replaceAll('_', '-')
+  return STATES[plain] ?? plain
+}
+
 /** The state of a task, in the protocol's words; undefined when nothing states it. */
 export function readStatus(payload: Payload): string | undefined {
   for (const { status } of inside(payload)) {
-    const word = isRecord(status) ? status.state : status
-    if (typeof word !== 'string') continue
-    const plain = word
-      .toLowerCase()
-      .replace(/^task_state_/, '')
-      .replaceAll('_', '-')
-    return STATES[plain] ?? plain
+    const state = stateOf(status)
+    if (state !== undefined) return state
   }
   return undefined
 }
@@ -304,7 +318,7 @@ export function understand(outcome: AgentOutcome, circumstances: Circumstances):
   const { payload } = outcome
   const refusal = errorsRefuse ? firstError(payload.errors) : undefined
   if (refusal) return fromError(upstream, refusal)
-  if (WORKING.has(payload.status) && typeof payload.task_id === 'string') {
+  if (WORKING.has(stateOf(payload.status)) && typeof payload.task_id === 'string') {
     return { kind: 'submitted', taskId: payload.task_id }
   }
   return { kind: 'done', payload }

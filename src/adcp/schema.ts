@@ -23,6 +23,8 @@ export type { Static, TObject, TProperties, TSchema } from '@sinclair/typebox'
 const require = createRequire(import.meta.url)
 
 const MAX_ISSUES = 16 // enough to correct a request; a hostile one has thousands
+/** Of a value with more than so many members and entries only the first fault is looked for: to find all could take seconds. */
+const MOST_VALUES = 10_000
 const IS_OPTIONAL = Symbol('optional')
 
 type Plain = Record<string | symbol, unknown>
@@ -110,6 +112,7 @@ export function createChecks(options: Options = {}) {
 /** Makes validators that stop at the first violation. They share one compiler, because each loads the formats again. */
 export const check = createChecks()
 
+const checkFirst = createChecks({ verbose: true })
 const checkWhole = createChecks({ allErrors: true, verbose: true })
 
 /** A violated rule and what to send instead. `suggestion` goes into the error, not into its issues. */
@@ -137,11 +140,13 @@ function pointerOf(error: ErrorObject): string {
  * What is wrong inside a union, leaving out the branches that the caller did not mean: the violations of the branch
  * whose tag (a `const` member) matches; without a match, one sentence that lists the tags.
  */
-function unionErrors(union: ErrorObject, inside: ErrorObject[]): ErrorObject[] {
+function unionErrors(union: ErrorObject, inside: readonly ErrorObject[]): readonly ErrorObject[] {
   const branches = new Map<string, ErrorObject[]>()
   for (const error of inside) {
     const branch = error.schemaPath.slice(union.schemaPath.length + 1).split('/', 1)[0] ?? ''
-    branches.set(branch, [...(branches.get(branch) ?? []), error])
+    const known = branches.get(branch)
+    if (known) known.push(error)
+    else branches.set(branch, [error])
   }
   const meant = [...branches.values()].filter((errors) => !errors.some((error) => error.keyword === 'const'))
   const [only] = meant
@@ -149,7 +154,8 @@ function unionErrors(union: ErrorObject, inside: ErrorObject[]): ErrorObject[] {
   const tags = inside.filter((error) => error.keyword === 'const')
   const at = tags[0]?.instancePath
   if (at === undefined || !tags.every((tag) => tag.instancePath === at)) {
-    return [{ ...union, message: `must be one of: ${unionWords(union.schema as object[])}` }]
+    const message = `must be one of: ${unionWords(union.schema as object[])}`
+    return [{ ...union, keyword: 'oneOf', message }]
   }
   const allowed = tags.map((tag) => String(tag.params.allowedValue)).join(', ')
   const data = tags[0]?.data
@@ -159,26 +165,60 @@ function unionErrors(union: ErrorObject, inside: ErrorObject[]): ErrorObject[] {
   ]
 }
 
-function meaningful(errors: ErrorObject[]): ErrorObject[] {
-  const union = errors.findLast((error) => error.keyword === 'anyOf')
-  if (!union) return errors
-  const isInside = (error: ErrorObject) =>
-    error !== union && error.schemaPath.startsWith(`${union.schemaPath}/`)
-  const rest = errors.filter((error) => error !== union && !isInside(error))
-  return meaningful([...rest, ...unionErrors(union, errors.filter(isInside)).map(settled)])
+/** Whether a violation is one of a branch of the union, at the same place of the value: entries of a list share a schema. */
+function isInside({ schemaPath, instancePath }: ErrorObject, union: ErrorObject): boolean {
+  return (
+    schemaPath.startsWith(`${union.schemaPath}/`) &&
+    (instancePath === union.instancePath || instancePath.startsWith(`${union.instancePath}/`))
+  )
 }
 
-/** Once a union has been reported, its other violations are skipped. */
-function settled(error: ErrorObject): ErrorObject {
-  return error.keyword === 'anyOf' ? { ...error, keyword: 'oneOf' } : error
+/**
+ * Ajv finds what is wrong inside a union right before the union itself, so each violation is looked at once. Those of no union
+ * come first.
+ */
+function meaningful(errors: readonly ErrorObject[]): ErrorObject[] {
+  const told: ErrorObject[] = []
+  const ofUnions = new Set<ErrorObject>()
+  for (const error of errors) {
+    if (error.keyword !== 'anyOf') {
+      told.push(error)
+      continue
+    }
+    let first = told.length
+    while (first > 0 && isInside(told[first - 1] as ErrorObject, error)) first -= 1
+    for (const one of unionErrors(error, told.splice(first))) {
+      told.push(one)
+      ofUnions.add(one)
+    }
+  }
+  const isPlain = (one: ErrorObject) => !ofUnions.has(one)
+  return [...told.filter(isPlain), ...told.filter((one) => !isPlain(one))]
+}
+
+/** Whether a parsed value has more than `most` members and entries; it is not looked at beyond them. */
+function hasMore(value: unknown, most: number): boolean {
+  const left = [value]
+  for (let seen = 0; left.length > 0; ) {
+    const each = left.pop()
+    if (typeof each !== 'object' || each === null) continue
+    const held = Array.isArray(each) ? each : Object.values(each)
+    seen += held.length
+    if (seen > most) return true
+    for (const one of held) left.push(one)
+  }
+  return false
 }
 
 /** A validator of one schema that says what is wrong. */
 export function compileCheck<S extends TSchema>(schema: S): (value: unknown) => Checked<S> {
-  const { conforms, errors } = checkWhole<Static<S>>(schema)
+  const first = checkFirst<Static<S>>(schema)
+  const whole = checkWhole<Static<S>>(schema)
   return (value) => {
-    if (conforms(value)) return { ok: true, value }
-    const issues = meaningful([...errors()])
+    if (first.conforms(value)) return { ok: true, value }
+    const isLarge = hasMore(value, MOST_VALUES)
+    if (!isLarge) whole.conforms(value)
+    const issues = meaningful(isLarge ? first.errors() : whole.errors())
       .slice(0, MAX_ISSUES)
       .map((error) => {
         const pointer = pointerOf(error)

@@ -140,6 +140,7 @@ export const GetSignalsRequest = Type.Object({
   fields: Type.Optional(
     Type.Array(wordOf(PROJECTABLE), {
       minItems: 1,
+      maxItems: PROJECTABLE.length,
       uniqueItems: true,
       description: 'Optional and definition fields to include; identity and deployments always are.',
     }),

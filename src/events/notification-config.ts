@@ -3,6 +3,7 @@
  * url wants our webhooks is asked elsewhere (events/subscriptions.ts).
  */
 import { nearest } from '../adcp/issue-words.js'
+import { isRecord } from '../adcp/json.js'
 import { FEED_EVENTS } from '../adcp/signal.js'
 import { createAddressPolicy, type EgressPolicy } from '../net/egress.js'
 import type { Suspension } from '../store/records/accounts.js'
@@ -39,6 +40,7 @@ const SUBSCRIBER = /^[A-Za-z0-9_.:-]{1,64}$/
 const SCHEMES: ReadonlySet<unknown> = new Set(['Bearer', 'HMAC-SHA256'])
 const [MIN_CREDENTIALS, MAX_CREDENTIALS] = [32, 4_096]
 const MOST_TOLD = 50 // of one account: a longer list would not be read
+const MOST_TOLD_IN_ALL = 200 // of one request; from then on each account is told its first problem
 const LOCAL_NAME = /(^|\.)(localhost|local|internal|home\.arpa)$/
 const MEMBERS: ReadonlySet<string> = new Set([
   'subscriber_id',
@@ -83,28 +85,27 @@ function subscriberProblems(subscriber: unknown, seen: ReadonlySet<unknown>): Fo
   return [invalid('subscriber_id', 'This subscriber_id stands twice in the request.', suggestion)]
 }
 
-function eventProblems(events: unknown): Found[] {
-  const all = [...ACCOUNT_EVENTS].join(', ')
+/** One after the other, because a request may name tens of thousands: who asks stops when it has enough. */
+function* eventProblems(events: unknown): Generator<Found> {
+  const otherwise = `Send some of ${[...ACCOUNT_EVENTS].join(', ')}.`
   if (!Array.isArray(events) || events.length === 0) {
     const message = 'event_types must name at least one event: without them nothing would be sent.'
-    return [invalid('event_types', message, `Send some of ${all}.`)]
+    return yield invalid('event_types', message, otherwise)
   }
-  const foreign = events.flatMap((event, at) => {
-    if (ACCOUNT_EVENTS.has(event)) return []
-    const [near] = nearest(String(event), ACCOUNT_EVENTS)
-    const suggestion = near ? `Did you mean "${near}"?` : `Send some of ${all}.`
-    return [invalid(`event_types[${at}]`, 'This event is not one of an account.', suggestion)]
-  })
-  const twice = new Set(events).size < events.length
-  return [
-    ...foreign,
-    ...(twice ? [invalid('event_types', 'An event stands twice.', 'Name each event once.')] : []),
-  ]
+  for (const [at, event] of events.entries()) {
+    if (ACCOUNT_EVENTS.has(event)) continue
+    const [near] = typeof event === 'string' ? nearest(event, ACCOUNT_EVENTS) : []
+    const suggestion = near ? `Did you mean "${near}"?` : otherwise
+    yield invalid(`event_types[${at}]`, 'This event is not one of an account.', suggestion)
+  }
+  if (new Set(events).size < events.length) {
+    yield invalid('event_types', 'An event stands twice.', 'Name each event once.')
+  }
 }
 
 function authenticationProblems(value: unknown): Found[] {
   if (value === undefined) return []
-  const { schemes, credentials } = (value ?? {}) as Record<string, unknown>
+  const { schemes, credentials, ...others } = isRecord(value) ? value : {}
   const [scheme] = Array.isArray(schemes) && schemes.length === 1 ? schemes : []
   const problem = (message: string) =>
     invalid(
@@ -117,6 +118,9 @@ function authenticationProblems(value: unknown): Found[] {
     credentials.length >= MIN_CREDENTIALS &&
     credentials.length <= MAX_CREDENTIALS
   return [
+    ...(Object.keys(others).length === 0
+      ? []
+      : [problem('authentication has only schemes and credentials.')]),
     ...(SCHEMES.has(scheme) ? [] : [problem('schemes must hold one of Bearer and HMAC-SHA256.')]),
     ...(isLong
       ? []
@@ -127,13 +131,13 @@ function authenticationProblems(value: unknown): Found[] {
   ]
 }
 
-function memberProblems(config: NotificationConfig): Found[] {
-  return Object.keys(config).flatMap((name) => {
-    if (MEMBERS.has(name)) return []
+function* memberProblems(config: NotificationConfig): Generator<Found> {
+  for (const name of Object.keys(config)) {
+    if (MEMBERS.has(name)) continue
     const [near] = nearest(name, MEMBERS)
     const suggestion = near ? `Did you mean "${near}"?` : `${[...MEMBERS].join(', ')} are known.`
-    return [invalid('', 'A subscription has only the members of its schema.', suggestion)]
-  })
+    yield invalid('', 'A subscription has only the members of its schema.', suggestion)
+  }
 }
 
 function activeProblems(active: unknown, delivers: boolean): Found[] {
@@ -146,39 +150,52 @@ function activeProblems(active: unknown, delivers: boolean): Found[] {
   return [{ code: 'UNSUPPORTED_FEATURE', at: 'active', message, suggestion }]
 }
 
-function problemsOf(
+function* problemsOf(
   config: NotificationConfig,
   seen: ReadonlySet<unknown>,
   { delivers, policy }: ConfigRules,
-): Found[] {
+): Generator<Found> {
   const { subscriber_id: subscriber, url, event_types: events, authentication, active = true } = config
-  const message = 'url must be https, to a public host, without credentials.'
-  const suggestion = 'Send a public https url; credentials go into authentication.'
-  return [
-    ...subscriberProblems(subscriber, seen),
-    ...(placeOf(url, policy) === undefined ? [invalid('url', message, suggestion)] : []),
-    ...eventProblems(events),
-    ...authenticationProblems(authentication),
-    ...memberProblems(config),
-    ...activeProblems(active, delivers),
-  ]
+  yield* subscriberProblems(subscriber, seen)
+  if (placeOf(url, policy) === undefined) {
+    const message = 'url must be https, to a public host, without credentials.'
+    yield invalid('url', message, 'Send a public https url; credentials go into authentication.')
+  }
+  yield* eventProblems(events)
+  yield* authenticationProblems(authentication)
+  yield* memberProblems(config)
+  yield* activeProblems(active, delivers)
 }
 
-/** Everything that is wrong with an account's subscriptions, up to a bound. */
-export function configProblems(
+function* problemsOfAll(
   configs: readonly NotificationConfig[],
   rules: ConfigRules,
-): readonly NotificationProblem[] {
+): Generator<NotificationProblem> {
   const seen = new Set<unknown>()
-  const found: NotificationProblem[] = []
   for (const [index, config] of configs.entries()) {
     for (const { at, ...rest } of problemsOf(config, seen, rules)) {
-      found.push({ ...rest, path: `notification_configs[${index}]${at && `.${at}`}` })
+      yield { ...rest, path: `notification_configs[${index}]${at && `.${at}`}` }
     }
-    if (found.length >= MOST_TOLD) return found.slice(0, MOST_TOLD)
     seen.add(config.subscriber_id)
   }
-  return found
+}
+
+/**
+ * Finds what is wrong with the subscriptions of one account after the other, of one request: everything, up to a bound. Whoever
+ * sends a thousand accounts with sixteen empty subscriptions each would otherwise be sent a hundred times as much.
+ */
+export function createConfigCheck(rules: ConfigRules) {
+  let told = 0
+  return (configs: readonly NotificationConfig[]): readonly NotificationProblem[] => {
+    const most = Math.max(1, Math.min(MOST_TOLD, MOST_TOLD_IN_ALL - told))
+    const found: NotificationProblem[] = []
+    for (const problem of problemsOfAll(configs, rules)) {
+      found.push(problem)
+      if (found.length === most) break
+    }
+    told += found.length
+    return found
+  }
 }
 
 /** As it is kept: the host normalised, the default of `active` spelled out. The config has no problem. */

@@ -37,7 +37,7 @@ type Building = Omit<MergedDeployment, 'activationKey'> & {
 
 /** What a strict client accepts. */
 const { conforms: isUri } = check<string>(Type.String({ format: 'uri' }))
-const { conforms: isMoment } = check<string>(Type.String({ format: 'date-time' }))
+export const { conforms: isMoment } = check<string>(Type.String({ format: 'date-time' }))
 
 /** Millions of deployments share few agents, so each url is canonicalised once. Empty: a url that must not be published. */
 const agents = createRecent<string>(10_000)

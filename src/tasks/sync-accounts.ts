@@ -10,7 +10,7 @@ import { nearest } from '../adcp/issue-words.js'
 import { SyncAccountsRequest, SyncAccountsResponse } from '../adcp/task-schemas.js'
 import {
   type ConfigRules,
-  configProblems,
+  createConfigCheck,
   keptConfig,
   type NotificationConfig,
   type NotificationProblem,
@@ -192,6 +192,7 @@ async function apply({ request, caller, rules, objection, keep, ...start }: Appl
   let held = start.held
   const named = new Set<string>()
   const results: Result[] = []
+  const wrongIn = createConfigCheck(rules)
 
   async function put(
     account: StoredAccount,
@@ -216,7 +217,7 @@ async function apply({ request, caller, rules, objection, keep, ...start }: Appl
     named.add(target.id)
     const { id, stored } = target
     const sent = entry.notification_configs
-    const wrong = configProblems(sent ?? [], rules)
+    const wrong = wrongIn(sent ?? [])
     const configs = wrong.length > 0 ? undefined : sent?.map((config) => keptConfig(config, rules))
     const unproven = configs && objection({ accountId: id, configs })
     const problems = unproven ? [unproven] : wrong

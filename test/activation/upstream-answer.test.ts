@@ -140,6 +140,36 @@ test('what the last artifact states counts, however many there are', (t) => {
   t.end()
 })
 
+test('of a deployment nothing is told that a strict client would refuse', (t) => {
+  const place = { type: 'platform', platform: 'dv360' } as const
+  const agent = (agent_url: string) => ({ type: 'agent', agent_url, is_live: true })
+  const told = (...deployments: object[]) => readTold({ deployments }, [place]).deployments
+  const live = { ...place, is_live: true }
+  for (const more of [
+    { estimated_activation_duration_minutes: Number.POSITIVE_INFINITY },
+    { estimated_activation_duration_minutes: -1 },
+    { deployed_at: '2026-01-01' },
+    { deployed_at: 'Jan 1 2026' },
+    { deployed_at: '2026-02-30T00:00:00Z' },
+    { activation_key: { type: 'segment_id', segment_id: 'half \ud800' } },
+    { activation_key: { type: 'key_value', key: 'a', value: 'nul \u0000' } },
+    { account: '' },
+    { account: null },
+  ])
+    t.strictSame(told({ ...live, ...more }), [live], JSON.stringify(more))
+  t.strictSame(
+    told(agent('not a url'), agent('https://sales.example/mcp'), agent('https://bücher.example/')),
+    [agent('https://sales.example/mcp')],
+  )
+  const moment = { deployed_at: '2026-01-01T00:00:00Z' }
+  t.strictSame(told({ ...live, ...moment }), [{ ...live, ...moment }])
+  for (const account of ['half \ud800', 7])
+    t.strictSame(told({ ...live, account }), [], 'what is said of an account is not said of all')
+  const many = Array.from({ length: 1_100 }, (_, at) => ({ ...live, platform: `p${at}` }))
+  t.equal(told(...many).length, 1_000)
+  t.end()
+})
+
 test('the state of a task is read in any spelling of it', (t) => {
   for (const [said, state] of [
     ['cancelled', 'canceled'],
@@ -172,6 +202,9 @@ test('work that goes on is told by a task id; without one the answer is what it 
     kind: 'submitted',
     taskId: 'up-1',
   })
+  for (const status of ['working', 'pending', 'processing', 'SUBMITTED', 'TASK_STATE_WORKING'])
+    t.equal(understand(answered({ status, task_id: 'up-1' }), first).kind, 'submitted', status)
+  t.equal(understand(answered({ status: 'deployed', task_id: 'up-1' }), first).kind, 'done')
   t.equal(understand(answered({ status: 'submitted' }), first).kind, 'done')
   t.equal(
     understand(answered({ deployments: [], errors: [{ severity: 'warning', code: 'X' }] }), first).kind,

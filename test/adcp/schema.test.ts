@@ -1,6 +1,7 @@
 import { Type as TypeBox } from '@sinclair/typebox'
 import { test } from 'tap'
 import { compileCheck, fieldOf, invalidRequest, Type } from '../../src/adcp/schema.js'
+import { costRatio } from '../support/cost-ratio.js'
 
 /** A schema of every kind, with and without options, by either builder. */
 function every(type: typeof Type) {
@@ -70,7 +71,23 @@ test('a pointer becomes a field in the protocol form', (t) => {
   t.end()
 })
 
-test('a thousand violations are told as a few', (t) => {
-  t.equal(issues({ refs: Array.from({ length: 1_000 }, () => ({ scope: 'x' })) }).length, 16)
+test('each entry of a list is told of by itself, the first one first', (t) => {
+  t.same(issues({ refs: [{ scope: 'z', id: '1' }, { scope: 'x' }, 'text', { scope: 'w' }] }), [
+    '/refs/0/scope must be one of: x, y',
+    '/refs/1/id is required',
+    '/refs/2 must be one of: {scope, id} or {scope, url}',
+    '/refs/3/scope must be one of: x, y',
+  ])
+  t.end()
+})
+
+test('a thousand violations are told as a few, and of a great many the first one is found', (t) => {
+  const wrong = (length: number) => issues({ refs: Array.from({ length }, () => ({ scope: 'x' })) })
+  const few = wrong(1_000)
+  t.equal(few.length, 16)
+  t.equal(few[0], '/refs/0/id is required')
+  t.match(wrong(100_000), [/^\/refs\/0 must be/])
+  const ratio = costRatio({ work: () => wrong(1_000), times: 6 }, { work: () => wrong(4_000), times: 1 }, 15)
+  t.ok(ratio < 11, `four times as many cost ${ratio} times as much`)
   t.end()
 })

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { test } from 'tap'
-import { configProblems } from '../../src/events/notification-config.js'
+import { createConfigCheck } from '../../src/events/notification-config.js'
 import { type Claim, createSubscriptions, type Subscribing } from '../../src/events/subscriptions.js'
 import { webhookPolicy } from '../../src/events/webhook.js'
 import { embedded } from '../store/support/storages.js'
@@ -66,10 +66,35 @@ test('a caller can have so many subscriptions, and so many places asked in a min
 
 test('a place is told of changes at any public address, and at no other', (t) => {
   const rules = { delivers: true, policy: webhookPolicy({ webhookNetworks: [] }) }
-  const isTaken = (url: string) => configProblems([config('s', { url })], rules).length === 0
+  const isTaken = (url: string) => createConfigCheck(rules)([config('s', { url })]).length === 0
   for (const host of ['a.example', '8.8.8.8', '[2001:4860:4860::8888]'])
     t.ok(isTaken(`https://${host}/`), host)
   for (const host of ['a', '127.0.0.1', '[::1]', '[fd00::1]']) t.notOk(isTaken(`https://${host}/`), host)
   t.notOk(isTaken('http://a.example/'))
+  t.end()
+})
+
+const RULES = { delivers: true, policy: webhookPolicy({ webhookNetworks: [] }) }
+
+test('whatever stands in a subscription is told as its fault', (t) => {
+  const wrong = (more: object) => createConfigCheck(RULES)([config('s', more)]).map(({ path }) => path)
+  const at = 'notification_configs[0]'
+  for (const event of [{ toString: 1 }, [{ toString: 1 }], null, 7, '__proto__'])
+    t.strictSame(wrong({ event_types: [event] }), [`${at}.event_types[0]`], JSON.stringify(event))
+  const secret = { schemes: ['Bearer'], credentials: 'x'.repeat(32) }
+  t.strictSame(wrong({ authentication: secret }), [])
+  t.strictSame(wrong({ authentication: { ...secret, more: 1 } }), [`${at}.authentication`])
+  t.strictSame(wrong({ urll: 1 }), [at])
+  t.end()
+})
+
+test('of many faults some are told, and in a request of many accounts one of each', (t) => {
+  const wrongIn = createConfigCheck(RULES)
+  const event_types = Array.from({ length: 50_000 }, (_, at) => `signal.creatd${at}`)
+  const before = process.cpuUsage().user
+  const counts = Array.from({ length: 20 }, () => wrongIn([config('s', { event_types })]).length)
+  t.strictSame(counts, [50, 50, 50, 50, ...Array.from({ length: 16 }, () => 1)])
+  t.equal(wrongIn([config('s')]).length, 0)
+  t.ok(process.cpuUsage().user - before < 2_000_000, 'the rest is not looked at')
   t.end()
 })

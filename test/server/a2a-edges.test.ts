@@ -42,6 +42,26 @@ test('an unknown method is METHOD_NOT_FOUND, and GET says what to use', async (t
   t.match([got.status, got.headers.get('allow')], [405, 'POST'])
 })
 
+test('a task of another caller and one that never was are told in the same words, without its id', async (t) => {
+  const { post } = await startServer(t)
+  const { task } = (await post('/a2a', send(lookup), bearer)).json.result
+  const methods = [
+    'GetTask',
+    'CancelTask',
+    'SubscribeToTask',
+    'tasks/get',
+    'tasks/cancel',
+    'tasks/resubscribe',
+  ]
+  for (const method of methods) {
+    const ask = async (id: string) =>
+      (await post('/a2a', { jsonrpc: '2.0', id: 1, method, params: { id } })).json
+    const missing = await ask('<script>\u001b[2J')
+    t.match(missing.error, { code: -32001, message: 'Task not found' }, method)
+    t.strictSame(await ask(task.id), missing, method)
+  }
+})
+
 test('settings of notifications in A2A`s way are refused in its words, whatever they say', async (t) => {
   const { post } = await startServer(t)
   for (const method of ['CreateTaskPushNotificationConfig', 'tasks/pushNotificationConfig/set']) {

@@ -11,7 +11,7 @@ import {
   ServerCallContext,
   type TaskStore,
 } from '@a2a-js/sdk/server'
-import { type A2aTasks, type FoundTask, taskState } from './a2a-tasks.js'
+import { type A2aTasks, type FoundTask, TASK_NOT_FOUND, taskState } from './a2a-tasks.js'
 
 type ColdAnswer = { kind: 'one'; response: object } | { kind: 'stream'; responses: object[] }
 
@@ -44,6 +44,13 @@ export function createTaskStore({ known, newest }: Pick<A2aTasks, 'known' | 'new
   }
 }
 
+/** The official handlers repeat the id that was asked for; a message holds no text of a stranger (docs/protocol.md#envelope). */
+function withoutId(response: object): object {
+  const { error } = response as { error?: { code?: unknown } }
+  if (error?.code !== TASK_NOT_FOUND) return response
+  return { ...response, error: { ...error, message: 'Task not found' } }
+}
+
 const isStream = (answer: object): answer is AsyncIterable<object> => Symbol.asyncIterator in answer
 
 export function createA2aCold({ card, tasks }: { card: object; tasks: A2aTasks }) {
@@ -66,7 +73,7 @@ export function createA2aCold({ card, tasks }: { card: object; tasks: A2aTasks }
     const user = { isAuthenticated: owner !== undefined, userName: owner ?? '' }
     const context = new ServerCallContext({ user, requestedVersion: dialect })
     const response = await (dialect === '1.0' ? current : legacy).handle(message, context)
-    if (!isStream(response)) return { kind: 'one', response }
+    if (!isStream(response)) return { kind: 'one', response: withoutId(response) }
     try {
       // Our tasks have ended, so a subscription ends at once.
       const responses: object[] = []
@@ -77,7 +84,7 @@ export function createA2aCold({ card, tasks }: { card: object; tasks: A2aTasks }
         dialect === '1.0'
           ? JsonRpcTransportHandler.mapToJSONRPCError(error)
           : LegacyJsonRpcTransportHandler.mapToLegacyJSONRPCError(error)
-      return { kind: 'one', response: { jsonrpc: '2.0', error: fault } }
+      return { kind: 'one', response: withoutId({ jsonrpc: '2.0', error: fault }) }
     }
   }
 

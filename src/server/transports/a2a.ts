@@ -35,7 +35,7 @@ import {
   type SkillCall,
   taskResponse,
 } from './a2a-message.js'
-import type { A2aTasks } from './a2a-tasks.js'
+import { type A2aTasks, TASK_NOT_FOUND } from './a2a-tasks.js'
 
 const JSON_HEADERS = [
   ...['content-type', 'application/json'],
@@ -54,7 +54,6 @@ const PROFILED = {
   events: [...PLAIN.events, ...ECHO],
 }
 const VERSION_NOT_SUPPORTED = -32_009
-const TASK_NOT_FOUND = -32_001
 const PUSH_NOT_SUPPORTED = -32_003
 const UNSUPPORTED_OPERATION = -32_004
 const NO_PUSH =

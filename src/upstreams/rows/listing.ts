@@ -229,7 +229,7 @@ export function parsedJson(text: string): unknown {
 }
 
 /** Looks at texts and at names: what came in an escape may be either. */
-function hasBadText(value: unknown): boolean {
+export function hasBadText(value: unknown): boolean {
   if (typeof value === 'string') return BAD_TEXT.test(value)
   if (Array.isArray(value)) return value.some(hasBadText)
   if (!isRecord(value)) return false
