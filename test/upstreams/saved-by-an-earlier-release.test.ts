@@ -65,10 +65,12 @@ test('rows that lack members are shown, and asked for again without a token', as
   const [name = '', [head, ...parts] = []] = [...kept].find(([each]) => each.startsWith('slice/')) ?? []
   const { reading: _, ...header } = JSON.parse(Buffer.from(head ?? []).toString())
   t.equal(header.format, 2, 'the release before finds it, too')
-  kept.set(name, [Buffer.from(JSON.stringify(header)), ...parts])
-  const held = await store.load(key, owner)
-  t.equal(held?.slice.rows.count, 1)
-  t.match(held?.slice, { feedVersion: undefined, pricingVersion: undefined })
+  for (const before of [{}, { reading: 1 }]) {
+    kept.set(name, [Buffer.from(JSON.stringify({ ...header, ...before })), ...parts])
+    const held = await store.load(key, owner)
+    t.equal(held?.slice.rows.count, 1)
+    t.match(held?.slice, { feedVersion: undefined, pricingVersion: undefined })
+  }
 })
 
 test('what the first release kept under a url with a key in it is found under the name of the agent, and renamed', async (t) => {
