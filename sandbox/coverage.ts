@@ -2,11 +2,12 @@
  * How much of the inventory a signal covers, as an agent estimates it (specification, "CoverageForecast"): exclusive
  * buckets with the absent one, overlapping ones for values that a person may share, or the legacy scalar alone.
  */
-import type { CoverageForecast, SignalRow } from '../src/adcp/signal.js'
+import type { CoverageForecast } from '../src/adcp/coverage-forecast.js'
+import type { SignalRow } from '../src/adcp/signal.js'
 import type { Market, MarketSignal } from './market.js'
 import type { Profile } from './profiles.js'
 
-type Coverage = Pick<SignalRow, 'coverage_percentage' | 'coverage_forecast'>
+type Coverage = Pick<SignalRow, 'coverage_percentage'> & { coverage_forecast?: CoverageForecast }
 type Point = CoverageForecast['points'][number]
 
 const ESTIMATE = { method: 'estimate', forecast_range_unit: 'availability' } as const

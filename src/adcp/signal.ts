@@ -1,6 +1,6 @@
 /**
  * How a signal is named, the shape of its row, as upstreams send it and as we publish it (specification, "SignalRef",
- * "Signal", "Deployment", "PricingOption", "CoverageForecast"), and the names of what happens to it. Lengths and counts are
+ * "Signal", "Deployment", "PricingOption"), and the names of what happens to it. Lengths and counts are
  * ours: the specification sets none, and a row that exceeds them is not a signal.
  */
 import { type Static, Type, wordOf } from './schema.js'
@@ -136,36 +136,6 @@ export const PricingOption = Type.Union([
 ])
 export type PricingOption = Static<typeof PricingOption>
 
-const Rate = Type.Object({
-  low: Type.Optional(Amount),
-  mid: Type.Optional(Amount),
-  high: Type.Optional(Amount),
-})
-/** A value of the signal in a forecast (schema core/forecast-dimension-signal). */
-export const SignalValue = Type.Union([Type.String(), Type.Number(), Type.Boolean()])
-const CoveragePoint = Type.Object({
-  label: Type.Optional(Text),
-  dimensions: Type.Array(
-    Type.Object({
-      kind: Type.String(),
-      signal_ref: Type.Optional(SignalRef),
-      signal_value: Type.Optional(Type.Union([SignalValue, Type.Null()])),
-      presence: Type.Optional(wordOf(['present', 'absent'])),
-    }),
-    { minItems: 1, maxItems: 16 },
-  ),
-  metrics: Type.Object({ impressions: Type.Optional(Rate), coverage_rate: Rate }),
-})
-export const CoverageForecast = Type.Object({
-  method: Type.String({ maxLength: 64 }),
-  forecast_range_unit: Type.Literal('availability'),
-  scope: Type.Object({ kind: Short, label: Short }),
-  bucket_semantics: wordOf(['exclusive', 'overlapping']),
-  bucket_completeness: wordOf(['complete', 'partial']),
-  points: Type.Array(CoveragePoint, { minItems: 1, maxItems: 1_000 }),
-})
-export type CoverageForecast = Static<typeof CoverageForecast>
-
 const nonEmpty = { minItems: 1, maxItems: 1_000 }
 /** Whatever it holds: who publishes the field checks it, so a wrong one costs the field and not the row. */
 const kept = Type.Optional(Type.Unknown())
@@ -233,22 +203,12 @@ export const SignalRow = Type.Object({
   signal_type: SignalType,
   data_provider: Type.Optional(Type.String({ maxLength: 512 })),
   coverage_percentage: Type.Optional(Type.Number({ minimum: 0, maximum: 100 })),
-  coverage_forecast: Type.Optional(CoverageForecast),
+  coverage_forecast: kept, // adcp/coverage-forecast.ts says what may be published
   deployments: Type.Array(Deployment, { maxItems: 1_000 }),
   pricing_options: Type.Optional(Type.Array(PricingOption, { minItems: 1, maxItems: 200 })),
   ...definitionFields,
 })
 export type SignalRow = Static<typeof SignalRow>
-
-/**
- * The percentage of inventory outside the absent bucket: 100 * (1 - coverage_rate.mid of that bucket), rounded to hide
- * the noise of binary fractions. Undefined without an absent bucket.
- */
-export function forecastPercentage({ points }: CoverageForecast): number | undefined {
-  const absent = points.find(({ dimensions }) => dimensions.some(({ presence }) => presence === 'absent'))
-  const rate = absent?.metrics.coverage_rate.mid
-  return rate === undefined ? undefined : Math.round(1e8 * (1 - rate)) / 1e6
-}
 
 const SIGNAL_EVENTS = ['signal.created', 'signal.updated', 'signal.priced', 'signal.removed'] as const
 export const BULK_EVENT = 'wholesale_feed.bulk_change'

@@ -10,6 +10,7 @@ import type { Judge, Policy, Verdict } from '../authz/rules/verdict.js'
 import type { CallerSettings } from '../config/callers.js'
 import type { Feed } from '../feed/feed.js'
 import { accountNamed, overlayName, type Reader, type Selection } from '../feed/query.js'
+import { mergeCoverage } from '../merge/coverage.js'
 import { type Definition, mergeDefinition } from '../merge/definition.js'
 import { destinationKey, matchesDestination, mergeDeployments } from '../merge/deployments.js'
 import {
@@ -22,7 +23,6 @@ import {
 } from '../merge/identity.js'
 import { publishedRef, standingOffers } from '../merge/merged-signal.js'
 import type { Offer } from '../merge/offer.js'
-import { mergeCoverage } from '../merge/row.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import { sliceListing } from '../upstreams/rows/slice.js'
 

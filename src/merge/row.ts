@@ -5,16 +5,9 @@
  * ids. The same function writes the row with all offers and the row with the offers that a reader's countries allow
  * (merge/merged-signal.ts).
  */
-import { check, Type, wordOf } from '../adcp/schema.js'
-import {
-  type CoverageForecast,
-  forecastPercentage,
-  legacyFromRef,
-  type PricingOption,
-  SignalRef,
-  SignalValue,
-} from '../adcp/signal.js'
+import { legacyFromRef, type PricingOption, type SignalRef } from '../adcp/signal.js'
 import type { Listing } from '../upstreams/rows/slice.js'
+import { mergeCoverage } from './coverage.js'
 import type { Conflict } from './definition.js'
 import { type MergedDeployment, mergeDeployments } from './deployments.js'
 import { optionId } from './identity.js'
@@ -28,99 +21,6 @@ const SIGNAL_TYPE = ',"signal_type":'
 /** The currency of CPM prices as a number for a column: none, several, or the three letters of one. */
 export const NO_CURRENCY = 0
 const SEVERAL_CURRENCIES = 1
-
-const Range = Type.Object({
-  low: Type.Optional(Type.Number({ minimum: 0 })),
-  mid: Type.Number({ minimum: 0 }),
-  high: Type.Optional(Type.Number({ minimum: 0 })),
-})
-const Share = Type.Object({
-  low: Type.Optional(Type.Number({ minimum: 0, maximum: 1 })),
-  mid: Type.Number({ minimum: 0, maximum: 1 }),
-  high: Type.Optional(Type.Number({ minimum: 0, maximum: 1 })),
-})
-const Dimension = Type.Union([
-  Type.Object({
-    kind: Type.Literal('signal'),
-    signal_ref: Type.Optional(SignalRef),
-    presence: Type.Literal('absent'),
-    signal_value: Type.Null(),
-  }),
-  Type.Object({
-    kind: Type.Literal('signal'),
-    signal_ref: Type.Optional(SignalRef),
-    presence: Type.Literal('present'),
-    signal_value: Type.Optional(SignalValue),
-  }),
-])
-/** What the response schema wants of a forecast (schema core/signal-coverage-forecast); a listing's may be looser. */
-const Forecast = Type.Object({
-  method: wordOf(['estimate', 'modeled', 'guaranteed']),
-  forecast_range_unit: Type.Literal('availability'),
-  scope: Type.Object({ kind: wordOf(['inventory', 'account', 'custom']), label: Type.String() }),
-  points: Type.Array(
-    Type.Object({
-      label: Type.Optional(Type.String({ maxLength: 128 })),
-      dimensions: Type.Array(Dimension, { minItems: 1 }),
-      metrics: Type.Object({ coverage_rate: Share, impressions: Type.Optional(Range) }),
-    }),
-    { minItems: 1 },
-  ),
-})
-
-/** Whether a forecast may be published. Its references are not checked: they are rewritten to the enclosing signal. */
-const { conforms: forecastConforms } = check(Forecast)
-
-type MergedCoverage = {
-  /** Index of the offer that the estimate comes from; -1 when no offer gives one. */
-  readonly offer: number
-  readonly percentage: number | undefined
-  readonly forecast: CoverageForecast | undefined
-}
-
-/** More buckets win, then a complete partition; the upstream order decides a tie. */
-function isMoreSpecific(a: CoverageForecast, b: CoverageForecast): boolean {
-  if (a.points.length !== b.points.length) return a.points.length > b.points.length
-  return a.bucket_completeness === 'complete' && b.bucket_completeness === 'partial'
-}
-
-/**
- * Rewrites every signal dimension to name the enclosing signal (schema core/signal-coverage-forecast, identity match).
- */
-function renamed(forecast: CoverageForecast, ref: SignalRef): CoverageForecast {
-  const points = forecast.points.map(({ label, dimensions, metrics }) => ({
-    ...(label === undefined ? {} : { label }),
-    dimensions: dimensions.map(({ kind, presence, signal_value }) => ({
-      kind,
-      signal_ref: ref,
-      ...(signal_value === undefined ? {} : { signal_value }),
-      presence,
-    })),
-    metrics,
-  }))
-  const { method, forecast_range_unit, scope, bucket_semantics, bucket_completeness } = forecast
-  return { method, forecast_range_unit, scope, bucket_semantics, bucket_completeness, points }
-}
-
-/** The estimate that a signal publishes. `ref`: the signal's own reference. */
-export function mergeCoverage(offers: readonly Pick<Offer, 'listing'>[], ref: SignalRef): MergedCoverage {
-  let best: CoverageForecast | undefined
-  let offer = -1
-  offers.forEach(({ listing }, index) => {
-    const forecast = listing.coverage_forecast
-    if (!forecast || !forecastConforms(forecast)) return
-    if (best && !isMoreSpecific(forecast, best)) return
-    best = forecast
-    offer = index
-  })
-  if (best) {
-    const percentage = forecastPercentage(best) ?? offers[offer]?.listing.coverage_percentage
-    return { offer, forecast: renamed(best, ref), percentage }
-  }
-  offer = offers.findIndex(({ listing }) => listing.coverage_percentage !== undefined)
-  const percentage = offers[offer]?.listing.coverage_percentage
-  return { offer, forecast: undefined, percentage }
-}
 
 type MergedOption = {
   readonly option: PricingOption

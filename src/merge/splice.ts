@@ -16,6 +16,7 @@ import {
 import { type Policy, publishable } from '../authz/rules/verdict.js'
 import { type Memory, remembered, rememberedBytes } from '../process/remembered.js'
 import { hasMember, MEMBER, type Members, memberText } from '../upstreams/rows/written.js'
+import { type Estimated, mergeCoverage } from './coverage.js'
 import {
   countriesOf,
   type Definition,
@@ -28,16 +29,7 @@ import { type MergedDeployment, mergeDeployments } from './deployments.js'
 import { type Identity, offerHandle } from './identity.js'
 import { type MergedSignal, publishedRef } from './merged-signal.js'
 import { listsNone, type Offer, type Seller, sellerOf } from './offer.js'
-import {
-  afterOffers,
-  BEFORE_OFFERS,
-  cpmCurrency,
-  HANDLE,
-  lowest,
-  mergeCoverage,
-  mergePricing,
-  tailOf,
-} from './row.js'
+import { afterOffers, BEFORE_OFFERS, cpmCurrency, HANDLE, lowest, mergePricing, tailOf } from './row.js'
 
 const only = (members: Partial<SignalRow>) => ({ listing: members as SignalRow })
 const AUTHORIZED = { upstream: '', verdict: { outcome: 'authorized', entries: [] } } as const
@@ -270,15 +262,20 @@ const share = rememberedBytes((text): Coverage => {
   return { text: member('coverage_percentage', `${percentage}`), percentage }
 })
 
-function coverageOf(members: Members, ref: SignalRef): Coverage {
-  const { coverage_percentage, coverage_forecast } = MEMBER
+/** `claimed`: the reference that the listing gives. */
+function coverageOf(members: Members, ref: SignalRef, claimed: SignalRef): Coverage {
+  const { coverage_percentage, coverage_forecast, signal_id } = MEMBER
   const own = hasMember(members, coverage_percentage) ? of(share, members, coverage_percentage) : NO_SHARE
   if (!hasMember(members, coverage_forecast)) return own
-  const given = JSON.parse(memberText(members, coverage_forecast))
-  const listing = { coverage_forecast: given, coverage_percentage: own.percentage } as Offer['listing']
-  const merged = mergeCoverage([{ listing }], ref)
-  const shown = { coverage_percentage: merged.percentage, coverage_forecast: merged.forecast }
-  return { text: listed(JSON.stringify(shown).slice(1, -1)), percentage: merged.percentage }
+  const listing: Estimated['listing'] = {
+    signal_ref: claimed,
+    ...(hasMember(members, signal_id) && { signal_id: JSON.parse(memberText(members, signal_id)) }),
+    coverage_forecast: JSON.parse(memberText(members, coverage_forecast)),
+    ...(own.percentage !== undefined && { coverage_percentage: own.percentage }),
+  }
+  const { percentage, forecast } = mergeCoverage([{ listing }], ref)
+  const shown = { coverage_percentage: percentage, coverage_forecast: forecast }
+  return { text: listed(JSON.stringify(shown).slice(1, -1)), percentage }
 }
 
 const NO_COUNTRIES = { countries: undefined, text: '' }
@@ -363,7 +360,7 @@ export function spliceSignal(
   const ref = publishedRef(identity, handle)
   const segment = memberText(members, MEMBER.signal_agent_segment_id).slice(1, -1)
   const offer = offerHandle(handle, agentUrl, segment)
-  const coverage = coverageOf(members, ref)
+  const coverage = coverageOf(members, ref, claimed)
   const { given, deployments, shown, states, keys } = of(placed, members, MEMBER.deployments)
   const sold = { signal_ref: claimed, deployments: given }
   const seller = sellerText(sellerOf(selling, sold, offer))

@@ -5,12 +5,8 @@
  * from the referenced signals and adjust per the spec"); the rest of the text, and the words of the named signals, say what to
  * search for.
  */
-import {
-  type CoverageForecast,
-  forecastPercentage,
-  type PricingOption,
-  type SignalRef,
-} from '../adcp/signal.js'
+import { type CoverageForecast, forecastPercentage } from '../adcp/coverage-forecast.js'
+import type { PricingOption, SignalRef } from '../adcp/signal.js'
 import { phrasesAt, type Synonyms } from './search-index.js'
 import { editDistance } from './term-table.js'
 import { fold, isStop, KINDS, parseIntervalTerm, termOf, tokens } from './words.js'

@@ -35,7 +35,8 @@ const listings: Listing[] = [
     coverage_forecast: {
       method: 'estimate',
       forecast_range_unit: 'availability',
-      scope: { kind: 'inventory', label: 'all' },
+      scope: { kind: 'product', label: 'all', product_id: 'p', countries: ['DE'], ad_server: 'gam' },
+      valid_until: '2027-01-01T00:00:00Z',
       bucket_semantics: 'exclusive',
       bucket_completeness: 'complete',
       points: [
@@ -44,7 +45,7 @@ const listings: Listing[] = [
           dimensions: [
             {
               kind: 'signal',
-              signal_ref: { scope: 'signal_source', signal_source_url: source, signal_id: 'elsewhere' },
+              signal_id: 'rich',
               signal_value: null,
               presence: 'absent',
             },
@@ -53,8 +54,11 @@ const listings: Listing[] = [
         },
         {
           label: 'present',
-          dimensions: [{ kind: 'signal', presence: 'present' }],
-          metrics: { coverage_rate: { mid: 0.3 }, impressions: { mid: 1_000 } },
+          dimensions: [
+            { kind: 'signal', presence: 'present' },
+            { kind: 'geo', geo_level: 'country', geo_code: 'DE' },
+          ],
+          metrics: { coverage_rate: { low: 0.2, high: 0.3 }, reach: { mid: 1_000 } },
         },
         ...[18, 1.5, true, 'high'].map((signal_value) => ({
           dimensions: [{ kind: 'signal', signal_value, presence: 'present' as const }],
@@ -111,6 +115,8 @@ test('every published row is valid by the response schema, for every reader', (t
     ] as const) {
       const signals = walk(feed, query as object, reader).flatMap(rowsOf)
       t.ok(signals.length > 0)
+      const forecasts = signals.filter((signal) => 'coverage_forecast' in signal)
+      t.equal(forecasts.length, 'destinations' in query ? 0 : 1)
       const response = { status: 'completed', adcp_version: '3.1', cache_scope: 'public', signals }
       t.ok(validate(response), JSON.stringify(validate.errors?.slice(0, 3)))
     }

@@ -6,14 +6,34 @@ import {
   narrowRow,
   type PublishedRow,
 } from '../../src/merge/merged-signal.js'
+import type { Listing } from '../../src/upstreams/rows/slice.js'
 import { anyListing } from '../feed/arbitrary.js'
 import type { Row } from '../feed/reader.js'
+import { anyForecast } from '../support/forecasts.js'
 import { proven } from '../support/proven.js'
 import { IDENTITY, offer, rowText } from './offers.js'
 
+/** The forecast, about the signal of the listing. */
+function forecastOf({ signal_ref: ref }: Listing, forecast: unknown): Partial<Listing> {
+  if (forecast === undefined) return {}
+  const text = JSON.stringify(forecast).replaceAll('"signal_id":"s"', `"signal_id":"${ref?.signal_id}"`)
+  return { coverage_forecast: JSON.parse(text) }
+}
+
 const anyOffers = fc
-  .array(fc.tuple(fc.constantFrom('alpha', 'beta', 'gamma'), anyListing), { minLength: 1, maxLength: 4 })
-  .map((sold) => sold.map(([upstream, listing]) => offer(upstream, listing)))
+  .array(
+    fc.tuple(
+      fc.constantFrom('alpha', 'beta', 'gamma'),
+      anyListing,
+      fc.option(anyForecast, { nil: undefined }),
+    ),
+    { minLength: 1, maxLength: 4 },
+  )
+  .map((sold) =>
+    sold.map(([upstream, listing, forecast]) =>
+      offer(upstream, { ...listing, ...forecastOf(listing, forecast) }),
+    ),
+  )
 const anyCountries = fc.subarray(['DE', 'FR', 'US'], { minLength: 1 })
 
 function merged(offers: Parameters<typeof mergeSignal>[1]): MergedSignal | undefined {

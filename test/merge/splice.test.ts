@@ -16,6 +16,7 @@ import type { Listing } from '../../src/upstreams/rows/slice.js'
 import { locateMembers, membersRoom } from '../../src/upstreams/rows/written.js'
 import { AUTHORIZED, agentUrl, listing } from '../feed/world.js'
 import { anyText } from '../support/any-text.js'
+import { anyForecast } from '../support/forecasts.js'
 import { hostileText } from '../support/hostile-text.js'
 import { proven } from '../support/proven.js'
 
@@ -76,20 +77,6 @@ const price = fc.oneof(
     pricing_option_id: id,
   }),
 )
-const forecast = fc.record({
-  method: fc.constantFrom('modeled', 'guessed'),
-  forecast_range_unit: fc.constant('availability'),
-  scope: fc.constant({ kind: 'inventory', label: 'all' }),
-  bucket_semantics: fc.constant('exclusive'),
-  bucket_completeness: fc.constant('complete'),
-  points: fc.constant([
-    {
-      dimensions: [{ kind: 'signal', presence: 'absent', signal_value: null }],
-      metrics: { coverage_rate: { mid: 0.25 } },
-    },
-  ]),
-})
-
 const members = {
   signal_id: fc.constant({ source: 'catalog', data_provider_domain: 'provider.example', id: 's' }),
   signal_agent_segment_id: word,
@@ -101,7 +88,7 @@ const members = {
   signal_type: fc.constantFrom('owned', 'custom'),
   data_provider: fc.oneof(word, fc.constant('')),
   coverage_percentage: fc.oneof(fc.integer({ min: 0, max: 100 }), fc.constantFrom(-0, 1e-7, 12.5)),
-  coverage_forecast: forecast,
+  coverage_forecast: fc.oneof(anyForecast, fc.constantFrom<unknown>('high', 1, [], {})),
   deployments: fc.array(fc.oneof(deployment, agent), { maxLength: 4 }),
   pricing_options: some(price),
   restricted_attributes: some(fc.constantFrom('age', 'health_data', 'a new word')),
@@ -193,6 +180,7 @@ const isLocated = (row: Buffer) =>
 test('a signal from the text of its only listing is what the parsed listing gives', (t) => {
   let spliced = 0
   let defined = 0
+  let forecast = 0
   const property = fc.property(
     scene,
     ({ given, ref, verdict, policy, mode, definition: said, order, space }) => {
@@ -212,12 +200,14 @@ test('a signal from the text of its only listing is what the parsed listing give
       if (!signal) return
       if (definition) defined += 1
       else spliced += 1
+      if (signal.opening.includes('"coverage_forecast":')) forecast += 1
       const parsed = JSON.parse(text) as Listing
       assert.deepEqual(signal, mergeSignal(identity, [{ ...offer, listing: parsed }], policy, definition))
     },
   )
   t.doesNotThrow(() => proven(t, 150, property))
   t.ok(spliced > 20 && defined > 10, `${spliced} were put together, and ${defined} that a provider defines`)
+  t.ok(forecast > 5, `${forecast} of them with a forecast`)
   t.end()
 })
 

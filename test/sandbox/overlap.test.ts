@@ -1,4 +1,5 @@
 import { test } from 'tap'
+import type { CoverageForecast } from '../../src/adcp/coverage-forecast.js'
 import type { SignalRow } from '../../src/adcp/signal.js'
 import { fileAt, open, rowsOf, walk } from './support/world.js'
 
@@ -71,7 +72,7 @@ test('the market has every pricing model, kind of deployment, forecast and signa
     'platform false',
     'platform true',
   ])
-  const forecasts = rows.flatMap(({ coverage_forecast }) => coverage_forecast ?? [])
+  const forecasts = rows.flatMap(({ coverage_forecast }) => (coverage_forecast as CoverageForecast) ?? [])
   const kinds = forecasts.map(
     ({ bucket_semantics, bucket_completeness }) => `${bucket_semantics} ${bucket_completeness}`,
   )
@@ -82,9 +83,8 @@ test('the market has every pricing model, kind of deployment, forecast and signa
 
 test('the scalar agrees with the absent bucket, and exclusive buckets cover the whole', async (t) => {
   const sandbox = await open(t)
-  for (const { coverage_forecast: forecast, coverage_percentage } of rowsOf(
-    await walk(sandbox, 'meridian'),
-  )) {
+  for (const { coverage_forecast, coverage_percentage } of rowsOf(await walk(sandbox, 'meridian'))) {
+    const forecast = coverage_forecast as CoverageForecast | undefined
     if (forecast?.bucket_completeness !== 'complete') continue
     const rates = forecast.points.map(({ metrics }) => metrics.coverage_rate.mid ?? 0)
     const absent = forecast.points.at(-1)

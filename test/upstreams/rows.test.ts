@@ -39,24 +39,21 @@ test('unknown fields, nulls and empty lists are left out, known ones are kept', 
   t.same(JSON.parse(bytes.toString()), expected)
 })
 
-test('a forecast names the value of a bucket by a text, a number or a boolean', async (t) => {
-  const bucket = (signal_value: unknown) => ({
-    dimensions: [{ kind: 'signal', signal_value, presence: 'present' }],
-    metrics: { coverage_rate: { mid: 0.1 } },
-  })
-  const coverage_forecast = {
-    method: 'estimate',
-    forecast_range_unit: 'availability',
-    scope: { kind: 'inventory', label: 'all' },
-    bucket_semantics: 'exclusive',
-    bucket_completeness: 'partial',
-    points: ['high', 18, 1.5, true].map(bucket),
+test('a forecast is kept as it came, and one that is wrong does not cost the row', async (t) => {
+  const point = {
+    dimensions: [{ kind: 'signal', signal_id: 'a', presence: 'present', signal_value_name: 'A' }],
+    metrics: { coverage_rate: { low: 0.1, high: 0.2 }, reach: { mid: 3 } },
   }
-  t.same(listing(row(1, { coverage_forecast })).listing.coverage_forecast, coverage_forecast)
-  const points = [bucket({ from: 18 })]
-  t.match(read(row(1, { coverage_forecast: { ...coverage_forecast, points } })), {
-    reason: 'bad_coverage_forecast',
-  })
+  const scope = { kind: 'product', label: 'all', product_id: 'p', countries: ['DE'] }
+  for (const coverage_forecast of [
+    { scope, points: [point], valid_until: '2026-01-01T00:00:00Z', ext: { vendor: 1 } },
+    { points: [{ ...point, dimensions: [{ kind: 'signal', signal_value: { from: 18 } }] }] },
+    'high',
+  ]) {
+    t.same(listing(row(1, { coverage_forecast })).listing.coverage_forecast, coverage_forecast)
+  }
+  const deep = JSON.parse(`${'['.repeat(12)}${']'.repeat(12)}`)
+  t.notOk('coverage_forecast' in listing(row(1, { coverage_forecast: { ext: { deep } } })).listing)
 })
 
 test('names and descriptions are bounded in UTF-16 units', async (t) => {

@@ -67,10 +67,12 @@ test('rows that lack members are shown, and asked for again without a token', as
   t.equal(header.format, 2, 'the release before finds it, too')
   kept.set(name, [Buffer.from(JSON.stringify({ ...header, reading: reading + 1 })), ...parts])
   t.match((await store.load(key, owner))?.slice, tokens, 'what a later release read lacks nothing')
-  kept.set(name, [Buffer.from(JSON.stringify(header)), ...parts])
-  const held = await store.load(key, owner)
-  t.equal(held?.slice.rows.count, 1)
-  t.match(held?.slice, { feedVersion: undefined, pricingVersion: undefined })
+  for (const before of [{}, { reading: reading - 1 }]) {
+    kept.set(name, [Buffer.from(JSON.stringify({ ...header, ...before })), ...parts])
+    const held = await store.load(key, owner)
+    t.equal(held?.slice.rows.count, 1)
+    t.match(held?.slice, { feedVersion: undefined, pricingVersion: undefined })
+  }
 })
 
 test('what the first release kept under a url with a key in it is found under the name of the agent, and renamed', async (t) => {

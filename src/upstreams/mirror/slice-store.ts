@@ -18,7 +18,7 @@ const UNWRITTEN = 1 // rows as they arrived: they are read again with the curren
  * Raised when reading keeps more of a row: what was read before that is asked for again, without a token; not what a later release
  * read, which lacks nothing. No format of its own, so that the release before finds the rows as well while one replaces the other.
  */
-const READING = 1
+const READING = 2
 const PREFIX = 'slice/'
 const CONFIRMATIONS = 'confirmations'
 const DISTRUSTED = 'distrusted' // a name among the confirmations that no slice has
