@@ -181,7 +181,7 @@ test('any JSON as message, params or arguments gets a protocol answer', async (t
   t.ok(noBugs(), 'no task threw')
 })
 
-test('too large, too deep, and not UTF-8 are named', async (t) => {
+test('too large, too deep, too much at once, and not UTF-8 are named', async (t) => {
   const { put, isAlive } = await target(t)
   const deep = `${'['.repeat(100_000)}${']'.repeat(100_000)}`
   for (const path of PATHS) {
@@ -189,6 +189,12 @@ test('too large, too deep, and not UTF-8 are named', async (t) => {
     const nested = await put(path, Buffer.from(deep))
     t.equal(nested.status, 400)
     t.match(nested.text, /nested more than 64 deep/)
+    const many = await put(
+      path,
+      Buffer.from(`{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":[${'0,'.repeat(25_000)}0]}}`),
+    )
+    t.equal(many.status, 400)
+    t.match(many.text, /more than 25000 values/)
     const broken = await put(path, Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x7d]))
     t.equal(broken.status, 400)
     t.equal(JSON.parse(broken.text).error.code, -32700)

@@ -18,6 +18,8 @@ export const INVALID_PARAMS = -32_602
 export const INTERNAL_ERROR = -32_603
 
 const MAX_DEPTH = 64 // the deepest legal request has about ten levels; serialising recurses
+// A thousand rows, the most that a task takes, of 25 values each: each value costs a microsecond or more, wherever it stands.
+const MOST_VALUES = 25_000
 const MAX_BATCH = 50
 
 const MOST_LENGTH = 4_096 // of a text that is remembered
@@ -139,19 +141,20 @@ function textOf(body: Uint8Array): string | undefined {
 }
 
 function readText(text: string, body: Uint8Array): RpcBody {
+  const refused = (reason: string): RpcBody => ({ kind: 'broken', code: INVALID_MESSAGE, reason })
+  const { depth, values } = measure(body)
+  if (depth > MAX_DEPTH) return refused(`The body is nested more than ${MAX_DEPTH} deep`)
+  if (values > MOST_VALUES)
+    return refused(`The body holds more than ${MOST_VALUES} values: send fewer at a time`)
   let value: unknown
   try {
     value = JSON.parse(text)
   } catch {
     return NOT_JSON // JSON-RPC has one error for everything malformed
   }
-  if (measure(body).depth > MAX_DEPTH) {
-    return { kind: 'broken', code: INVALID_MESSAGE, reason: `The body is nested more than ${MAX_DEPTH} deep` }
-  }
   if (!Array.isArray(value)) return { kind: 'single', message: readMessage(value, text, []) }
   if (value.length === 0 || value.length > MAX_BATCH) {
-    const reason = `A batch must have 1 to ${MAX_BATCH} messages`
-    return { kind: 'broken', code: INVALID_MESSAGE, reason }
+    return refused(`A batch must have 1 to ${MAX_BATCH} messages`)
   }
   return { kind: 'batch', messages: value.map((item, at) => readMessage(item, text, [at])) }
 }
