@@ -24,7 +24,7 @@ const require = createRequire(import.meta.url)
 
 const MAX_ISSUES = 16 // enough to correct a request; a hostile one has thousands
 /** Of a value with more than so many members and entries only the first fault is looked for: to find all could take seconds. */
-const MOST_VALUES = 10_000
+const MOST_VALUES = 5_000
 const IS_OPTIONAL = Symbol('optional')
 
 type Plain = Record<string | symbol, unknown>
