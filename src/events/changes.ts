@@ -23,6 +23,8 @@ const MOST_EVENT_BYTES = 900_000
 /** Of one layer, together: what waits for a slow subscriber is stored, and held while it is sent. */
 const MOST_BATCH_BYTES = 1_000_000
 const PORTION_BYTES = 64 * 1_024
+/** The cost of comparing a signal with what it was, in signals looked at: two rows of several columns, far from each other. */
+const COMPARED_UNITS = 3
 const COUNTER_BITS = 12 // of an event's id
 
 /** `before` and `after` are entries of the two snapshots. */
@@ -101,9 +103,12 @@ export function* changesBetween(before: Snapshot, after: Snapshot, most: number)
   const meter = createMeter()
   const changes: Change[] = []
   let [count, left] = [0, 0]
-  for (const bucket of before.id === after.id ? [] : differingBuckets(before.tree, after.tree)) {
+  if (before.id === after.id) return { count, changes, isWhole: true }
+  const buckets = differingBuckets(before.tree, after.tree)
+  yield // to find them takes a portion
+  for (const bucket of buckets) {
     const [from, end] = bucketEntries(after, bucket)
-    meter.did(1 + end - from)
+    meter.did(1 + COMPARED_UNITS * (end - from))
     if (meter.isDue()) yield
     for (const change of ofBucket(before, after, bucket)) {
       if (change.kind !== 'keyed') count += 1

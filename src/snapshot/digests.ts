@@ -6,6 +6,7 @@
  * with one id must also agree on which entry is which signal.
  */
 import { type BinaryLike, createHash, hash } from 'node:crypto'
+import { bufferOf } from '../adcp/json.js'
 import type { ActivationKey } from '../adcp/signal.js'
 import { countBelow, WORDS } from '../merge/identity.js'
 import { coreOf, type Row } from '../merge/row.js'
@@ -109,16 +110,11 @@ export function bucketEntries(
 
 /** The buckets in which two snapshots differ in anything that a reader may see. */
 export function differingBuckets(a: Snapshot['tree'], b: Snapshot['tree']): number[] {
-  const differs = (one: Uint8Array, other: Uint8Array, bucket: number) => {
+  const pairs = (['structure', 'pricing', 'unseen'] as const).map((of) => [bufferOf(a[of]), b[of]] as const)
+  return Array.from({ length: BUCKETS }, (_, bucket) => bucket).filter((bucket) => {
     const [from, end] = [bucket * DIGEST_BYTES, (bucket + 1) * DIGEST_BYTES]
-    return Buffer.compare(one.subarray(from, end), other.subarray(from, end)) !== 0
-  }
-  return Array.from({ length: BUCKETS }, (_, bucket) => bucket).filter(
-    (bucket) =>
-      differs(a.structure, b.structure, bucket) ||
-      differs(a.pricing, b.pricing, bucket) ||
-      differs(a.unseen, b.unseen, bucket),
-  )
+    return pairs.some(([one, other]) => one.compare(other, from, end, from, end) !== 0)
+  })
 }
 
 function everyBucket({ keys, count }: Hashed): Set<number> {
