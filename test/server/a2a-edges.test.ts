@@ -16,6 +16,16 @@ const send = (parts: object[], more: object = {}) => ({
 })
 const lookup = [{ data: { skill: 'get_adcp_capabilities', input: {} } }]
 
+/** What names a task, in both dialects. */
+const OF_A_TASK = [
+  'GetTask',
+  'CancelTask',
+  'SubscribeToTask',
+  'tasks/get',
+  'tasks/cancel',
+  'tasks/resubscribe',
+]
+
 test('a method says whose words it is in, with a version header or without', async (t) => {
   const { post } = await startServer(t)
   const { task } = (await post('/a2a', send(lookup), bearer)).json.result
@@ -45,15 +55,7 @@ test('an unknown method is METHOD_NOT_FOUND, and GET says what to use', async (t
 test('a task of another caller and one that never was are told in the same words, without its id', async (t) => {
   const { post } = await startServer(t)
   const { task } = (await post('/a2a', send(lookup), bearer)).json.result
-  const methods = [
-    'GetTask',
-    'CancelTask',
-    'SubscribeToTask',
-    'tasks/get',
-    'tasks/cancel',
-    'tasks/resubscribe',
-  ]
-  for (const method of methods) {
+  for (const method of OF_A_TASK) {
     const ask = async (id: string) =>
       (await post('/a2a', { jsonrpc: '2.0', id: 1, method, params: { id } })).json
     const missing = await ask('<script>\u001b[2J')
@@ -208,14 +210,7 @@ test('parameters of another type than A2A`s are INVALID_PARAMS, whatever they ar
     ['a'],
     { ['__proto__']: 1 },
   ]
-  for (const method of [
-    'GetTask',
-    'CancelTask',
-    'SubscribeToTask',
-    'tasks/get',
-    'tasks/cancel',
-    'tasks/resubscribe',
-  ]) {
+  for (const method of OF_A_TASK) {
     for (const value of odd) {
       for (const params of [{ id: value }, [value], { id: 'a', historyLength: [value] }]) {
         const { json } = await post('/a2a', { jsonrpc: '2.0', id: 1, method, params }, bearer)
