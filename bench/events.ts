@@ -164,7 +164,7 @@ async function bench(): Promise<void> {
   const plain = Array.from({ length: CALLERS * EACH }, (_, at) => `plain_${at}`)
   const plainJob = { kind: 'plain', lane: 'plain', caller: 'bench', data: {}, afterMs: LATER_MS }
   await store.jobs.addAll(plain.map((id) => ({ job: { id, ...plainJob } })))
-  /** A job is claimed, its body is written down, and after the thread that sends has posted it the job is given up: no delivery can do with less. */
+  /** A job is claimed, its body is kept and, when it is sent, the job is given up: no delivery can do with less. */
   async function postKept(ids: readonly string[]): Promise<void> {
     const claimed = await store.jobs.claimAll(ids, { owner: 'bench', ms: 60_000 })
     const held = claimed.filter((one) => one !== undefined)

@@ -98,10 +98,7 @@ export function createBriefs(options: BriefsOptions) {
   }
 
   const brief = createBrief({ feed, ranking, fanout, upstreams, judge, access, clock })
-  const webhook = createWebhook({
-    post,
-    now: clock.now,
-  })
+  const webhook = createWebhook({ post, now: clock.now })
   const pushRules: PushRules = {
     signs: options.signsWebhooks,
     unreachable: createTargetCheck(options.egressPolicy),

@@ -80,10 +80,8 @@ function published(
   function renamed(dimension: unknown): unknown {
     if (!isRecord(dimension) || dimension.kind !== 'signal') return dimension
     isOther ||= !isAbout(dimension, own)
-    const copy: Record<string, unknown> = { kind: 'signal', signal_ref: ref, ...dimension }
-    copy.signal_ref = ref
-    if ('signal_id' in copy) delete copy.signal_id
-    return copy
+    const { kind, signal_ref: _, signal_id: __, ...rest } = dimension
+    return { kind, signal_ref: ref, ...rest }
   }
   const points = forecast.points.map((point) =>
     isRecord(point) && Array.isArray(point.dimensions)

@@ -48,6 +48,14 @@ async function opened(t: Test): Promise<Store | undefined> {
   return (await shared(t))?.open()
 }
 
+/** Leases that end by the time of the test. */
+async function openedInTime(t: Test) {
+  const store = await opened(t)
+  if (!store) return undefined
+  const time = createTime()
+  return { store, time, leases: createLeases(store.db, time.dialect) }
+}
+
 /** Written under the lease, if it stands; or if another fence says so. */
 function fenced({ db }: Store, lease: Lease, work: () => void, fence = leaseStands): Promise<boolean> {
   return db.transaction().execute(async (tx) => {
@@ -88,10 +96,9 @@ test('who releases and who takes the same names do not wait for each other in a 
 test('a lease is one owner´s until it ends, and each owner has an epoch of its own', {
   skip: NO_POSTGRES,
 }, async (t) => {
-  const store = await opened(t)
-  if (!store) return
-  const time = createTime()
-  const leases = createLeases(store.db, time.dialect)
+  const timed = await openedInTime(t)
+  if (!timed) return
+  const { store, time, leases } = timed
   const [first] = await leases.take('one', ['b', 'a'], 1_000)
   t.same(await leases.take('two', ['a', 'b'], 1_000), [])
   t.same((await leases.held('')).sort(), ['a', 'b'])
@@ -119,10 +126,9 @@ test('a lease is one owner´s until it ends, and each owner has an epoch of its 
 })
 
 test('nobody takes a lease while somebody writes under it', { skip: NO_POSTGRES }, async (t) => {
-  const store = await opened(t)
-  if (!store) return
-  const time = createTime()
-  const leases = createLeases(store.db, time.dialect)
+  const timed = await openedInTime(t)
+  if (!timed) return
+  const { store, time, leases } = timed
   const [lease] = await leases.take('one', ['a'], 1_000)
   time.advance(2_000)
   const order: string[] = []
@@ -274,10 +280,9 @@ test('owners that are paused, cut off or an hour apart write under the epoch tha
 test('a dead member´s work is with the others within 15 s, and theirs stays where it is', {
   skip: NO_POSTGRES,
 }, async (t) => {
-  const store = await opened(t)
-  if (!store) return
-  const time = createTime()
-  const leases = createLeases(store.db, time.dialect)
+  const timed = await openedInTime(t)
+  if (!timed) return
+  const { time, leases } = timed
   const members = ['one', 'two', 'three'].map((self) => {
     const membership = createMembership({ leases, clock: time.clock(0), self, onProblem: t.fail })
     membership.want('work', WORK)
@@ -313,10 +318,9 @@ test('a dead member´s work is with the others within 15 s, and theirs stays whe
 test('work of which the member that would have it does not know is done by one that may know of more', {
   skip: NO_POSTGRES,
 }, async (t) => {
-  const store = await opened(t)
-  if (!store) return
-  const time = createTime()
-  const leases = createLeases(store.db, time.dialect)
+  const timed = await openedInTime(t)
+  if (!timed) return
+  const { time, leases } = timed
   const all = ['old', 'new'].map((self) =>
     createMembership({ leases, clock: time.clock(0), self, onProblem: t.fail }),
   )

@@ -1,26 +1,10 @@
 /** A process that does not read an agent, because another one does, still notices when it answers callers again. */
 import { test } from 'tap'
-import type { Sharing } from '../../src/upstreams/rows/storage.js'
+import { OTHERS_TURNS } from '../support/others-turns.js'
 import { until } from '../support/until.js'
 import { startMcpAgent } from '../support/upstream-agent.js'
 import { CAPABILITIES } from '../support/upstream-feed.js'
 import { configOf, openUpstreams } from '../support/upstream-world.js'
-
-/** Every turn is somebody else's. */
-const OTHERS: Sharing = {
-  want() {},
-  lead() {},
-  forms: () => new Set(),
-  turn: () => undefined,
-  onTurns() {},
-  pass: async () => {},
-  tell: async () => true,
-  hear() {},
-  heard: async () => {},
-  write: async () => false,
-  remove: async () => {},
-  freed: async () => [],
-}
 
 test('calls that failed too often are made again once a small question is answered', async (t) => {
   let isDown = true
@@ -30,7 +14,7 @@ test('calls that failed too often are made again once a small question is answer
   t.teardown(agent.close)
   agent.server.on('connection', (socket) => isDown && socket.destroy())
   const { upstreams } = await openUpstreams(t, configOf([{ id: 'a', url: agent.url, protocol: 'mcp' }]), {
-    sharing: OTHERS,
+    sharing: OTHERS_TURNS,
   })
   await upstreams.start()
   const call = () =>

@@ -5,6 +5,7 @@ import type { HeldSlice } from '../../src/upstreams/mirror/mirror.js'
 import { createReadings } from '../../src/upstreams/mirror/readings.js'
 import { createSliceStore } from '../../src/upstreams/mirror/slice-store.js'
 import { createPassingBlobs, type Sharing } from '../../src/upstreams/rows/storage.js'
+import { OTHERS_TURNS } from '../support/others-turns.js'
 import { createManualClock } from '../support/upstream-clock.js'
 
 const AGENT = 'https://agent.example/mcp'
@@ -33,20 +34,12 @@ function opened() {
   const told: unknown[] = []
   let writes = 0
   const sharing: Sharing = {
-    want() {},
-    lead() {},
-    forms: () => new Set(),
+    ...OTHERS_TURNS,
     turn: () => turnOf(1),
-    onTurns() {},
-    pass: async () => {},
     async tell(_name, value) {
       told.push((value as { slice?: string }).slice)
       return true
     },
-    hear() {},
-    heard: async () => {},
-    remove: async () => {},
-    freed: async () => [],
     write() {
       writes += 1
       return new Promise((resolve) => writing.push(resolve))
@@ -120,10 +113,10 @@ function refusing() {
   const state = { refuses: false, isDeaf: false, epoch: 1 }
   const told: unknown[] = []
   let writes = 0
-  const sharing = {
+  const sharing: Sharing = {
+    ...OTHERS_TURNS,
     turn: () => turnOf(state.epoch),
-    hear() {},
-    async tell(_name: string, value: unknown) {
+    async tell(_name, value) {
       if (state.refuses || state.isDeaf) return false
       told.push(value)
       return true
@@ -133,9 +126,7 @@ function refusing() {
       if (state.refuses) throw new Error('the database system is shutting down')
       return true
     },
-    pass: async () => {},
-    remove: async () => {},
-  } as unknown as Sharing
+  }
   const readings = createReadings({ sharing, clock })
   const store = createSliceStore({
     ...{ blobs: createPassingBlobs(), clock, shared: { sharing, readings } },

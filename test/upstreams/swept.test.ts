@@ -1,6 +1,7 @@
 /** Which process removes the saved rows of upstreams that its configuration does not name. */
 import { test } from 'tap'
 import { createPassingBlobs, type Sharing } from '../../src/upstreams/rows/storage.js'
+import { OTHERS_TURNS } from '../support/others-turns.js'
 import { until } from '../support/until.js'
 import { configOf, openUpstreams } from '../support/upstream-world.js'
 
@@ -13,20 +14,14 @@ function sharingOf(isNewest: boolean, removed: string[]): Sharing {
     for (const name of names) mine.add(name)
   }
   return {
+    ...OTHERS_TURNS,
     want: (_kind, names) => take(names),
     lead: (_kind, names) => isNewest && take(names),
-    forms: () => new Set(),
     turn: (name) => (mine.has(name) ? { name, epoch: 1 } : undefined),
-    onTurns() {},
-    pass: async () => {},
-    tell: async () => true,
-    hear() {},
-    heard: async () => {},
     write: async () => true,
     async remove(name) {
       removed.push(name)
     },
-    freed: async () => [],
   }
 }
 
