@@ -33,6 +33,7 @@ const BENCHES: Record<string, { of: string; minutes: number; sizes?: readonly nu
   replicas: { of: 'replicas: reads of upstreams, generations', minutes: 4 },
   console: { of: 'console over a million signals', minutes: 3 },
   serving: { of: 'pages and unchanged against a bare route, MCP and A2A', minutes: 6, sizes: [600, 15] },
+  'first-release': { of: 'merging and mirroring against the first release', minutes: 6 },
   tests: { of: 'npm test', minutes: 4 },
   activation: { of: 'activations a second', minutes: 4, sizes: [20, 200_000] },
 }

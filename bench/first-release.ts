@@ -1,0 +1,110 @@
+/**
+ * The rows with absolute bars once more, as ratios to the first release on this machine (docs/performance.md): each bar was set
+ * beside what the first release had on another machine, so the ratio of the two is what it asks of any. The first release is
+ * taken from the history of this checkout, built in a temporary folder, and measured by its own benches.
+ */
+import { execFile, fork } from 'node:child_process'
+import { once } from 'node:events'
+import { rmSync } from 'node:fs'
+import { mkdtemp } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { haveAtHand } from './new-memory.js'
+import { ours } from './ours.js'
+import { type Bar, type Row, report, rounded } from './report.js'
+
+const FIRST = 'd4393a0e60ac27787cacd81c0ff2f6b8d68a31f4'
+const ROUNDS = 3
+const SIGNALS = 300_000
+const BUILD_BYTES = 5_000 * SIGNALS // what a build of them writes to, and more
+/** What the first release had where the bars were set: listings a second, seconds, times the p99 of an idle server. */
+const THEN = { merged: 45_000, mirrored: 10.2, whileMerging: 0.7 }
+const FEWER = { ...process.env, SIGNALS: String(SIGNALS) }
+
+const run = promisify(execFile)
+const middle = (values: readonly number[]) => [...values].sort((a, b) => a - b)[values.length >> 1] as number
+
+/** The folder of the first release, built. */
+async function buildFirst(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'first-release-'))
+  process.on('exit', () => rmSync(folder, { recursive: true, force: true }))
+  const archive = join(folder, 'first.tar')
+  await run('git', ['archive', '--output', archive, FIRST]).catch(() => {
+    throw new Error(`${FIRST} is not in this checkout: it needs the whole history (git fetch --unshallow)`)
+  })
+  await run('tar', ['-xf', archive, '-C', folder])
+  await run('npm', ['ci', '--no-audit', '--no-fund'], { cwd: folder }) // builds it as well
+  return folder
+}
+
+/** What one of its benches prints. */
+async function ofFirst(folder: string, bench: string): Promise<string> {
+  await haveAtHand(BUILD_BYTES)
+  const { stdout } = await run('node', ['--expose-gc', `dist/bench/${bench}.js`], { cwd: folder, env: FEWER })
+  return stdout
+}
+
+/** The number that a pattern finds in what was printed. */
+function numberIn(printed: string, pattern: RegExp): number {
+  const found = pattern.exec(printed)?.[1]
+  if (found === undefined)
+    throw new Error(`the first release's bench no longer prints ${pattern}:\n${printed}`)
+  return Number(found)
+}
+
+/** What one of our benches measures, by the names of its rows. */
+async function ofOurs(bench: string): Promise<(what: string) => number> {
+  await haveAtHand(BUILD_BYTES)
+  const script = fileURLToPath(new URL(`${bench}.js`, import.meta.url))
+  const child = ours(fork(script, { env: FEWER, stdio: ['ignore', 'ignore', 'inherit', 'ipc'] }))
+  const rows: Row[] = []
+  child.on('message', ({ row }: { row?: Row }) => row && rows.push(row))
+  const [ended] = (await once(child, 'exit')) as [number | null]
+  if (ended !== 0) throw new Error(`${bench} did not run to its end`)
+  return (words) => {
+    const row = rows.find(({ what }) => what.includes(words))
+    if (!row) throw new Error(`${bench} has no row "${words}"`)
+    return row.measured
+  }
+}
+
+type Comparison = { now: number; first: number; bar: Bar; unit: string }
+
+/** What so much of then asks of any machine, as a bar. */
+const part = (bar: number, then: number) => Math.round((bar / then) * 100) / 100
+
+function compare(what: string, { now, first, bar, unit }: Comparison): void {
+  console.log(`    ${what}: ${rounded(now)} ${unit}, the first release ${rounded(first)} ${unit}`)
+  report({ what: `${what}, against the first release`, measured: now / first, unit: 'x', bar })
+}
+
+const folder = await buildFirst()
+const merged: number[] = []
+const whileMerging: number[] = []
+while (merged.length < ROUNDS) {
+  const printed = await ofFirst(folder, 'feed')
+  merged.push(numberIn(printed, /validated once more, a second of CPU +(\d+)/))
+  whileMerging.push(numberIn(printed, /p99 while merging against idle +([\d.]+)x/))
+}
+const mirrored = numberIn(await ofFirst(folder, 'upstreams'), /20 upstream\(s\).* listings in ([\d.]+) s/)
+const [feed, upstreams] = [await ofOurs('feed'), await ofOurs('upstreams')]
+const serving = await ofOurs('while-merging')
+
+compare('listings a second of CPU, validated', {
+  ...{ now: feed('validated as rows of agents are'), first: middle(merged), unit: 'listings' },
+  bar: { atLeast: part(100_000, THEN.merged) },
+})
+compare('listings a second of two cores', {
+  ...{ now: feed('on two cores'), first: middle(merged), unit: 'listings' },
+  bar: { atLeast: part(180_000, THEN.merged) },
+})
+compare('cold mirror of a million signals', {
+  ...{ now: upstreams('cold mirror of'), first: mirrored, unit: 's' },
+  bar: { atMost: part(8, THEN.mirrored) },
+})
+compare('request p99 while listings are merged, each against its idle', {
+  ...{ now: serving('listings are merged, against idle'), first: middle(whileMerging), unit: 'x' },
+  bar: { atMost: part(1, THEN.whileMerging) },
+})
