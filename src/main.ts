@@ -61,11 +61,19 @@ const { version } = JSON.parse(readFileSync(MANIFEST, 'utf8')) as { version: str
 
 let isServing = false
 
-/** Whoever reads a pipe may stop before the end (`tributary feed | head`): that ends a command, and never a server. */
-for (const stream of [out, err]) {
-  stream.on('error', (error: NodeJS.ErrnoException) => {
-    if (error.code !== 'EPIPE') throw error
-    if (!isServing) process.exit()
+/**
+ * Whoever reads a pipe may stop before the end (`tributary feed | head`), and a disk may be full. That ends a command, and never a
+ * server, which serves on without its log.
+ */
+for (const [stream, name] of [
+  [out, 'output'],
+  [err, 'error'],
+] as const) {
+  stream.on('error', ({ code, message }: NodeJS.ErrnoException) => {
+    if (isServing) return
+    if (code === 'EPIPE') process.exit()
+    err.write(`tributary: the standard ${name} cannot be written: ${message}\n`)
+    process.exit(EXIT.failed)
   })
 }
 
