@@ -174,12 +174,16 @@ const ACTIONS = [
   ['give-up', 'give-up-job', 'job', 'End an open job of a running server undone.', 'given up'],
 ] as const
 
+const SUBJECTS = {
+  domain: 'the domain of a data provider',
+  upstream: 'the id of the upstream, or its url',
+  caller: 'the id of the caller',
+  job: 'the id of the job',
+} as const
+
 for (const [name, action, subject, description, done] of ACTIONS) {
   command(name, description)
-    .argument(
-      `<${subject}>`,
-      subject === 'domain' ? 'the domain of a data provider' : `the id of the ${subject}`,
-    )
+    .argument(`<${subject}>`, SUBJECTS[subject])
     .addOption(urlOption("the server's address (default: where the configuration's server listens)"))
     .addOption(tokenOption('an operator key'))
     .action(async (given: string, { url, token, ...options }: Common & { url?: string; token?: string }) => {

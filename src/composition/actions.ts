@@ -60,10 +60,13 @@ export function createActions(options: ActionsOptions) {
     return UNTIL_RELOAD
   }
 
-  /** By id, or by the url of an agent, also of one that is left out. */
+  /** Agents that operators left out, under the ids that they had: those go with them from the roster. */
+  const leftOut = new Map<string, string>()
+
+  /** By id, also of one that operators left out, or by the url of an agent, whoever leaves it out. */
   function agentOf(name: string): string | undefined {
     const { entries, excluded } = upstreams.roster()
-    const known = entries.find(({ id }) => id === name)?.agentUrl
+    const known = entries.find(({ id }) => id === name)?.agentUrl ?? leftOut.get(name)
     const agentUrl = URL.canParse(name) ? agentUrlOf(name) : undefined
     const isThere = (url: string) => agentUrlOf(url) === agentUrl
     if (known !== undefined || agentUrl === undefined) return known
@@ -75,6 +78,7 @@ export function createActions(options: ActionsOptions) {
   function leaveOut(name: string, isOut: boolean): Acted {
     const agentUrl = agentOf(name)
     if (agentUrl === undefined) return UNKNOWN
+    if (isOut) leftOut.set(name, agentUrl)
     return override({ excluded: new Map([...inForce.overrides().excluded, [agentUrl, isOut]]) })
   }
 

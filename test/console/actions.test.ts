@@ -79,6 +79,10 @@ test('what operators do takes effect at once, and is written down', async (t) =>
     t.ok(agent)
     t.equal((await act('admit-upstream', agent?.url ?? '')).status, 200)
     await until(async () => (await sellers()).includes(NORTHWIND))
+    await act('exclude-upstream', NORTHWIND)
+    await until(async () => !(await sellers()).includes(NORTHWIND))
+    t.equal((await act('admit-upstream', NORTHWIND)).status, 200, 'under the name that it was left out by')
+    await until(async () => (await sellers()).includes(NORTHWIND))
   })
 
   await t.test('a caller is suspended with all its sessions, and resumed', async (t) => {
