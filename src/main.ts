@@ -230,7 +230,7 @@ command('activate', 'Activate a signal of a running agent on a destination.')
   .requiredOption('-d, --destination <where>', 'platform:NAME or agent:URL', destination)
   .option('--option <id>', 'the pricing option')
   .option('--account <id>', 'the account it is for')
-  .option('--key <key>', 'the idempotency key (default: a new one, printed)')
+  .option('--key <key>', 'the idempotency key (default: a new one); the standard error says it first')
   .option('--deactivate', 'switch it off instead', false)
   .addOption(urlOption("the agent's address (default: where the configuration's server listens)"))
   .addOption(tokenOption('a bearer key'))
@@ -239,7 +239,7 @@ command('activate', 'Activate a signal of a running agent on a destination.')
     const { config, url, token, json, option, account, key, deactivate, destination: where } = options
     const asked = { handle, destination: where, option, account, key, deactivate }
     const { activate } = await import('./commands/buyer.js')
-    await activate({ config, url, token, ...asked, json, out })
+    await activate({ config, url, token, ...asked, json, out, err })
   })
 
 program

@@ -19,8 +19,11 @@ export type Target = {
   token: string | undefined
 }
 
-/** `base`: without a slash at its end. `token`: as given, or the demo world's for this role. */
+/** `base`: without a slash at its end. `token`: as given, or on this machine the demo world's for this role. */
 export type Address = { base: string; token: string | undefined }
+
+/** Whether the server is on this machine: nobody else's knows the demo world's keys, and it would refuse who sends one. */
+const isHere = (base: string) => /^(127\.[\d.]+|\[::1\]|localhost)$/.test(new URL(base).hostname)
 
 /** Throws `ConfigError` when there is no such file, and `CommandFailure` for an address that is none. */
 export async function addressOf({ config, url, token }: Target, role: keyof typeof DEMO): Promise<Address> {
@@ -29,7 +32,7 @@ export async function addressOf({ config, url, token }: Target, role: keyof type
   if (!/^https?:/.test(base) || !URL.canParse(base)) {
     throw new CommandFailure(`--url or TRIBUTARY_URL: expected an http or https url, got ${base}`, EXIT.usage)
   }
-  return { base, token: token ?? (sandbox ? DEMO[role] : undefined) }
+  return { base, token: token ?? (sandbox && isHere(base) ? DEMO[role] : undefined) }
 }
 
 /** For a server that could not be connected to. */
@@ -102,8 +105,10 @@ function failureOf({ base }: Address, status: number, error: unknown): CommandFa
 export async function callTask(server: Address, name: string, input: object): Promise<TaskResult> {
   const body = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name, arguments: input } }
   const reply = await request(server, '/mcp', { method: 'POST', timeoutMs: TASK_MS, body })
-  if (reply.status === 401)
-    throw new CommandFailure(`${server.base} asks for a key; give one with --token or TRIBUTARY_TOKEN`)
+  if (reply.status === 401) {
+    const wanted = server.token ? 'does not accept this key; give another' : 'asks for a key; give one'
+    throw new CommandFailure(`${server.base} ${wanted} with --token or TRIBUTARY_TOKEN`)
+  }
   const text = await reply.text().catch((error: unknown) => Promise.reject(unreachable(server.base, error)))
   const { result, error } = responseIn(await messagesIn(text))
   const answer = isRecord(result) ? result.structuredContent : undefined

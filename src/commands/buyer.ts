@@ -168,12 +168,18 @@ type ActivateCommand = Target &
     account: string | undefined
     key: string | undefined
     deactivate: boolean
+    err: NodeJS.WriteStream
   }
 
-/** `tributary activate HANDLE`. Prints what the agent answers; a repetition with the same `--key` activates nothing twice. */
+/**
+ * `tributary activate HANDLE`. Prints what the agent answers; a repetition with the same `--key` activates nothing twice. The key is
+ * told before the agent is asked, because it is needed most where no answer comes.
+ */
 export async function activate(command: ActivateCommand): Promise<void> {
-  const { handle, destination, option, account, key = randomUUID(), deactivate, json, out } = command
-  const answer = await callTask(await addressOf(command, 'buyer'), 'activate_signal', {
+  const { handle, destination, option, account, key = randomUUID(), deactivate, json, out, err } = command
+  const server = await addressOf(command, 'buyer')
+  err.write(`key ${key}\n`)
+  const answer = await callTask(server, 'activate_signal', {
     signal_agent_segment_id: handle,
     destinations: [destination],
     idempotency_key: key,
@@ -183,9 +189,7 @@ export async function activate(command: ActivateCommand): Promise<void> {
   })
   const task = typeof answer.task_id === 'string' ? `\ntask ${answer.task_id}` : ''
   out.write(
-    json
-      ? `${JSON.stringify(answer)}\n`
-      : `${answer.status}: ${forTerminal(answer.message ?? '')}${task}\nkey ${key}\n`,
+    json ? `${JSON.stringify(answer)}\n` : `${answer.status}: ${forTerminal(answer.message ?? '')}${task}\n`,
   )
 }
 

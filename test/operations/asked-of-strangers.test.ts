@@ -1,8 +1,10 @@
 /** The commands of a buyer at an address where something else answers than they expect, or an agent in another form. */
 import type { ServerResponse } from 'node:http'
 import { test } from 'tap'
-import { callTask } from '../../src/commands/address.js'
+import { addressOf, callTask } from '../../src/commands/address.js'
+import { activate } from '../../src/commands/buyer.js'
 import { CommandFailure } from '../../src/commands/terminal.js'
+import { createOutput } from '../support/output.js'
 import { startHttp } from '../support/upstream-agent.js'
 
 const MESSAGE = '{"jsonrpc":"2.0","id":1,"result":{"content":[],"structuredContent":{"status":"completed"}}}'
@@ -10,10 +12,14 @@ const MESSAGE = '{"jsonrpc":"2.0","id":1,"result":{"content":[],"structuredConte
 type Answer = { status?: number; type?: string; body: string }
 
 /** What comes of calling a task there: its answer, or what the command fails with. */
-async function asked(t: { teardown(end: () => unknown): void }, answer: (response: ServerResponse) => void) {
+async function asked(
+  t: { teardown(end: () => unknown): void },
+  answer: (response: ServerResponse) => void,
+  token?: string,
+) {
   const server = await startHttp((_, response) => answer(response), '/mcp')
   t.teardown(server.close)
-  return await callTask({ base: server.origin, token: undefined }, 'get_signals', {}).catch((error) => error)
+  return await callTask({ base: server.origin, token }, 'get_signals', {}).catch((error) => error)
 }
 
 const saying =
@@ -57,4 +63,36 @@ test('an agent may answer with a stream of events', async (t) => {
     const body = `: hello\n\n${note}\n\nid: 1\ndata: ${MESSAGE}\n\n`.replaceAll('\n', end)
     t.match(await asked(t, saying({ type: 'text/event-stream', body })), { status: 'completed' })
   }
+})
+
+test('who gives no key is asked for one, and who gives a wrong one is told so', async (t) => {
+  const refusing = saying({ status: 401, body: '{"error":{"message":"not valid"}}' })
+  t.match((await asked(t, refusing)).message, /asks for a key/)
+  t.match((await asked(t, refusing, 'wrong')).message, /does not accept this key/)
+})
+
+test("the demo world's keys are for this machine; elsewhere, who gives no key is anonymous", async (t) => {
+  const sent = async (url: string) =>
+    (await addressOf({ config: 'config/sandbox.yaml', url, token: undefined }, 'buyer')).token
+  for (const here of ['http://127.0.0.1:9/mcp', 'http://localhost:9', 'http://[::1]:9'])
+    t.equal(await sent(here), 'demo-buyer-key', here)
+  for (const elsewhere of [
+    'https://signals.acme.example/mcp',
+    'http://10.0.0.1',
+    'http://localhost.acme.example',
+  ])
+    t.equal(await sent(elsewhere), undefined, elsewhere)
+})
+
+test('an activation whose answer never comes can be repeated: its key was told before', async (t) => {
+  const server = await startHttp((_, response) => void response.destroy(), '/mcp')
+  t.teardown(server.close)
+  const [said, printed] = [createOutput(), createOutput()]
+  const where = { config: 'config/sandbox.yaml', url: server.origin, token: undefined }
+  const what = { handle: 'sig_x', destination: { type: 'platform', platform: 'dv360' }, deactivate: false }
+  const rest = { option: undefined, account: undefined, key: undefined, json: true }
+  const asking = activate({ ...where, ...what, ...rest, out: printed.out, err: said.out })
+  await t.rejects(asking, CommandFailure)
+  t.match(said.text(), /^key [\da-f-]{36}\n$/)
+  t.equal(printed.text(), '', 'the standard output is for the answer')
 })

@@ -111,7 +111,8 @@ test('commands in pipes and shells', async (t) => {
     const line = `tributary activate ${there.offer.handle} -d ${where} --option ${option} ${at}`
     const done = await shell(line)
     t.equal(done.code, 0, done.err)
-    t.match(done.out, /^(completed|submitted|working): .*\nkey \S+\n$|^submitted: .*\ntask \S+\nkey/)
+    t.match(done.out, /^(completed|working): .*\n$|^submitted: .*\ntask \S+\n$/)
+    t.match(done.err, /^key \S+\n$/)
     t.equal((await shell(`tributary activate nothing -d platform:x ${at}`)).code, 1)
     t.match((await shell(`tributary activate x -d nowhere ${at}`)).err, /expected platform:NAME or agent:URL/)
   })
