@@ -9,9 +9,10 @@ import fc from 'fast-check'
 import { openStore } from '../src/store/store.js'
 import { commandsOfOneRun, startModelGround } from '../test/activation/support/model.js'
 import { postgresBinaries, startPostgres } from '../test/store/support/postgres.js'
+import { givenNumber } from '../test/support/given.js'
 
-const RUNS = Number(process.argv[2] ?? 1_000)
-const SEED = Number(process.argv[3] ?? Date.now() % 2 ** 31)
+const RUNS = givenNumber(0, 1_000)
+const SEED = givenNumber(1, Date.now() % 2 ** 31)
 const ONLY = process.argv[4]
 const COMMANDS = 30
 const TOLD_EVERY = 100

@@ -12,11 +12,12 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Pool } from 'undici'
 import { postgresBinaries, startPostgres } from '../test/store/support/postgres.js'
+import { givenNumber } from '../test/support/given.js'
 import { addFinishedCalls } from './finished-calls.js'
 import { offer, percentile } from './offer.js'
 import { ours } from './ours.js'
 
-const [SECONDS = 60, FINISHED = 1_000_000, RATE = 1_000] = process.argv.slice(2).map(Number)
+const [SECONDS, FINISHED, RATE] = [givenNumber(0, 60), givenNumber(1, 1_000_000), givenNumber(2, 1_000)]
 const IDLE_S = 5
 const READS_A_SECOND = 100
 const WARM_S = 5 // of both, at a tenth of the rate: code that is not compiled yet takes ten times as long

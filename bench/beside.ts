@@ -5,7 +5,8 @@
  * Not one of `run.ts`: it needs another checkout. Linux only: it reads /proc. Ends with 1 when something is worse
  * or a part did not run to its end.
  */
-import { parseArgs } from 'node:util'
+
+import { givenOptions, numberOf, refuse } from '../test/support/given.js'
 import type { Bench } from './beside/bench.js'
 import { compareFeed } from './beside/feed.js'
 import { createLedger, tableOf } from './beside/ledger.js'
@@ -20,7 +21,7 @@ const PARTS = {
   market: compareMarket,
   feed: compareFeed,
 }
-const { values: given } = parseArgs({
+const { values: given } = givenOptions({
   options: {
     before: { type: 'string' },
     after: { type: 'string', default: '.' },
@@ -30,16 +31,19 @@ const { values: given } = parseArgs({
     json: { type: 'boolean', default: false },
   },
 })
-if (!given.before) throw new Error('--before FOLDER: a built checkout of the other commit')
+if (!given.before) refuse('--before FOLDER is needed, a built checkout of the other commit')
+const parts = Object.entries(PARTS).filter(([name]) => name.includes(given.only))
+if (parts.length === 0) refuse(`no part: ${given.only}; there are ${Object.keys(PARTS).join(', ')}`)
+const built = (folder: string) =>
+  programIn(folder).catch((error: Error) => refuse(`${folder} is no built checkout: ${error.message}`))
 const bench: Bench = {
   ledger: createLedger(console.error),
-  programs: { before: await programIn(given.before), after: await programIn(given.after) },
-  rounds: Number(given.rounds),
-  signals: Number(given.signals),
+  programs: { before: await built(given.before), after: await built(given.after) },
+  rounds: numberOf(given.rounds, '--rounds'),
+  signals: numberOf(given.signals, '--signals'),
 }
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(130))
-for (const [name, compare] of Object.entries(PARTS)) {
-  if (!name.includes(given.only)) continue
+for (const [name, compare] of parts) {
   const since = performance.now()
   await compare(bench).catch((error: unknown) => {
     console.error(`${name} did not run to its end:`, error)

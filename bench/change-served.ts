@@ -16,6 +16,7 @@ import { pino } from 'pino'
 import { startFederation } from '../src/composition/federation.js'
 import { parseConfig } from '../src/config/load.js'
 import { systemClock } from '../src/net/clock.js'
+import { givenNumbers } from '../test/support/given.js'
 import { startAgents } from './agents.js'
 import type { Found, Wanted } from './change-client.js'
 import { watchIdleThread } from './idle-thread.js'
@@ -24,7 +25,7 @@ import { type Limit, report } from './report.js'
 
 const TOKEN = 'bench'
 const TOKEN_SHA256 = hash('sha256', TOKEN, 'hex')
-const SIZES = process.argv.length > 2 ? process.argv.slice(2).map(Number) : [1_000, 100_000, 1_000_000]
+const SIZES = givenNumbers([1_000, 100_000, 1_000_000])
 const AGENTS = 20
 const RUNS = 3
 const CLIENT = fileURLToPath(new URL('change-client.js', import.meta.url))

@@ -12,11 +12,12 @@ import { pino } from 'pino'
 import { startFederation } from '../src/composition/federation.js'
 import { parseConfig } from '../src/config/load.js'
 import { systemClock } from '../src/net/clock.js'
+import { givenNumber } from '../test/support/given.js'
 import { startAgents } from './agents.js'
 import { report, rounded } from './report.js'
 
 const TOKEN = 'bench'
-const SIGNALS = Number(process.argv[2] ?? 1_000_000)
+const SIGNALS = givenNumber(0, 1_000_000)
 const AGENTS = 20
 const TYPED = 'intenders 77'
 const ORDERS = ['price', 'price_desc', 'coverage', 'name', 'provider', 'sellers']

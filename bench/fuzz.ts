@@ -5,20 +5,20 @@
  *
  * `npm run fuzz -- --minutes 30 --seed 7`
  */
-import { parseArgs } from 'node:util'
 import { gzipSync } from 'node:zlib'
 import { corpusOf, OTHER, type Told, VICTIM } from '../test/hostile/support/corpus.js'
 import type { Stop } from '../test/hostile/support/loop-watch.js'
 import { type Among, startAmong } from '../test/hostile/support/process.js'
 import { startStrangers } from '../test/hostile/support/stranger.js'
+import { givenOptions, numberOf } from '../test/support/given.js'
 
-const { values } = parseArgs({
+const { values } = givenOptions({
   options: {
     minutes: { type: 'string', default: '1' },
     seed: { type: 'string', default: String(Date.now() % 1e6) },
   },
 })
-const SEED = Number(values.seed)
+const SEED = numberOf(values.seed, '--seed')
 const BOMB_BYTES = 31 * 1024 ** 2
 const MOST_MS = 250 // a stop beyond it is a finding
 const TOLD_MS = 50 // one beyond it is told, with what the thread was doing
@@ -175,7 +175,7 @@ const random = createRandom(SEED)
 const corpus = corpusOf(BOMB_BYTES)
 const findings: string[] = []
 const counts = { answers: 0, calls: 0, starts: 0 }
-const until = Date.now() + Number(values.minutes) * 60_000
+const until = Date.now() + numberOf(values.minutes, '--minutes') * 60_000
 
 function find(what: string): void {
   if (findings.includes(what)) return

@@ -4,9 +4,10 @@
  */
 import fc from 'fast-check'
 import { changesOfOneWorld, runChanges } from '../test/composition/support/model.js'
+import { givenNumber } from '../test/support/given.js'
 
-const CHANGES = Number(process.argv[2] ?? 3_000)
-const SEED = Number(process.argv[3] ?? Date.now())
+const CHANGES = givenNumber(0, 3_000)
+const SEED = givenNumber(1, Date.now())
 const AT_ONCE = 100 // changes of one world
 
 const steps = { count: 0 }

@@ -10,8 +10,9 @@ import { ledgerEntries } from '../src/store/records/ledger.js'
 import { openStore } from '../src/store/store.js'
 import { type Fields, prepareTributary } from '../test/activation/support/tributary-child.js'
 import { postgresBinaries, startPostgres } from '../test/store/support/postgres.js'
+import { givenNumber } from '../test/support/given.js'
 
-const GONE_S = Number(process.argv[2] ?? 30)
+const GONE_S = givenNumber(0, 30)
 const BEFORE_S = 10
 const AFTER_S = 20
 const EVERY_MS = { page: 20, brief: 250, activation: 100 }

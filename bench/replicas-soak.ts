@@ -10,11 +10,12 @@ import { startCrowd, TOKENS } from '../test/replicas/support/crowd.js'
 import { createFaults, FAULTS, type Fault, shuffled } from '../test/replicas/support/faults.js'
 import { watchReplicas } from '../test/replicas/support/watch.js'
 import { postgresBinaries } from '../test/store/support/postgres.js'
+import { givenNumber } from '../test/support/given.js'
 import { randomFrom } from '../test/support/random-from.js'
 import { until } from '../test/support/until.js'
 
-const ROUNDS = Number(process.argv[2] ?? 1)
-const SEED = Number(process.argv[3] ?? Date.now() % 2 ** 31)
+const ROUNDS = givenNumber(0, 1)
+const SEED = givenNumber(1, Date.now() % 2 ** 31)
 const AGENTS = ['a', 'b', 'c', 'd']
 const ROWS = 400
 const CALM_S = 30

@@ -14,10 +14,11 @@ import pg from 'pg'
 import { openStore } from '../src/store/store.js'
 import { postgresBinaries, startPostgres } from '../test/store/support/postgres.js'
 import { type Running, startCommand } from '../test/support/command.js'
+import { givenNumbers } from '../test/support/given.js'
 import { startAgents } from './agents.js'
 import { type Limit, report } from './report.js'
 
-const SIZES = process.argv.length > 2 ? process.argv.slice(2).map(Number) : [100_000]
+const SIZES = givenNumbers([100_000])
 const AGENTS = 20
 const SERVED = 20_000 // signals, while requests are counted
 const REQUESTS = 15_000

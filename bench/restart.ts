@@ -10,13 +10,14 @@ import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { givenNumbers } from '../test/support/given.js'
 import { startAgents } from './agents.js'
 import { freePort } from './free-port.js'
 import { ours } from './ours.js'
 import { startProviders } from './providers.js'
 import { report, rounded } from './report.js'
 
-const SIZES = process.argv.slice(2).map(Number)
+const SIZES = givenNumbers([1_000, 100_000, 1_000_000])
 const AGENTS = 20
 const RUNS = 3
 const BOUND_MS = 300_000
@@ -148,7 +149,7 @@ report({
   ...{ measured: base.seconds, unit: 's', bar: { atMost: 0.5 } },
   limit: { is: await importingSeconds(), of: 'a process that only loads the packages' },
 })
-for (const signals of SIZES.length > 0 ? SIZES : [1_000, 100_000, 1_000_000]) {
+for (const signals of SIZES) {
   const { seconds, reading } = await measure(signals)
   report({
     what: `restart to served with ${signals} signals on disk, beyond that start`,

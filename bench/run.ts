@@ -7,7 +7,7 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
-import { parseArgs } from 'node:util'
+import { givenOptions, numberOf, refuse } from '../test/support/given.js'
 import { lineOf, type Row } from './report.js'
 
 /**
@@ -43,7 +43,7 @@ const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 type Said = { row?: Row }
 type Result = { name: string; rows: Row[]; seconds: number; trouble?: string }
 
-const { values: given, positionals: asked } = parseArgs({
+const { values: given, positionals: asked } = givenOptions({
   allowPositionals: true,
   options: {
     only: { type: 'string', default: '' },
@@ -53,15 +53,15 @@ const { values: given, positionals: asked } = parseArgs({
 })
 const names = Object.keys(BENCHES)
 const unknown = asked.filter((name) => !names.includes(name))
-if (unknown.length > 0) throw new Error(`no bench: ${unknown.join(', ')}; there are ${names.join(', ')}`)
+if (unknown.length > 0) refuse(`no bench: ${unknown.join(', ')}; there are ${names.join(', ')}`)
 const words = given.only.toLowerCase()
 const chosen = Object.entries(BENCHES).filter(
   ([name, { of }]) =>
     (asked.length === 0 || asked.includes(name)) && `${name} ${of}`.toLowerCase().includes(words),
 )
-if (chosen.length === 0) throw new Error(`no bench measures "${given.only}"`)
+if (chosen.length === 0) refuse(`no bench measures "${given.only}"`)
 const startedAt = Date.now()
-const endsAt = startedAt + MINUTE * Number(given.minutes)
+const endsAt = startedAt + MINUTE * numberOf(given.minutes, '--minutes')
 const say = given.json ? console.error : console.log
 
 /** Ends a bench and the processes that it started: they are one group. */

@@ -13,6 +13,7 @@ import type { SearchIndex, Synonyms } from '../src/search/search-index.js'
 import { compileSynonyms } from '../src/search/synonyms.js'
 import type { TermTable } from '../src/search/term-table.js'
 import { readBrief } from '../src/search/wishes.js'
+import { givenNumber } from '../test/support/given.js'
 import { JUDGED_BRIEFS as FIRST, grade, ndcg, recall } from '../test/support/judged-briefs.js'
 import { JUDGED_READINGS, PLATFORMS } from '../test/support/judged-readings.js'
 import { indexRows, searchAtOnce } from '../test/support/search-at-once.js'
@@ -84,7 +85,7 @@ function words(took: readonly number[]): string {
   ].join(', ')
 }
 
-const size = Number(process.argv[2] ?? 100_000)
+const size = givenNumber(0, 100_000)
 const synonyms = compileSynonyms(await readSynonyms('config/synonyms.yaml'))
 const market = createMarket({ size, seed: 1 })
 const { index, ms } = build(market, synonyms)

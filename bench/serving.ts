@@ -8,13 +8,14 @@ import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { request } from 'undici'
+import { givenNumber } from '../test/support/given.js'
 import { ours } from './ours.js'
 import { type Bar, report, rounded } from './report.js'
 import { type Ask, type Cost, cpuOf, headersOf, type Load, measure } from './serving-load.js'
 import { ACCOUNT, TOKENS } from './serving-options.js'
 
-const REQUESTS = Number(process.argv[2] ?? 600)
-const ROUNDS = Number(process.argv[3] ?? 15)
+const REQUESTS = givenNumber(0, 600)
+const ROUNDS = givenNumber(1, 15)
 const ONLY = process.argv[4] ?? ''
 const PAGES = 400 // of the whole feed
 const ROUNDS_OF_FIRST = 5

@@ -5,14 +5,14 @@
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
-import { parseArgs } from 'node:util'
 import autocannon from 'autocannon'
 import { BUYER } from '../test/support/federation.js'
+import { givenOptions, numberOf, refuse } from '../test/support/given.js'
 import { ours } from './ours.js'
 
-const { values: given } = parseArgs({ options: { minutes: { type: 'string', default: '3' } } })
-const SECONDS = 60 * Number(given.minutes)
-if (!(SECONDS > 0)) throw new Error('--minutes takes a number above 0')
+const { values: given } = givenOptions({ options: { minutes: { type: 'string', default: '3' } } })
+const SECONDS = 60 * numberOf(given.minutes, '--minutes')
+if (!(SECONDS > 0)) refuse('--minutes takes a number above 0')
 const WINDOWS = 12
 const CONNECTIONS = 16
 const MB = 1024 * 1024

@@ -8,8 +8,9 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { DEAL, lacks, type Settings, startScripted } from '../test/composition/support/scripted.js'
 import { type Agent, ownRow } from '../test/composition/support/scripted-agents.js'
 import type { Answer } from '../test/support/federation.js'
+import { givenNumber } from '../test/support/given.js'
 
-const EVENTS = Number(process.argv[2] ?? 200)
+const EVENTS = givenNumber(0, 200)
 const WALKERS = 8
 const READERS = 4
 const STEADY = 4 // agents that are there all the time

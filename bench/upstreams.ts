@@ -8,10 +8,11 @@ import { createEgress } from '../src/net/egress.js'
 import { giveBackMoved, lend } from '../src/process/memory.js'
 import { readReply } from '../src/upstreams/agent/rpc.js'
 import { createUpstreams, type Upstreams } from '../src/upstreams/upstreams.js'
+import { givenNumber } from '../test/support/given.js'
 import { startAgents } from './agents.js'
 import { report } from './report.js'
 
-const ROWS_EACH = Number(process.argv[2] ?? 50_000)
+const ROWS_EACH = givenNumber(0, 50_000)
 const PAGE = 100
 const BOUND_MS = 60_000
 const WARM_MS = 1_000

@@ -12,9 +12,9 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:f
 import { availableParallelism, tmpdir } from 'node:os'
 import { dirname, join, relative, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { parseArgs } from 'node:util'
 import { t } from 'tap'
 import { postgresBinaries, startPostgres } from './store/support/postgres.js'
+import { givenOptions, refuse } from './support/given.js'
 import { LONGEST_MS, SOAK } from './support/longest.js'
 import { keepFilesInMemory } from './support/memory-folder.js'
 
@@ -64,10 +64,15 @@ function printFailure(fullname: string, diagnostics: Record<string, unknown>): v
   }
 }
 
-const { positionals, values } = parseArgs({
+const { positionals, values } = givenOptions({
   allowPositionals: true,
   options: { slow: { type: 'boolean', default: false } },
 })
+
+const everyFolder = readdirSync(SOURCES, { withFileTypes: true }).filter((entry) => entry.isDirectory())
+const known = everyFolder.map(({ name }) => name).sort()
+const unknown = positionals.filter((name) => !known.includes(name))
+if (unknown.length > 0) refuse(`no folder of tests: ${unknown.join(', ')}; there are ${known.join(', ')}`)
 
 // Three more than there are cores: much of their time tests wait, for sockets, files and intervals of a second.
 t.jobs = availableParallelism() + 3
@@ -85,8 +90,7 @@ const environment = {
   ...(postgres && { TRIBUTARY_TEST_POSTGRES: String(postgres.port) }),
 }
 
-const everyFolder = readdirSync(SOURCES, { withFileTypes: true }).filter((entry) => entry.isDirectory())
-const folders = positionals.length > 0 ? positionals : everyFolder.map(({ name }) => name).sort()
+const folders = positionals.length > 0 ? positionals : known
 
 const filesOf = (rooms: readonly string[], isWanted: (source: string) => boolean) =>
   rooms.flatMap((folder) => testFiles(folder, isWanted))
