@@ -12,6 +12,7 @@ import {
   destination,
   duration,
   EXIT,
+  httpUrl,
   jsonObject,
   moment,
   names,
@@ -245,7 +246,7 @@ command('activate', 'Activate a signal of a running agent on a destination.')
 program
   .command('mirror')
   .description('Keep a copy of a wholesale feed, of this or any other agent, in a folder or a database.')
-  .requiredOption('-u, --url <url>', "the agent's address; /mcp is added where it has no path")
+  .requiredOption('-u, --url <url>', "the agent's address; /mcp is added where it has no path", httpUrl)
   .requiredOption('-o, --out <place>', 'a folder, or postgres://...')
   .addOption(tokenOption('a bearer key'))
   .option(
@@ -262,7 +263,11 @@ program
       .default(duration('1m'), '1m'),
   )
   .option('--once', 'read once and end', false)
-  .option('--listen <url>', 'be told what changes: the https url at which the agent reaches this mirror')
+  .option(
+    '--listen <url>',
+    'be told what changes: the https url at which the agent reaches this mirror',
+    httpUrl,
+  )
   .option('--port <port>', 'where what is posted to that url comes in', wholeNumber(0, 65_535), 8090)
   .option('--host <host>', 'the address to listen on', '127.0.0.1')
   .option(

@@ -49,6 +49,12 @@ export function oneOf<W extends string>(words: readonly W[]) {
   }
 }
 
+/** An http or https url, as it is written. */
+export function httpUrl(text: string): string {
+  if (URL.canParse(text) && /^https?:$/.test(new URL(text).protocol)) return text
+  throw new InvalidArgumentError('expected an http or https url')
+}
+
 /** A time such as `30s` or `5m` in ms, a second at least. */
 export function duration(text: string): number {
   const ms = /^\d+(ms|s|m|h|d)$/.test(text) ? parseDuration(text) : 0

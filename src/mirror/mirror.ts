@@ -3,6 +3,7 @@
  * feed may be any agent's of the protocol. This is the published entry point `@tributary-adcp/tributary/mirror`.
  */
 import canonicalize from 'canonicalize'
+import { shownUrl } from '../adcp/redaction.js'
 import { backoffMs, type Clock, jittered, pause, systemClock } from '../net/clock.js'
 import { createEgress } from '../net/egress.js'
 import { catchUp, createInbox, type FeedReading, readFeed, stepOf } from './catching-up.js'
@@ -73,7 +74,9 @@ export async function openFeedMirror(options: FeedMirrorOptions) {
   const source = canonicalize({ url, ...question }) as string
   const { allowNetworks = [], hosts = {} } = options.egress ?? {}
   const egress = createEgress({ policy: { allowHttp: false, allowNetworks, hosts } }) // throws before anything is open
-  const copy = await openCopy(options)
+  const copy = await openCopy(options).catch((cause: Error) => {
+    throw new Error(`${shownUrl(options.out)} cannot be opened: ${cause.message}`, { cause })
+  })
   const lifetime = new AbortController()
   const { signal } = lifetime
   const asker = createFeedAsker({ url, token, hosts })

@@ -198,3 +198,22 @@ test('a mirror that cannot be opened holds on to nothing', async (t) => {
   await t.rejects(mirrorAt({ egress: { allowNetworks: ['here'] } }), /expected CIDR notation/)
   t.match(await (await mirrorAt()).read(), { kind: 'replaced' })
 })
+
+test('what keeps a mirror from its start is told with the option or the place that it is about', async (t) => {
+  const { out: place } = await linesPlace(t)
+  const run = (...args: string[]) => runCommand(['mirror', '--once', ...args])
+  const agent = ['--url', 'http://127.0.0.1:2']
+  t.match(await run('--url', 'agent.example', '--out', place), {
+    code: 2,
+    err: /--url <url>.*http or https url/,
+  })
+  const listen = ['--listen', 'mirror.example']
+  t.match(await run(...agent, '--out', place, ...listen), {
+    code: 2,
+    err: /--listen <url>.*http or https url/,
+  })
+  const { code, err } = await run(...agent, '--out', 'postgres://me:secret@127.0.0.1:2/copy')
+  t.equal(code, 1)
+  t.match(err, /^tributary: postgres:\S+127\.0\.0\.1:2\/copy cannot be opened: .*ECONNREFUSED/)
+  t.notMatch(err, /secret/)
+})
