@@ -76,29 +76,7 @@ function changeOf(before: Snapshot, i: number, after: Snapshot, j: number): Chan
 
 const isShown = ({ rows }: Snapshot, entry: number) => rows.length[entry] !== 0
 
-/** The changes of one bucket: one walk over two sorted runs of entries. */
-function* ofBucket(before: Snapshot, after: Snapshot, bucket: number): Generator<Change> {
-  let [i, endOfBefore] = bucketEntries(before, bucket)
-  let [j, endOfAfter] = bucketEntries(after, bucket)
-  while (i < endOfBefore || j < endOfAfter) {
-    if (i < endOfBefore && !isShown(before, i)) i += 1
-    else if (j < endOfAfter && !isShown(after, j)) j += 1
-    else {
-      const side = i === endOfBefore ? 1 : j === endOfAfter ? -1 : compareKeys(before.keys, i, after.keys, j)
-      const change: Change | undefined =
-        side < 0
-          ? { kind: 'removed', before: i }
-          : side > 0
-            ? { kind: 'created', after: j }
-            : changeOf(before, i, after, j)
-      if (change) yield change
-      if (side <= 0) i += 1
-      if (side >= 0) j += 1
-    }
-  }
-}
-
-/** All changes are counted, and the first `most` given. */
+/** All changes are counted, and the first `most` given: in each bucket, one walk over two sorted runs of entries. */
 export function* changesBetween(before: Snapshot, after: Snapshot, most: number): InPortions<ChangeSet> {
   const meter = createMeter()
   const changes: Change[] = []
@@ -107,13 +85,29 @@ export function* changesBetween(before: Snapshot, after: Snapshot, most: number)
   const buckets = differingBuckets(before.tree, after.tree)
   yield // to find them takes a portion
   for (const bucket of buckets) {
-    const [from, end] = bucketEntries(after, bucket)
-    meter.did(1 + COMPARED_UNITS * (end - from))
-    if (meter.isDue()) yield
-    for (const change of ofBucket(before, after, bucket)) {
-      if (change.kind !== 'keyed') count += 1
-      if (changes.length < most) changes.push(change)
-      else left += 1
+    let [i, endOfBefore] = bucketEntries(before, bucket)
+    let [j, endOfAfter] = bucketEntries(after, bucket)
+    while (i < endOfBefore || j < endOfAfter) {
+      meter.did(COMPARED_UNITS)
+      if (meter.isDue()) yield // whoever names signals chooses how many of them fall into one bucket
+      if (i < endOfBefore && !isShown(before, i)) i += 1
+      else if (j < endOfAfter && !isShown(after, j)) j += 1
+      else {
+        const side =
+          i === endOfBefore ? 1 : j === endOfAfter ? -1 : compareKeys(before.keys, i, after.keys, j)
+        const change: Change | undefined =
+          side < 0
+            ? { kind: 'removed', before: i }
+            : side > 0
+              ? { kind: 'created', after: j }
+              : changeOf(before, i, after, j)
+        if (side <= 0) i += 1
+        if (side >= 0) j += 1
+        if (!change) continue
+        if (change.kind !== 'keyed') count += 1
+        if (changes.length < most) changes.push(change)
+        else left += 1
+      }
     }
   }
   return { count, changes, isWhole: left === 0 }

@@ -6,6 +6,7 @@ import type { Feed } from '../feed/feed.js'
 import { grantsName } from '../feed/grants.js'
 import type { Reader } from '../feed/query.js'
 import type { Clock } from '../net/clock.js'
+import { createNumbers } from '../process/memory.js'
 import { inOwnTurns } from '../process/portions.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import {
@@ -54,6 +55,7 @@ type LayerHistory = {
 
 export function createStandings({ feed, clock }: StandingsOptions) {
   const newId = createEventIds(clock.now)
+  const numberOf = createNumbers()
   const layers = new Map<string, LayerHistory>() // by account; the public one has no name
   const compared = new Map<string, Promise<ChangeSet>>()
   const told = new Map<string, Promise<FeedEvent[]>>()
@@ -141,7 +143,9 @@ export function createStandings({ feed, clock }: StandingsOptions) {
     const bulk = (count: number) =>
       bulkEvent({ id: newId(), at: clock.now(), appliesTo }, { previous, version: standing.tokens, count })
     if (isBulk) return [bulk(standing.entries.length)]
-    return await remember(told, JSON.stringify([name, previous, standing.tokens, appliesTo]), async () => {
+    // Content may come back, and its tokens with it: what leads there then has happened anew.
+    const moment = [numberOf(standing.snapshot), standing.tokens]
+    return await remember(told, JSON.stringify([name, previous, moment, appliesTo]), async () => {
       const before = stoodAt(reader, previous, standing)
       if (!before) return [bulk(standing.entries.length)]
       const changes = await compare(

@@ -3,7 +3,7 @@ import { test } from 'tap'
 import type { ActivationKey } from '../../src/adcp/signal.js'
 import { changesBetween, createEventIds, eventsBetween } from '../../src/events/changes.js'
 import { createFeed } from '../../src/feed/feed.js'
-import { drained } from '../../src/process/portions.js'
+import { drained, PORTION } from '../../src/process/portions.js'
 import { buildSnapshot } from '../../src/snapshot/builder.js'
 import { rowAt, type Snapshot } from '../../src/snapshot/snapshot.js'
 import { anyWorld } from '../feed/arbitrary.js'
@@ -58,6 +58,15 @@ test('between two snapshots every signal is created, updated, priced or removed,
   t.ok(isWhole)
   t.match(all(before, after, 2), { count: 4, isWhole: false, changes: { length: 2 } })
   t.same(all(after, after), { count: 0, changes: [], isWhole: true })
+  t.end()
+})
+
+test('signals that leave are looked at in portions, as those that come', (t) => {
+  const one = snapshotOf(listing('s0'))
+  const many = snapshotOf(...Array.from({ length: 2 * PORTION }, (_, at) => listing(`s${at}`)))
+  const stopsOf = (before: Snapshot, after: Snapshot) => [...changesBetween(before, after, 0)].length
+  t.ok(stopsOf(one, many) > 2, `${stopsOf(one, many)} portions`)
+  t.ok(stopsOf(many, one) > 2, `${stopsOf(many, one)} portions`)
   t.end()
 })
 

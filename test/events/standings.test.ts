@@ -3,6 +3,7 @@ import { createStandings, type Eyes } from '../../src/events/standings.js'
 import { emptyFeed, publish } from '../feed/feed-of.js'
 import { listing, sliceOf } from '../feed/world.js'
 import { createManualClock } from '../support/upstream-clock.js'
+import { eyes, publishNumbers } from './support/numbered-feed.js'
 
 const MINUTE = 60_000
 
@@ -59,4 +60,23 @@ test('rows that are too much together are told as one event', async (t) => {
     const next = told && (await since(told, eyesOf(0)))
     t.equal(next?.events[0]?.type, type)
   }
+})
+
+test('a change that comes again is told by new events, above all before them', async (t) => {
+  const manual = createManualClock()
+  const { feed, publish: publishThese } = publishNumbers()
+  const { current, since } = createStandings({ feed, clock: manual.clock })
+  publishThese([1])
+  let versions = await current(eyes)
+  const ids: string[] = []
+  for (const numbers of [[1, 2, 3], [1], [1, 2, 3], [1]]) {
+    manual.advance(1_000)
+    publishThese(numbers)
+    const [next, others] = await Promise.all([0, 1].map(() => versions && since(versions, eyes)))
+    t.same(others?.events, next?.events, 'one change is one event for all who see it')
+    ids.push(...(next?.events ?? []).map(({ id }) => id))
+    versions = next?.versions
+  }
+  t.equal(ids.length, 8)
+  t.same(ids, [...new Set(ids)].sort(), 'receivers put events in order by their ids')
 })
