@@ -134,7 +134,7 @@ export type WantedSubscriptions = { accountId: string; configs: readonly Notific
 /** What was proved for one request. */
 export type Proofs = {
   problemOf(wanted: WantedSubscriptions): NotificationProblem | undefined
-  /** Where a new subscriber's feed stands. */
+  /** Where a new subscriber's feed stood when its url was challenged. */
   versions: ReadonlyMap<string, ToldVersions | undefined>
 }
 
@@ -263,15 +263,16 @@ export function createSubscriptions({ store, newId, policy, delivering }: Subscr
     if (claims.size > 0) {
       sent.set(caller, [...(sent.get(caller) ?? []), ...[...claims].map(() => now())])
     }
-    const limit = pLimit(CHALLENGES_AT_ONCE)
-    await Promise.all(
-      [...claims].map(([name, claim]) => limit(async () => outcomes.set(name, await challenge(claim)))),
-    )
+    // As it stands before anybody is asked: who reads when challenged is told what changes from then on.
     const versions = new Map<string, ToldVersions | undefined>()
     for (const accountId of rewritten) {
       const eyes = eyesOf(caller, accountId)
       versions.set(accountId, eyes && (await standings.current(eyes)))
     }
+    const limit = pLimit(CHALLENGES_AT_ONCE)
+    await Promise.all(
+      [...claims].map(([name, claim]) => limit(async () => outcomes.set(name, await challenge(claim)))),
+    )
 
     function problemOf({ accountId, configs }: WantedSubscriptions): NotificationProblem | undefined {
       for (const [index, config] of configs.entries()) {

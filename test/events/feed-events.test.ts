@@ -178,6 +178,30 @@ test('many changes are told as one, and a change that the subscriber did not ask
   t.same([...all.faults, ...prices.faults], [])
 })
 
+test('what changes while a url proves itself is told: who reads when it is challenged misses nothing', async (t) => {
+  const { over, subscriber, sync, publish } = await start(t)
+  let read: Said = {}
+  const one = await subscriber({
+    async prove({ body }, response) {
+      read = await over.wholesale()
+      await publish([row(1), row(2), row(3), row(4)])
+      response
+        .writeHead(200, { 'content-type': 'application/json' })
+        .end(JSON.stringify({ challenge: body.challenge }))
+    },
+  })
+  t.match(await sync([configFor(one.url)]), { notification_configs: [{ active: true }] })
+  await until('it is told', () => one.events.length === 1)
+  t.match(one.events, [
+    {
+      body: {
+        notification_type: 'signal.created',
+        previous_wholesale_feed_version: read.wholesale_feed_version,
+      },
+    },
+  ])
+})
+
 test('what does not prove itself is told nothing, and leaves what stood there before', async (t) => {
   const { over, subscriber, sync, publish } = await start(t)
   const good = await subscriber()
