@@ -311,25 +311,26 @@ export function createAnnouncer(options: AnnouncerOptions) {
     worker?.wake()
   }
 
-  /** Call it with each generation: subscribers that see a difference are notified. */
-  function published(): void {
-    if (!worker) return
-    again = true
-    checking ??= (async () => {
+  async function checkAll(): Promise<void> {
+    try {
       while (again && worker) {
         again = false
         await check()
       }
-    })()
-      .catch((error: unknown) => {
-        isLoaded = false // what could not be woken is looked for as after a start
-        cancelLook()
-        cancelLook = clock.after(LOOK_AGAIN_MS, published)
-        onProblem(`subscribers could not be looked for: ${error instanceof Error ? error.message : error}`)
-      })
-      .finally(() => {
-        checking = undefined
-      })
+    } catch (error) {
+      isLoaded = false // what could not be woken is looked for as after a start
+      cancelLook()
+      cancelLook = clock.after(LOOK_AGAIN_MS, published)
+      onProblem(`subscribers could not be looked for: ${error instanceof Error ? error.message : error}`)
+    }
+    checking = undefined // in the same step as the last look at `again`: no generation falls between the two
+  }
+
+  /** Call it with each generation: subscribers that see a difference are notified. */
+  function published(): void {
+    if (!worker) return
+    again = true
+    checking ??= checkAll()
   }
 
   const turn = createTurn({

@@ -693,3 +693,23 @@ test('of processes on one storage one tells, and another goes on where it stoppe
     t.equal(new Set(keysOf(each)).size, 4, 'each once')
   }
 })
+
+onEmbeddedStorage(
+  'a generation that comes while others were just looked at is told, too',
+  async (t, storage) => {
+    const { publishNext, process, subscribe, receiver } = await stage(t, storage, systemClock)
+    const { store, announcer } = await process()
+    const one = await receiver()
+    await subscribe(store, 'one', one.url)
+    await announcer.round()
+    for (let steps = 0; steps < 30; steps += 1) {
+      await until('it is up to date', () => announcer.waiting() === 1)
+      announcer.published()
+      for (let step = 0; step < steps; step += 1) await undefined
+      const { length } = one.events
+      publishNext()
+      announcer.published()
+      await until(`it is told after ${steps} steps`, () => one.events.length > length)
+    }
+  },
+)
