@@ -46,14 +46,16 @@ export type Reached = (checkpoint: Checkpoint) => void | Promise<void>
 
 type CallContext = {
   deadline: number
-  /** The caller, who may have a credential of its own for the upstream. */
   caller: string
+  /** In whose name: by a credential of the caller's own, which may be gone by now, or by the shared one; else as things are now. */
+  seenAs?: Call['seenAs']
   /** When it may first have been sent: it is repeated only at an upstream that recognises the repetition. */
   sentAt?: number
 }
 
+/** `agentUrl`: canonical url. An id is no address: while a call is open, it may become another agent's. */
 export type CallUpstream = (
-  upstream: string,
+  agentUrl: string,
   task: string,
   args: Readonly<Record<string, unknown>>,
   context: CallContext,
@@ -141,15 +143,15 @@ export function createDelivery(options: DeliveryOptions) {
 
   /** `sentAt`: it may have been sent at that time. */
   async function ask(call: Call, deadline: number, sentAt?: number): Promise<UnderstoodAnswer> {
-    const { agentUrl, task, caller } = call
-    const upstream = upstreamAt(agentUrl)
+    const { agentUrl, task, caller, seenAs } = call
     const args = { ...call.args, idempotency_key: call.upstreamKey }
-    const context = { deadline, caller, ...(sentAt !== undefined && { sentAt }) }
+    const context = { deadline, caller, seenAs, ...(sentAt !== undefined && { sentAt }) }
     const outcome = await placeAt(agentUrl)(async (): Promise<AgentOutcome> => {
-      if (clock.now() < deadline) return await options.call(upstream, task, args, context)
+      if (clock.now() < deadline) return await options.call(agentUrl, task, args, context)
       return { kind: 'failed', reason: 'backing_off', message: 'no place was free in time' }
     })
     const { errorsRefuse } = kinds[task]
+    const upstream = upstreamAt(agentUrl)
     return understand(outcome, { upstream, errorsRefuse, mayHaveActed: sentAt !== undefined })
   }
 
@@ -157,11 +159,9 @@ export function createDelivery(options: DeliveryOptions) {
   async function look(call: Call, deadline: number): Promise<Done | undefined> {
     const { state } = kinds[call.task]
     if (!state) return undefined
-    const { agentUrl, caller } = call
-    const outcome = await options.call(upstreamAt(agentUrl), 'get_signals', state.question(call), {
-      deadline,
-      caller,
-    })
+    const { agentUrl, caller, seenAs } = call
+    const context = { deadline, caller, seenAs }
+    const outcome = await options.call(agentUrl, 'get_signals', state.question(call), context)
     if (outcome.kind !== 'answer') return undefined
     return state.read(call, withSignals(outcome.payload, listingsOf(outcome.rows)))
   }

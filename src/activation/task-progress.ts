@@ -30,8 +30,13 @@ const OF_THE_QUESTION: ReadonlySet<string> = new Set([
   'UNSUPPORTED_FEATURE',
 ])
 
-/** The data of such a job. */
-type UpstreamTask = { agentUrl: string; upstreamTaskId: string; callId?: string }
+/** The data of such a job; jobs of an earlier release do not say in whose name the upstream was called. */
+type UpstreamTask = {
+  agentUrl: string
+  upstreamTaskId: string
+  callId?: string
+  seenAs?: Call['seenAs']
+}
 
 type TaskProgressOptions = {
   store: Store
@@ -66,10 +71,11 @@ export function upstreamTaskJob({
   id,
   caller,
   agentUrl,
+  seenAs,
   taskId,
   upstreamTaskId,
 }: Call & { taskId: string; upstreamTaskId: string }): NewJob {
-  const data: UpstreamTask = { agentUrl, upstreamTaskId, callId: id }
+  const data: UpstreamTask = { agentUrl, upstreamTaskId, callId: id, seenAs }
   return { id: taskId, kind: 'upstream_task', lane: agentUrl, caller, data, afterMs: FIRST_UNASKED_MS }
 }
 
@@ -156,14 +162,15 @@ export function createTaskProgress({ store, clock, call, upstreamAt, onChanged }
 
   /** Asks the upstream about a task whose job is held, then releases the job. */
   async function advanceHeld(held: Held, deadline: number): Promise<void> {
-    const { agentUrl, upstreamTaskId } = held.data as UpstreamTask
+    const { agentUrl, upstreamTaskId, seenAs } = held.data as UpstreamTask
     const task = await store.tasks.get(held.caller, held.id)
     if (!task || isFinal(task.status)) return void (await store.jobs.end(held, 'abandoned'))
     if (clock.now() - held.createdAt > GIVE_UP_MS) return await record(held, task, FORGOTTEN)
     asked.set(held.id, clock.now())
-    const upstream = upstreamAt(agentUrl)
     const args = { task_id: upstreamTaskId, include_result: true }
-    const outcome = await call(upstream, 'get_task_status', args, { deadline, caller: held.caller })
+    const context = { deadline, caller: held.caller, ...(seenAs && { seenAs }) }
+    const outcome = await call(agentUrl, 'get_task_status', args, context)
+    const upstream = upstreamAt(agentUrl)
     const progress = readProgress(task, upstream, outcome)
     if (progress && progress.status !== task.status) await record(held, task, progress)
     if (progress && isFinal(progress.status)) onChanged(upstream, held.caller)

@@ -11,6 +11,7 @@ import { createFeed, type Feed } from '../feed/feed.js'
 import { overlayName, type Reader } from '../feed/query.js'
 import { createOperations, type Operations } from '../operations/operations.js'
 import { createAdmission } from '../server/door/admission.js'
+import { callFailed } from '../upstreams/agent/agent.js'
 import type { UpstreamStatus } from '../upstreams/mirror/scope-status.js'
 import { createFeedEvents } from './feed-events.js'
 import {
@@ -105,7 +106,7 @@ function openSources(foundation: Foundation, { send: sendToUpstreams }: Operatio
 
 function openActivation(
   foundation: Foundation,
-  { upstreams, agentUrlOf }: Sources,
+  { upstreams }: Sources,
   resolve: ActivationOptions['resolve'],
   reached: ActivationOptions['reached'],
 ) {
@@ -115,9 +116,11 @@ function openActivation(
     newId: randomUUID,
     upstreamAt: upstreams.idOf,
     hasOwnCredential: (caller, agentUrl) => credentialOf(config(), caller, agentUrl) !== undefined,
-    call(upstream, task, args, { caller, ...context }) {
-      const auth = credentialOf(config(), caller, agentUrlOf(upstream))
-      return upstreams.call(upstream, task, args, { ...context, ...(auth && { auth }) })
+    async call(agentUrl, task, args, { caller, seenAs, ...context }) {
+      const auth = seenAs === 'shared' ? undefined : credentialOf(config(), caller, agentUrl)
+      // In another's name the upstream would know neither the key of a repetition nor the caller's tasks.
+      if (seenAs === 'own' && !auth) return callFailed('unauthorized', 'the credential of the caller is gone')
+      return await upstreams.call(agentUrl, task, args, { ...context, ...(auth && { auth }) })
     },
     refreshSoon: upstreams.refreshSoon,
     onProblem: warning('activation'),

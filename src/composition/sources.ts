@@ -293,13 +293,8 @@ export function createSources(options: SourcesOptions, stack: Stack) {
   })
   questions.connect(upstreams, worlds.moved)
 
-  /** The canonical url behind an id; a url itself where an upstream is in no roster any more. */
-  function agentUrlOf(id: string): string {
-    return upstreams.roster().entries.find((entry) => entry.id === id)?.agentUrl ?? id
-  }
-
   return {
-    ...{ providers, questions, upstreams, worlds, agentUrlOf },
+    ...{ providers, questions, upstreams, worlds },
     /** What providers say now, for this thread: the start table, explain. */
     verdicts: { provider, judge: (): Judge => judgeAt({ get: provider }, policy(), clock.now()) },
   }

@@ -10,8 +10,8 @@ type Outcome = Awaited<ReturnType<Parameters<NonNullable<WorldOptions['call']>>[
 const answering =
   (outcome: Outcome): NonNullable<WorldOptions['call']> =>
   (make) =>
-  async (upstream, task, args, context) =>
-    task === 'activate_signal' || task === 'report_usage' ? outcome : make(upstream, task, args, context)
+  async (agentUrl, task, args, context) =>
+    task === 'activate_signal' || task === 'report_usage' ? outcome : make(agentUrl, task, args, context)
 
 const CUT: Outcome = { kind: 'failed', reason: 'unreachable', message: 'other side closed' }
 const NOT_SENT: Outcome = { kind: 'failed', reason: 'backing_off', message: 'no place was free' }

@@ -13,14 +13,14 @@ type Say = 'made' | 'cut' | 'refused'
 /** What activations are answered with; deactivations and questions reach the agent. */
 function scripted() {
   const script = { says: 'made' as Say }
-  const call: NonNullable<WorldOptions['call']> = (make) => async (upstream, task, args, context) => {
+  const call: NonNullable<WorldOptions['call']> = (make) => async (agentUrl, task, args, context) => {
     const isActivation = task === 'activate_signal' && args.action !== 'deactivate'
     if (isActivation && script.says === 'cut')
       return { kind: 'failed', reason: 'unreachable', message: 'cut' }
     if (isActivation && script.says === 'refused') {
       return { kind: 'error', error: { code: 'PERMISSION_DENIED', message: 'no' } }
     }
-    return await make(upstream, task, args, context)
+    return await make(agentUrl, task, args, context)
   }
   return { script, call }
 }

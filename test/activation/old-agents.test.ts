@@ -50,8 +50,8 @@ async function rig(t: Parameters<typeof openLive>[0], storage: Pick<Storage, 'ur
           offers: [{ ...offer, options: [], deployments: ['platform:the-trade-desk'] }],
         }) as never,
       hasOwnCredential: () => false,
-      call: (upstream, task, args, { caller: _, ...context }) =>
-        upstreams.call(upstream, task, args, context),
+      call: (agentUrl, task, args, { caller: _, seenAs: __, ...context }) =>
+        upstreams.call(agentUrl, task, args, context),
       refreshSoon: () => {},
       onProblem: (problem) => t.comment(problem),
     }),

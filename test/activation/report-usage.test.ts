@@ -9,6 +9,7 @@ import {
   key,
   losingAnswers,
   startWorld,
+  urlsOf,
   type World,
   withdrawOffer,
 } from './support/world.js'
@@ -32,12 +33,12 @@ function report(world: World, usage: object[], as = caller, idempotency_key = ke
 }
 
 /** Reports that upstreams were sent, the last at the end. */
-const seen: { upstream: string; args: Record<string, unknown> }[] = []
+const seen: { agentUrl: string; args: Record<string, unknown> }[] = []
 /** For the tests that find every upstream there; the first of them counts from nothing. */
 const shared = await startWorld(tap, {
-  call: (call) => async (upstream, task, args, context) => {
-    if (task === 'report_usage') seen.push({ upstream, args })
-    return await call(upstream, task, args, context)
+  call: (call) => async (agentUrl, task, args, context) => {
+    if (task === 'report_usage') seen.push({ agentUrl, args })
+    return await call(agentUrl, task, args, context)
   },
 })
 
@@ -52,7 +53,7 @@ test('rows go to the upstream that sold the signal, under its ids', async (t) =>
   })
   t.equal(shared.sandbox.agents.northwind.usageRows(), 2)
   t.equal(shared.sandbox.agents.meridian.usageRows(), 1)
-  const toNorthwind = seen.find(({ upstream }) => upstream === 'northwind')?.args
+  const toNorthwind = seen.find(({ agentUrl }) => agentUrl === urlsOf(shared.sandbox).northwind)?.args
   t.match(toNorthwind, {
     idempotency_key: /^trb_/,
     reporting_period: period,
@@ -74,8 +75,8 @@ test('a part without an answer is told for its rows, and the same request counts
   const world = await startWorld(t, {
     call:
       (make) =>
-      (upstream, ...rest) =>
-        upstream === 'meridian' ? call(make)(upstream, ...rest) : make(upstream, ...rest),
+      (agentUrl, ...rest) =>
+        agentUrl === urlsOf(world.sandbox).meridian ? call(make)(agentUrl, ...rest) : make(agentUrl, ...rest),
   })
   const usage = [row(first(world.choices('meridian'))), row(first(world.choices('northwind')))]
   const used = key()
@@ -98,10 +99,10 @@ test('what certainly reached nobody is sent as for the first time, so an agent n
   let isFull = true
   const world = await startWorld(t, {
     agents: ['northwind'],
-    call: (call) => async (upstream, task, args, context) => {
-      if (task !== 'report_usage') return await call(upstream, task, args, context)
+    call: (call) => async (agentUrl, task, args, context) => {
+      if (task !== 'report_usage') return await call(agentUrl, task, args, context)
       sentAt.push(context.sentAt)
-      if (!isFull) return await call(upstream, task, args, context)
+      if (!isFull) return await call(agentUrl, task, args, context)
       return { kind: 'failed', reason: 'backing_off', message: 'no place was free' }
     },
   })
@@ -151,9 +152,9 @@ test('usage for an agent that left goes with the name that the account has there
   const sent: Record<string, unknown>[] = []
   const world = await startWorld(t, {
     agents: ['northwind'],
-    call: (call) => async (upstream, task, args, context) => {
+    call: (call) => async (agentUrl, task, args, context) => {
       if (task === 'report_usage') sent.push(args)
-      return await call(upstream, task, args, context)
+      return await call(agentUrl, task, args, context)
     },
   })
   const choice = first(world.choices('northwind'))

@@ -4,7 +4,7 @@ import type { Caller } from '../../src/adcp/caller.js'
 import type { Entry } from '../../src/store/records/ledger.js'
 import { due, onEveryStorage } from '../store/support/storages.js'
 import { buyer, other, soon, stranger, TRADE_DESK } from './support/parts.js'
-import { asks, first, key, openLive, startWorld, type WorldOptions } from './support/world.js'
+import { asks, first, key, openLive, startWorld, urlsOf, type WorldOptions } from './support/world.js'
 
 const GONE = { error: { code: 'REFERENCE_NOT_FOUND' } }
 
@@ -202,10 +202,10 @@ onEveryStorage(
     let isDown = true
     const world = await startWorld(t, {
       store: await openLive(t, storage.url),
-      call: (make) => async (upstream, task, args, context) =>
-        upstream === 'meridian' && task === 'report_usage' && isDown
+      call: (make) => async (agentUrl, task, args, context) =>
+        agentUrl === urlsOf(world.sandbox).meridian && task === 'report_usage' && isDown
           ? { kind: 'failed', reason: 'backing_off', message: 'it failed moments ago' }
-          : await make(upstream, task, args, context),
+          : await make(agentUrl, task, args, context),
     })
     const accounts = new Map([['acc_1', new Map()]])
     const caller = { ...buyer, accounts }

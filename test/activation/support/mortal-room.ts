@@ -112,9 +112,9 @@ export function openMortalRoom({ store, clock, upstreams, agentUrlOf }: RoomOpti
       },
       upstreamAt: (agentUrl) => agentUrl, // in no roster: called as those that left
       hasOwnCredential: () => false,
-      call: (upstream, task, args, { caller: _, ...context }) =>
+      call: (agentUrl, task, args, { caller: _, seenAs: __, ...context }) =>
         toldWhileAlive(() => {
-          const answer = upstreams.call(upstream, task, args, context)
+          const answer = upstreams.call(agentUrl, task, args, context)
           if (endsAt === 'asked' && task === 'activate_signal') die()
           return answer
         }),

@@ -84,8 +84,8 @@ export async function startParts(options: PartsOptions) {
   }
   upstreams.onChange(publish)
   await upstreams.start()
-  const call: ActivationOptions['call'] = (upstream, task, args, { caller: _, ...context }) =>
-    upstreams.call(upstream, task, args, context)
+  const call: ActivationOptions['call'] = (agentUrl, task, args, { caller: _, seenAs: __, ...context }) =>
+    upstreams.call(agentUrl, task, args, context)
   const activation = withTasks(
     createActivation({
       retention: DEFAULT_RETENTION,
