@@ -290,8 +290,9 @@ export function syncAccounts({ store, subscribing }: SyncAccountsOptions): Task<
       if (binding.kind === 'answered') {
         return { ...render(request, binding.answer as Result[]), replayed: true }
       }
-      // One request of a caller at a time counts what is there: two at once would each find room for all they want.
-      if (proofs !== NOTHING_ASKED) await repositories.jobs.inTurn([`subscriptions of ${caller.id}`])
+      // One request of a caller at a time reads what is there and writes what it becomes: of two at once, each would write back
+      // what the other changed, and find room for all it wants.
+      await repositories.jobs.inTurn([`accounts of ${caller.id}`])
       const isWithin = boundedSubscriptions(await repositories.subscriptions.ofCaller(caller.id))
       const results = await apply({
         ...{ request, caller, rules: subscribing.rules(), held: await heldBy(caller, repositories) },

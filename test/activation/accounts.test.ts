@@ -96,6 +96,22 @@ onEveryStorage('a sync is applied once for its key', async (t, storage) => {
   t.equal((await list()).accounts.length, 1)
 })
 
+onEveryStorage('of two requests at once neither takes back what the other changed', async (t, storage) => {
+  const { sync, list } = await tasks(storage)
+  await sync([acme])
+  const account = { brand: { domain: 'acme.example' }, operator: 'agency.example' }
+  for (let round = 0; round < 20; round += 1) {
+    const payment_terms = round % 2 === 0 ? 'net_30' : 'net_60'
+    const subscriber_id = `round_${round}`
+    await Promise.all([
+      sync([{ account, payment_terms }]),
+      sync([{ account, notification_configs: [{ ...config, subscriber_id }] }]),
+    ])
+    const [now] = (await list()).accounts
+    t.match(now, { payment_terms, notification_configs: [{ subscriber_id }] }, `round ${round}`)
+  }
+})
+
 onEveryStorage(
   'subscriptions are kept, shown without credentials, replaced and cleared',
   async (t, storage) => {
