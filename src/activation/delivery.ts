@@ -68,8 +68,8 @@ export type StillToDo = { call: Call; isNeeded: boolean }
 
 /** What a kind of call means beyond being made. */
 export type CallKind = {
-  /** Whether `errors[]` in an answer means that nothing was done. */
-  errorsRefuse: boolean
+  /** The state that an activation is to bring about; undefined for any other call, in whose answer errors are a part of it. */
+  wantsLive(call: Call): boolean | undefined
   /** Whether a call that did not reach its agent is tried again in the background, or left to its caller. */
   persists: boolean
   /** The part of `call` that the `later` calls on the same target, taken together, reversed. */
@@ -150,9 +150,11 @@ export function createDelivery(options: DeliveryOptions) {
       if (clock.now() < deadline) return await options.call(agentUrl, task, args, context)
       return { kind: 'failed', reason: 'backing_off', message: 'no place was free in time' }
     })
-    const { errorsRefuse } = kinds[task]
     const upstream = upstreamAt(agentUrl)
-    return understand(outcome, { upstream, errorsRefuse, mayHaveActed: sentAt !== undefined })
+    return understand(outcome, {
+      ...{ upstream, wantsLive: kinds[task].wantsLive(call) },
+      mayHaveActed: sentAt !== undefined,
+    })
   }
 
   /** Reads at the upstream whether an unrepeatable call was carried out. */

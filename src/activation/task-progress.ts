@@ -7,14 +7,14 @@ import type { Clock } from '../net/clock.js'
 import { createRecent } from '../process/memory.js'
 import type { Held, NewJob } from '../store/jobs.js'
 import { addDecided, type Call, readCall } from '../store/promised-work.js'
-import type { Settlement } from '../store/records/ledger.js'
+import type { Action, Settlement } from '../store/records/ledger.js'
 import { isFinal, type StoredTask, type TaskProgress, type TaskStatus } from '../store/records/tasks.js'
 import type { Store } from '../store/store.js'
 import { pauseAfter, type Worker } from '../store/worker.js'
 import type { AgentOutcome } from '../upstreams/agent/agent.js'
 import { type CallUpstream, upstreamsUntil } from './delivery.js'
 import { unwantedNow, visibleDeployments } from './holders.js'
-import { type Activated, readStatus, readTold, toldFields, understand } from './upstream-answer.js'
+import { type Activated, failureIn, readStatus, readTold, toldFields, understand } from './upstream-answer.js'
 
 const POLL_EVERY_MS = 1_000 // a caller that polls faster gets the last known state
 const FIRST_UNASKED_MS = 5_000
@@ -91,7 +91,7 @@ const GOES_ON: ReadonlySet<string> = new Set<TaskStatus>([
 function withoutResult(upstream: string, status: string, code = ''): TaskProgress {
   const refused = understand(
     { kind: 'error', error: { code, message: '' } },
-    { upstream, errorsRefuse: false, mayHaveActed: false },
+    { upstream, mayHaveActed: false },
   )
   const error =
     refused.kind === 'refused'
@@ -114,7 +114,7 @@ function readProgress(task: StoredTask, upstream: string, outcome: AgentOutcome)
     if (code === 'REFERENCE_NOT_FOUND') return FORGOTTEN
     // A failed task may arrive as its error alone; an error about this question, or about us, says nothing about the
     // task.
-    const understood = understand(outcome, { upstream, errorsRefuse: false, mayHaveActed: true })
+    const understood = understand(outcome, { upstream, mayHaveActed: true })
     const isOfTask = understood.kind === 'refused' && understood.error.code !== 'SERVICE_UNAVAILABLE'
     return isOfTask && !OF_THE_QUESTION.has(code) ? { status: 'failed', error: understood.error } : undefined
   }
@@ -122,7 +122,9 @@ function readProgress(task: StoredTask, upstream: string, outcome: AgentOutcome)
   if (GOES_ON.has(status)) return { status: status as TaskStatus }
   if (ENDED.has(status)) return withoutResult(upstream, status)
   if (status !== 'completed') return undefined
-  const { destinations } = task.request as { destinations: readonly Destination[] }
+  const { action, destinations } = task.request as { action: Action; destinations: readonly Destination[] }
+  const failure = failureIn(outcome.payload, action === 'activate')
+  if (failure) return withoutResult(upstream, 'failed', failure.code)
   // Some tasks complete without a result: the next reading of the feed shows what is live.
   return { status, result: toldFields(readTold(outcome.payload, destinations)) }
 }
@@ -172,7 +174,9 @@ export function createTaskProgress({ store, clock, call, upstreamAt, onChanged }
     const outcome = await call(agentUrl, 'get_task_status', args, context)
     const upstream = upstreamAt(agentUrl)
     const progress = readProgress(task, upstream, outcome)
-    if (progress && progress.status !== task.status) await record(held, task, progress)
+    // A task of ours begins as submitted: an upstream that says so again says nothing new, or takes back what it said since.
+    const isNews = progress && progress.status !== task.status && progress.status !== 'submitted'
+    if (isNews) await record(held, task, progress)
     if (progress && isFinal(progress.status)) onChanged(upstream, held.caller)
     else await store.jobs.release(held, pauseAfter(held.attempts))
   }

@@ -64,6 +64,7 @@ const UNDECIDED: ReadonlySet<string> = new Set([
 ])
 
 const WORKING: ReadonlySet<unknown> = new Set(['submitted', 'working'])
+const FAILED: ReadonlySet<unknown> = new Set(['failed', 'canceled', 'rejected'])
 
 /** Members that are forwarded as the caller sent them. */
 const SENT_ON =
@@ -281,17 +282,30 @@ function fromError(upstream: string, { code, field, recovery, retryAfterMs }: Sa
   return { kind: 'refused', error: upstreamRefusal(upstream, code, field) }
 }
 
+/**
+ * The failure of an activation that an answer tells, wherever it tells it (schema signals/activate-signal-response); undefined
+ * where a deployment has come to the state that was wanted: then something was done. `wantsLive`: that state.
+ */
+export function failureIn(payload: Payload, wantsLive: boolean): SaidError | undefined {
+  if (readTold(payload, []).deployments.some(({ is_live }) => is_live === wantsLive)) return undefined
+  for (const { adcp_error, errors } of inside(payload)) {
+    const said = firstError(isRecord(adcp_error) ? [adcp_error] : errors)
+    if (said) return said
+  }
+  return FAILED.has(readStatus(payload)) ? { code: undefined } : undefined
+}
+
 type Circumstances = {
   upstream: string
-  /** Whether `errors[]` in an answer means that nothing was done (schema signals/activate-signal-response). */
-  errorsRefuse: boolean
+  /** Of an activation: the state that it is to bring about. An answer to any other call tells no failure. */
+  wantsLive?: boolean | undefined
   /** Whether the call may have reached the upstream before: a failure to reach it now is then no result. */
   mayHaveActed: boolean
 }
 
 /** What is known after the call. */
 export function understand(outcome: AgentOutcome, circumstances: Circumstances): UnderstoodAnswer {
-  const { upstream, errorsRefuse, mayHaveActed } = circumstances
+  const { upstream, wantsLive, mayHaveActed } = circumstances
   if (outcome.kind === 'failed') {
     const retryAfter = retrySeconds(outcome.retryAfterMs)
     if (outcome.reason === 'unrepeatable') return { kind: 'unrepeatable' }
@@ -316,8 +330,8 @@ export function understand(outcome: AgentOutcome, circumstances: Circumstances):
     return fromError(upstream, { ...outcome.error, code: shownCode(code) })
   }
   const { payload } = outcome
-  const refusal = errorsRefuse ? firstError(payload.errors) : undefined
-  if (refusal) return fromError(upstream, refusal)
+  const failure = wantsLive === undefined ? undefined : failureIn(payload, wantsLive)
+  if (failure) return fromError(upstream, failure)
   if (WORKING.has(stateOf(payload.status)) && typeof payload.task_id === 'string') {
     return { kind: 'submitted', taskId: payload.task_id }
   }

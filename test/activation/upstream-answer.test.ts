@@ -21,7 +21,7 @@ const failed = (reason: Extract<AgentOutcome, { kind: 'failed' }>['reason']): Ag
   message: 'x',
 })
 
-const first = { upstream: 'northwind', errorsRefuse: true, mayHaveActed: false }
+const first = { upstream: 'northwind', wantsLive: true, mayHaveActed: false }
 const repeated = { ...first, mayHaveActed: true }
 
 test('only a refusal for good ends a call', (t) => {
@@ -38,6 +38,26 @@ test('only a refusal for good ends a call', (t) => {
   t.match(understand(error('RATE_LIMITED', { retryAfterMs: 7_200_000 }), first), { retryAfter: 3_600 })
   t.equal(understand(error('TERMS_REJECTED'), first).kind, 'refused')
   t.equal(understand(answered({ errors: [{ code: 'TERMS_REJECTED' }] }), first).kind, 'refused')
+  t.end()
+})
+
+test('a failure is told wherever it stands, and not where something was done all the same', (t) => {
+  const errors = [{ code: 'TERMS_REJECTED' }]
+  const told = [
+    { status: 'completed', result: { errors } },
+    { status: 'completed', result: { adcp_error: errors[0] } },
+    { task: { status: { state: 'TASK_STATE_FAILED' } } },
+    { deployments: [{ type: 'platform', platform: 'dv360', is_live: false }], errors },
+  ]
+  for (const payload of told)
+    t.equal(understand(answered(payload), first).kind, 'refused', JSON.stringify(payload))
+  const deployments = [
+    { type: 'platform', platform: 'the-trade-desk', is_live: true },
+    { type: 'platform', platform: 'dv360', is_live: false },
+  ]
+  t.equal(understand(answered({ deployments, errors }), first).kind, 'done', 'one of two is live')
+  const off = { ...first, wantsLive: false }
+  t.equal(understand(answered({ deployments: deployments.slice(0, 1), errors }), off).kind, 'refused')
   t.end()
 })
 
@@ -113,7 +133,7 @@ test('what an upstream has no word for is refused without asking it, and with wh
 test('a row that an upstream refused is told with its code where it gave one', (t) => {
   const call = { agentUrl: 'https://a.example/', rows: [4, 5] } as unknown as Call
   const told = (errors: object[]) => {
-    const understood = understand(answered({ accepted: 1, errors }), { ...first, errorsRefuse: false })
+    const understood = understand(answered({ accepted: 1, errors }), { ...first, wantsLive: undefined })
     const answer = understood.kind === 'done' && usageCalls.digest(call, understood)
     return partOutcome({ call: { ...call, state: 'answered', answer } }).errors
   }

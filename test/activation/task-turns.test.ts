@@ -1,0 +1,61 @@
+/** What an upstream says of its task, one question after the other. */
+import { randomUUID } from 'node:crypto'
+import { type Test, test } from 'tap'
+import { type Said, startOver, TRADE_DESK } from '../support/federation-over.js'
+import { until } from '../support/until.js'
+import { startMcpAgent } from '../support/upstream-agent.js'
+import { CAPABILITIES } from '../support/upstream-feed.js'
+import { row } from '../support/upstream-world.js'
+
+type Fields = Record<string, unknown>
+
+const TOOLS = ['get_signals', 'activate_signal', 'get_task_status', 'get_adcp_capabilities'].map((name) => ({
+  ...{ name, inputSchema: { type: 'object' as const } },
+}))
+
+/** A task at an upstream that says these things of it, and the last of them for ever. */
+async function taskThatIs(t: Test, ...turns: readonly Fields[]) {
+  let asked = 0
+  const agent = await startMcpAgent(
+    (task) => {
+      if (task === 'get_adcp_capabilities') return CAPABILITIES
+      if (task === 'get_signals') return { status: 'completed', signals: [row(1)] }
+      if (task === 'activate_signal') return { status: 'submitted', task_id: 'theirs' }
+      asked += 1
+      return { task_id: 'theirs', ...turns[Math.min(asked, turns.length) - 1] }
+    },
+    {},
+    TOOLS,
+  )
+  t.teardown(() => agent.close())
+  const over = await startOver(t, [{ id: 'north', url: agent.url, protocol: 'mcp' }])
+  const [signal] = (await over.wholesale()).signals
+  const { task_id } = await over.call('activate_signal', {
+    ...{ idempotency_key: `key-${randomUUID()}`, destinations: [TRADE_DESK] },
+    signal_agent_segment_id: signal.signal_agent_segment_id,
+    pricing_option_id: signal.pricing_options[0].pricing_option_id,
+  })
+  const status = () => over.call('get_task_status', { task_id, include_result: true })
+  return { over, status, asked: () => asked }
+}
+
+test('a task that was worked on never waits again', async (t) => {
+  const { status, asked } = await taskThatIs(t, { status: 'working' }, { status: 'submitted' })
+  const said: string[] = []
+  await until(
+    async () => said.push((await status()).status),
+    () => asked() >= 3,
+  )
+  const first = said.indexOf('working')
+  t.same([...new Set(said.slice(first))], ['working'])
+})
+
+const FAILURE = { errors: [{ code: 'TERMS_REJECTED', message: 'not with you' }] }
+for (const turn of [FAILURE, { result: FAILURE }, { result: { adcp_error: FAILURE.errors[0] } }]) {
+  test(`a task that is completed with ${JSON.stringify(turn)} has failed`, async (t) => {
+    const { over, status } = await taskThatIs(t, { status: 'completed', ...turn })
+    const ended = await until<Said>(status, (said) => said.status !== 'submitted')
+    t.match(ended, { status: 'failed', error: { details: { upstream_code: 'TERMS_REJECTED' } } })
+    t.match(await (await over.stored()).ledger.query({}, 5), [{ outcome: 'failed' }])
+  })
+}
