@@ -13,8 +13,8 @@ import { canonical } from '../store/records/idempotency.js'
 
 /** An account that belongs to the caller. */
 export type OwnAccount = {
-  /** The id that we gave it. */
-  id: string
+  /** The id that we gave it; absent for an account that is gone. */
+  id?: string
   /** Equal for equal references: canonical JSON. */
   key: string
   /** The upstream's name for it; undefined when it has none. */
@@ -92,6 +92,20 @@ export async function findOwnAccount(
   if (stopped) return stopped
   const natural = JSON.parse(key) as AccountReference
   return { kind: 'account', account: { id: accountIdOf(caller.id, key), key, at: () => natural } }
+}
+
+/**
+ * What the reference may once have named: an account that is closed or no longer configured is none any more, but what was activated
+ * for it can still be switched off.
+ */
+export async function formerAccount(
+  caller: Caller,
+  reference: AccountReference,
+  accounts: Accounts,
+): Promise<OwnAccount> {
+  const told = 'account_id' in reference ? await accounts.get(caller.id, reference.account_id) : undefined
+  const named = 'account_id' in reference ? canonical(reference) : naturalKey(reference)
+  return { key: told?.naturalKey ?? named, at: () => undefined }
 }
 
 export type AccountFound =

@@ -8,7 +8,7 @@ import { NO_FEED_YET } from '../feed/feed.js'
 import type { Resolved, ResolvedOffer } from '../feed/find-signal.js'
 import { destinationKey, destinationOf, matchesDestination } from '../merge/deployments.js'
 import type { Action, Entry } from '../store/records/ledger.js'
-import { mayOverlap } from './holders.js'
+import { type Holder, mayOverlap } from './holders.js'
 
 type RouteRequest = {
   action: Action
@@ -27,6 +27,9 @@ export type Meaning = Resolved | 'not_ready' | undefined
 /** The current meaning of a handle, in the layer of the caller's account if there is one. */
 export type ResolveHandle = (handle: string, caller: string, accountId?: string) => Meaning | Promise<Meaning>
 
+/** For which account of a caller (canonical JSON) a request is, and how the upstream sees it. */
+export type SeenAs = Pick<Holder, 'account' | 'upstreamAccount' | 'seenAs'>
+
 /** Where a request goes. */
 export type Route = {
   signalHandle: string
@@ -38,12 +41,8 @@ export type Route = {
   upstreamOptionId?: string
   /** The name of the signal; only when the feed has it. */
   name?: string
-  /**
-   * The caller's account, as canonical JSON, and the upstream's account of the activation; only when the ledger knows
-   * them.
-   */
-  account?: string
-  activatedAs?: { account: unknown }
+  /** For which account of the caller it was activated, and how the upstream saw that; only when the ledger knows it. */
+  activatedAs?: SeenAs
 }
 
 const SEVERAL = 'Several upstreams offer this signal: name one.'
@@ -169,8 +168,11 @@ function fromEntry(entry: Entry): Route {
   return {
     ...{ signalHandle, offerHandle, upstream, agentUrl, segmentId },
     ...(pricingOptionId !== undefined && { optionId: pricingOptionId, upstreamOptionId }),
-    ...(entry.account !== undefined && { account: entry.account }),
-    activatedAs: { account: entry.upstreamAccount },
+    activatedAs: {
+      seenAs: entry.seenAs,
+      ...(entry.account !== undefined && { account: entry.account }),
+      ...(entry.upstreamAccount !== undefined && { upstreamAccount: entry.upstreamAccount }),
+    },
   }
 }
 
@@ -214,7 +216,9 @@ export function routeDeactivation(history: readonly Entry[], signal: Meaning, re
   if (route && !another) return { kind: 'route', route }
   if (another) {
     const message = 'You activated this signal in several ways: name the one to switch off.'
-    const ways = routes.map(({ offerHandle, account }) => wayToEnd(request, offerHandle, account))
+    const ways = routes.map(({ offerHandle, activatedAs }) =>
+      wayToEnd(request, offerHandle, activatedAs?.account),
+    )
     return choose('signal_agent_segment_id', message, ways)
   }
   if (signal === 'not_ready') return NO_FEED_YET

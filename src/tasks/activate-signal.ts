@@ -2,13 +2,13 @@
  * activate_signal: a signal found here is made live, or switched off, at the upstream that offers it (specification,
  * "Operation `activate_signal`"; schemas signals/activate-signal). Intent and outcome stand in the ledger.
  */
-import { findOwnAccount, type OwnAccount } from '../activation/accounts.js'
+import { findOwnAccount, formerAccount, type OwnAccount } from '../activation/accounts.js'
 import type { Activation, Conclusion, Plan } from '../activation/activation.js'
 import type { Delivered } from '../activation/delivery.js'
 import { type Holder, mayOverlap, standingFor, visibleDeployments } from '../activation/holders.js'
-import { notOn, type Route, routeActivation, routeDeactivation } from '../activation/route.js'
+import { notOn, type Route, routeActivation, routeDeactivation, type SeenAs } from '../activation/route.js'
 import { type Activated, toldFields } from '../activation/upstream-answer.js'
-import { type AdcpError, type Answer, howMany, refuse } from '../adcp/answer.js'
+import { type AdcpError, type Answer, howMany, type Refused, refuse } from '../adcp/answer.js'
 import type { Caller } from '../adcp/caller.js'
 import { type Destination, destinationsOf } from '../adcp/signal.js'
 import { ActivateSignalRequest } from '../adcp/signal-requests.js'
@@ -85,6 +85,31 @@ function conclude([delivered]: readonly Delivered[]): Conclusion {
 export function activateSignal(activation: Activating): Task<typeof ActivateSignalRequest> {
   const { store, once, newId, resolve, upstreamAt, hasOwnCredential } = activation
 
+  /** How the upstream sees a caller with its account now. */
+  function asNow({ id }: Caller, account: OwnAccount | undefined, agentUrl: string): SeenAs {
+    const upstreamAccount = account?.at(agentUrl)
+    return {
+      seenAs: hasOwnCredential(id, agentUrl) ? 'own' : 'shared',
+      ...(account && { account: account.key }),
+      ...(upstreamAccount && { upstreamAccount }),
+    }
+  }
+
+  /** The account that a request names. One that is gone can only be named for what was activated for it. */
+  async function accountOf(
+    request: ActivateRequest,
+    caller: Caller,
+  ): Promise<OwnAccount | Refused | undefined> {
+    const { account: reference, action, signal_agent_segment_id: handle } = request
+    if (!reference) return undefined
+    const found = await findOwnAccount(caller, reference, store.accounts, 'account')
+    if (found.kind === 'account') return found.account
+    if (action !== 'deactivate' || found.error.code !== 'ACCOUNT_NOT_FOUND') return found
+    const former = await formerAccount(caller, reference, store.accounts)
+    const history = await store.ledger.history(caller.id, handle)
+    return history.some(({ account }) => account === former.key) ? former : found
+  }
+
   async function route(request: ActivateRequest, caller: Caller, account: OwnAccount | undefined) {
     const { action = 'activate', signal_agent_segment_id: handle, destinations, pricing_option_id } = request
     const { idempotency_key, governance_context } = request
@@ -100,7 +125,8 @@ export function activateSignal(activation: Activating): Task<typeof ActivateSign
       ...(pricing_option_id !== undefined && { optionId: pricing_option_id }),
       ...(account && { account: account.key }),
     }
-    const signal = await resolve(handle, caller.id, account?.id)
+    const isGone = account !== undefined && account.id === undefined
+    const signal = isGone ? undefined : await resolve(handle, caller.id, account?.id)
     if (action === 'activate') return routeActivation(signal, wanted)
     const history = await store.ledger.history(caller.id, handle)
     const routed = routeDeactivation(history, signal, wanted)
@@ -117,13 +143,7 @@ export function activateSignal(activation: Activating): Task<typeof ActivateSign
     destinations: readonly Destination[],
   ): Promise<boolean> {
     if (to.activatedAs) return false
-    const upstreamAccount = account?.at(to.agentUrl)
-    const holder: Holder = {
-      caller: caller.id,
-      seenAs: hasOwnCredential(caller.id, to.agentUrl) ? 'own' : 'shared',
-      ...(account && { account: account.key }),
-      ...(upstreamAccount && { upstreamAccount }),
-    }
+    const holder: Holder = { caller: caller.id, ...asNow(caller, account, to.agentUrl) }
     const entries = await store.ledger.ofSegment(to.agentUrl, to.segmentId)
     const standing = standingFor(entries, holder)
     return standing.some((one) => destinations.some((other) => mayOverlap(one, other)))
@@ -138,15 +158,16 @@ export function activateSignal(activation: Activating): Task<typeof ActivateSign
   ): Plan {
     const { action = 'activate', destinations, governance_context, context } = request
     const upstream = upstreamAt(to.agentUrl) // its id may have changed since the ledger entry, or it may be gone
-    const upstreamAccount = account?.at(to.agentUrl) ?? to.activatedAs?.account
-    const seenAs = hasOwnCredential(caller.id, to.agentUrl) ? 'own' : 'shared'
+    // What was activated is switched off as what it was, whichever account or credential the configuration names by now.
+    const seen = to.activatedAs ?? asNow(caller, account, to.agentUrl)
+    const { seenAs, upstreamAccount } = seen
     const call: NewCall = {
       id: newId(),
       ...{ caller: keyed.caller, key: keyed.key, task: 'activate_signal', agentUrl: to.agentUrl },
       upstreamKey: upstreamKey(keyed, to.agentUrl),
       segment: to.segmentId,
       seenAs,
-      ...(account && { account: account.key }),
+      ...(seen.account !== undefined && { account: seen.account }),
       ...(to.name !== undefined && { name: to.name }),
       rows: [],
       args: {
@@ -163,7 +184,7 @@ export function activateSignal(activation: Activating): Task<typeof ActivateSign
     const entry: EntryOfJob = {
       id: call.id,
       caller: caller.id,
-      ...(account && { account: account.key }),
+      ...(seen.account !== undefined && { account: seen.account }),
       action,
       handle: request.signal_agent_segment_id,
       signalHandle: to.signalHandle,
@@ -182,12 +203,11 @@ export function activateSignal(activation: Activating): Task<typeof ActivateSign
     const keyed = keyedRequest('activate_signal', caller, request)
 
     async function plan(): Promise<Plan | Answer> {
-      const found =
-        request.account && (await findOwnAccount(caller, request.account, store.accounts, 'account'))
-      if (found?.kind === 'refused') return found
-      const routed = await route(request, caller, found?.account)
+      const account = await accountOf(request, caller)
+      if (account && 'error' in account) return account
+      const routed = await route(request, caller, account)
       if (routed.kind === 'refused') return routed
-      return planned(request, caller, found?.account, routed.route, keyed)
+      return planned(request, caller, account, routed.route, keyed)
     }
 
     const work = {
