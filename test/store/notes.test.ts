@@ -1,8 +1,10 @@
 /** What replicas tell each other reaches each of them, in one order, and under a lease only while it stands. */
+import { sql } from 'kysely'
 import { test } from 'tap'
 import { systemClock } from '../../src/net/clock.js'
 import { createBoard } from '../../src/store/replicas/notes.js'
 import type { Store } from '../../src/store/store.js'
+import { until } from '../support/until.js'
 import { mortal, NO_POSTGRES, shared } from './support/storages.js'
 
 function replicasOf({ replicas }: Store) {
@@ -61,6 +63,36 @@ test('an old epoch tells nothing', { skip: NO_POSTGRES }, async (t) => {
     (await notes.since(0)).map(({ value }) => value),
     ['under it'],
   )
+})
+
+test('what is told after the storage was put back is heard by those who have read on', {
+  skip: NO_POSTGRES,
+}, async (t) => {
+  const storage = await shared(t)
+  if (!storage) return
+  const [one, two] = [boardOn(await storage.open()), boardOn(await storage.open())]
+  t.teardown(() => Promise.all([one.close(), two.close()]))
+  const { db } = await storage.open()
+  await one.start()
+  await two.start()
+  await one.tell('a/1', 'before the backup')
+  const { rows } = await sql<{ seq: number }>`select seq from notes`.execute(db)
+  const [{ seq } = { seq: 0 }] = rows
+  for (let more = 0; more < 5; more += 1) await one.tell('a/2', `lost ${more}`)
+  const hear = async (word: string) => {
+    for (const { heard } of [one, two]) {
+      await until(
+        () => heard.at(-1),
+        (last) => last?.[1] === word,
+      )
+    }
+  }
+  await hear('lost 4')
+  await sql`delete from notes where seq > ${seq}`.execute(db)
+  await sql`select setval(pg_get_serial_sequence('notes', 'seq'), ${seq})`.execute(db)
+  t.equal(await one.tell('a/1', 'after it'), true)
+  await hear('after it')
+  t.pass('by the one that told it, and by the other')
 })
 
 test('who waits for what was told does not wait for what is told meanwhile', {

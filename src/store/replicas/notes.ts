@@ -23,6 +23,7 @@ export type Notes = {
 /** PostgreSQL tells listeners on it of every note. */
 export const CHANNEL = 'tributary_notes'
 
+const SEQUENCE = sql`pg_get_serial_sequence('notes', 'seq')`
 const TURN = 7_309_453 // any number that no other advisory lock of ours has
 const FORGOTTEN_AFTER_MS = 7 * 24 * 60 * 60 * 1_000
 const FORGET_EVERY_MS = 60 * 60 * 1_000
@@ -32,8 +33,10 @@ const LOOK_EVERY_MS = 1_000
 async function told(tx: Db, name: string, value: unknown): Promise<void> {
   // One after the other to their commits: else a lower number could become visible after a higher one was read.
   await sql`select pg_advisory_xact_lock(${TURN})`.execute(tx)
+  // With time, as epochs do: a storage that is put back while processes run would give numbers again that they have read.
   await sql`insert into notes (name, seq, value, told_at)
-    values (${name}, nextval(pg_get_serial_sequence('notes', 'seq')), ${JSON.stringify(value)}, ${POSTGRES.now()})
+    values (${name}, setval(${SEQUENCE}, greatest(nextval(${SEQUENCE}), ${POSTGRES.now()})), ${JSON.stringify(value)},
+      ${POSTGRES.now()})
     on conflict (name) do update set seq = excluded.seq, value = excluded.value, told_at = excluded.told_at`.execute(
     tx,
   )
