@@ -173,3 +173,44 @@ test('rows that a restored backup lacks are read at once, whenever it says that 
   t.equal(restored.pagination?.total_count, COUNT)
   t.notOk(restored.incomplete, 'nothing is missing')
 })
+
+test('rows that a storage lacks, which was put back while processes run, are saved again', {
+  skip: NO_POSTGRES,
+}, async (t) => {
+  const agent = wholesaleAgent(rows('v1'), 'v1')
+  const { url, close } = await startMcpAgent(agent.handle)
+  t.teardown(close)
+  const storage = await shared(t)
+  const start = await replicasOver(t, [{ id: 'a', url, protocol: 'mcp' }], {
+    storage: { url: storage?.url, key: 'a storage key of the tests, long enough' },
+  })
+  if (!start || !storage) return
+  const { blobs, db } = await storage.open()
+  const replicas = await Promise.all([start(), start()])
+  const seen = async (version: string) => {
+    for (const { wholesale } of replicas) {
+      await until(wholesale, ({ signals }) => signals?.[0]?.name.endsWith(version))
+    }
+  }
+  const saved = async () => {
+    const [name = ''] = await blobs.list('slice/public/')
+    const rows = Buffer.concat((await blobs.read(name)) ?? []).toString()
+    return ['v1', 'v2'].filter((version) => rows.includes(` ${version}"`)).join()
+  }
+  await seen('v1')
+  await until(saved, (version) => version === 'v1')
+  const backup = await db.selectFrom('manifests').selectAll().where('name', 'like', 'slice/%').execute()
+  agent.publish(rows('v2'), 'v2')
+  await seen('v2')
+  t.equal(await saved(), 'v2')
+  await db.transaction().execute(async (restoring) => {
+    await restoring.deleteFrom('manifests').where('name', 'like', 'slice/%').execute()
+    await restoring.insertInto('manifests').values(backup).execute()
+    await restoring.updateTable('leases').set({ until: 0 }).execute() // each is over in a backup
+  })
+  t.equal(
+    await until(saved, (version) => version === 'v2'),
+    'v2',
+    'whoever loads them finds those that are shown',
+  )
+})

@@ -106,6 +106,7 @@ export function createSliceStore({ blobs, clock, shared, onTrouble }: SliceStore
   const marks = new Map<string, string>() // of what other processes find in the storage
   /** What is in the storage under these names, if anything, is older than what is served; with the last try to save it. */
   const unsaved = new Map<string, { epoch: number; again(): void }>()
+  const savedUnder = new Map<string, number>() // by name, the epoch of the turn in which this process saved it last
   const untold = new Map<string, () => void>() // under the same names: stops the next try to tell of the last reading
   let saves = 0
   let isClosed = false
@@ -156,24 +157,33 @@ export function createSliceStore({ blobs, clock, shared, onTrouble }: SliceStore
     distrusted.delete(name)
     marks.delete(name)
     unsaved.delete(name)
+    savedUnder.delete(name)
     tellNoMore(name)
     enqueue(name, () => (shared ? shared.sharing.remove(name, turn) : blobs.remove(name)))
   }
 
-  async function write(name: string, held: HeldSlice, owner: Owner, turn: Turn): Promise<void> {
+  /** `mark`: that of the same rows where they are saved again; absent where they are others. */
+  async function write(
+    name: string,
+    held: HeldSlice,
+    owner: Owner,
+    turn: Turn,
+    mark?: string,
+  ): Promise<void> {
     unsaved.set(name, { epoch: turn.epoch, again: () => save(held, owner, turn) })
     const parts = encode(held, owner)
     if (!shared) await blobs.write(name, parts)
     // A process that has lost its turn writes nothing: who has the turn next, this one perhaps, has to save again.
     else if (!(await shared.sharing.write(name, parts, turn))) return
-    else marks.set(name, `${turn.epoch}.${++saves}`)
+    else marks.set(name, mark ?? `${turn.epoch}.${++saves}`)
+    savedUnder.set(name, turn.epoch)
     confirmations.set(name, held.confirmedAt)
     unsaved.delete(name)
   }
 
-  function save(held: HeldSlice, owner: Owner, turn: Turn): void {
+  function save(held: HeldSlice, owner: Owner, turn: Turn, mark?: string): void {
     const name = nameOf(held.slice)
-    enqueue(name, () => write(name, held, owner, turn))
+    enqueue(name, () => write(name, held, owner, turn, mark))
   }
 
   /** Waits until all that was to be written under that name so far is, or what came after it: not for what comes later still. */
@@ -262,16 +272,19 @@ export function createSliceStore({ blobs, clock, shared, onTrouble }: SliceStore
         return undefined
       }
     },
-    save,
+    save: (held: HeldSlice, owner: Owner, turn: Turn): void => save(held, owner, turn),
     /**
      * Confirms that what is saved is still current; what could not be saved is tried again instead. Several processes tell
-     * this with the reading.
+     * this with the reading, and save it once in each turn: the storage may have been put back to an earlier state, which ends
+     * all turns, and has older rows then, which nobody must take for those that are confirmed.
      */
     confirm(held: HeldSlice, owner: Owner, turn: Turn): void {
       const name = nameOf(held.slice)
       if (unsaved.has(name)) {
         const isBeingSaved = writing.has(name) && unsaved.get(name)?.epoch === turn.epoch
         if (!isBeingSaved) save(held, owner, turn)
+      } else if (shared && savedUnder.get(name) !== turn.epoch) {
+        save(held, owner, turn, marks.get(name))
       } else {
         confirmations.set(name, held.confirmedAt)
         flushSoon()
