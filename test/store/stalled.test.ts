@@ -102,3 +102,29 @@ test('slices that are being saved keep no activation waiting for a connection', 
   await client.query('commit')
   await Promise.all(saved)
 })
+
+test('whoever ends waits for no database that has fallen silent', { skip: NO_POSTGRES }, async (t) => {
+  const storage = await shared(t)
+  if (!storage) return
+  const sockets = () => process.getActiveResourcesInfo().filter((name) => name === 'TCPSocketWrap').length
+  const before = sockets()
+  const store = await openStore({ url: storage.url, now: Date.now, onProblem: () => {} })
+  const stop = await new Promise<() => Promise<void>>((resolve) => {
+    const stopping = store.replicas?.listen(() => stopping && resolve(stopping))
+  })
+  await Promise.all(Array.from({ length: 5 }, (_, at) => store.tasks.create(task(`t${at}`))))
+  const watching = new pg.Client(storage.url)
+  await watching.connect()
+  const { rows } = await watching.query<{ pid: number }>(
+    'select pid from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()',
+  )
+  await watching.end()
+  t.ok(rows.length > 2, 'for state, and to listen')
+  t.teardown(() => {
+    for (const { pid } of rows) process.kill(pid, 'SIGCONT')
+  })
+  for (const { pid } of rows) process.kill(pid, 'SIGSTOP')
+  await stop()
+  await store.close()
+  t.equal(await until(sockets, (open) => open <= before), before, 'nothing keeps the process alive')
+})

@@ -3,6 +3,7 @@
  * connection on which a statement got no answer is destroyed and never used again: its transaction may still be open on
  * the server, and writes in it would be acknowledged and then lost.
  */
+import { Socket } from 'node:net'
 import { Kysely, PostgresDialect, type PostgresPoolClient } from 'kysely'
 import pg from 'pg'
 import { bound, type Tables } from './database.js'
@@ -10,6 +11,7 @@ import { reached, StorageUnusable } from './storage-work.js'
 
 const CONNECT_MS = 10_000 // includes waiting for a free connection: long enough for a burst, short enough to report a lost database
 const SILENCES = 3 // statements of a transaction follow each other at once, so this many statement limits without one mean a dead client
+const PARTING_MS = 1_000 // longer than a server takes that hears that a connection ends
 const BIGINT = 20 // pg_type oid: instants fit in a double, so they are read as numbers, like from SQLite
 
 /** An operator's limits for the role or the database are meant for everyday statements. */
@@ -66,12 +68,32 @@ function requireReadable(url: string): void {
   }
 }
 
+/** The sockets of connections. A server that has fallen silent closes none of them, and an open one keeps the process alive. */
+function createSockets() {
+  const open = new Set<Socket>()
+  return {
+    made(): Socket {
+      const socket = new Socket()
+      open.add(socket)
+      return socket.once('close', () => open.delete(socket))
+    },
+    /** Those that are left after a moment are closed from here. Nothing that matters may be under way in them. */
+    part(): void {
+      setTimeout(() => {
+        for (const socket of open) socket.destroy()
+      }, PARTING_MS).unref()
+    },
+  }
+}
+
 /** The database behind a pool of its own. */
 export function openPostgres(options: PostgresOptions): Kysely<Tables> {
   const { url, connections, statementMs, lockMs, onProblem } = options
   requireReadable(url)
+  const sockets = createSockets()
   const pool = new pg.Pool({
     connectionString: url,
+    stream: sockets.made,
     max: connections,
     connectionTimeoutMillis: CONNECT_MS,
     keepAlive: true,
@@ -93,7 +115,11 @@ export function openPostgres(options: PostgresOptions): Kysely<Tables> {
   // The pool listens for errors of idle connections only. Without this listener, a connection lost between two queries
   // of a transaction would end the process. The work that it belongs to fails at its next query.
   pool.on('connect', (client) => client.on('error', () => {}))
-  const clients = { connect: async () => guarded(await reached(pool.connect())), end: () => pool.end() }
+  async function end(): Promise<void> {
+    await pool.end()
+    sockets.part()
+  }
+  const clients = { connect: async () => guarded(await reached(pool.connect())), end }
   return new Kysely<Tables>({ dialect: new PostgresDialect({ pool: clients as never }) })
 }
 
@@ -104,6 +130,7 @@ const LISTEN_AGAIN_MS = 1_000
  * stops it. It uses its own connection, because a pool may give one to somebody else at any time.
  */
 export function listenPostgres(url: string, channel: string, onNotice: () => void): () => Promise<void> {
+  const sockets = createSockets()
   let client: pg.Client | undefined
   let timer: NodeJS.Timeout | undefined
   let closed = false
@@ -122,6 +149,7 @@ export function listenPostgres(url: string, channel: string, onNotice: () => voi
   function connect(): void {
     const opened = new pg.Client({
       connectionString: url,
+      stream: sockets.made,
       connectionTimeoutMillis: CONNECT_MS,
       keepAlive: true,
     })
@@ -138,6 +166,7 @@ export function listenPostgres(url: string, channel: string, onNotice: () => voi
   return async () => {
     closed = true
     clearTimeout(timer)
+    sockets.part()
     await client?.end().catch(() => {})
   }
 }
