@@ -71,6 +71,25 @@ async function untilWaiting(tx: Db, count: number): Promise<void> {
   for (let waiting = 0; waiting < count; ) waiting = (await waits.execute(tx)).rows[0]?.waiting ?? 0
 }
 
+test('what a dead process held is free although the clock of the database was set back', {
+  skip: NO_POSTGRES,
+}, async (t) => {
+  const store = await opened(t)
+  if (!store) return
+  const time = createTime()
+  const leases = createLeases(store.db, time.dialect)
+  await leases.take('dead', ['member/dead', 'work'], 10_000)
+  await leases.take('living', ['member/living', 'more'], 10_000)
+  time.advance(-HOUR)
+  const [renewed] = await leases.take('living', ['more'], 10_000)
+  t.ok(renewed, 'who lives goes on')
+  t.same(await leases.take('another', ['more'], 10_000), [], 'and keeps it')
+  await leases.take('living', ['member/living'], 10_000)
+  const [taken] = await leases.take('living', ['work'], 10_000)
+  t.ok(taken && (await store.db.transaction().execute((tx) => leaseStands(tx, taken))))
+  t.same(await leases.held('member/'), ['member/living'])
+})
+
 test('who releases and who takes the same names do not wait for each other in a circle', {
   skip: NO_POSTGRES,
 }, async (t) => {

@@ -42,6 +42,9 @@ export type Leases = {
  * epoch that is raised whenever it gets another owner, or the same one after it ended. Rejects while the database cannot serve.
  */
 export function createLeases(db: Db, { now, given }: SqlDialect = POSTGRES): Leases {
+  /** By itself, or begun when the database's clock was ahead: none that somebody renews ends later than one that begins now. */
+  const isOver = (ms: number) => sql<boolean>`(leases.until <= ${now()} or leases.until > ${now()} + ${ms})`
+
   /** Epochs grow with time, so that a forgotten name continues above its last one. */
   const nextEpoch = () => sql`case when leases.epoch < ${now()} then ${now()} else leases.epoch + 1 end`
 
@@ -54,7 +57,7 @@ export function createLeases(db: Db, { now, given }: SqlDialect = POSTGRES): Lea
       on conflict (name) do update set owner = excluded.owner, until = excluded.until,
         epoch = case when leases.owner = excluded.owner and leases.until > ${now()} then leases.epoch
           else ${nextEpoch()} end
-      where leases.owner = excluded.owner or leases.until <= ${now()}
+      where leases.owner = excluded.owner or ${isOver(ms)}
       returning name, epoch`.execute(db)
     return rows
   }
@@ -74,7 +77,7 @@ export function createLeases(db: Db, { now, given }: SqlDialect = POSTGRES): Lea
       .selectFrom('leases')
       .select('name')
       .where('name', 'like', `${prefix}%`)
-      .where('until', '>', now())
+      .where(sql<boolean>`not ${isOver(LEASE_MS)}`)
       .execute()
     return rows.map(({ name }) => name)
   }
