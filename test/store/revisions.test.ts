@@ -58,3 +58,35 @@ test('what a process of another release says in other words keeps nobody from bu
   t.same(revisions.newest(), ['other'])
   t.end()
 })
+
+test('each says again and again what it runs: a storage that was put back has lost it', async (t) => {
+  const { clock, advance } = createManualClock()
+  const told: unknown[] = []
+  let changes = 0
+  let hear = (_name: string, _value: unknown, _ageMs: number) => {}
+  const revisions = createRevisions({
+    sharing: {
+      async tell(_name, value) {
+        told.push(value)
+        return true
+      },
+      hear(_prefix, listener) {
+        hear = listener
+      },
+    },
+    ...{ clock, self: 'one', members: () => ['one', 'other'], revision: () => 'first', form: 1 },
+    onChange() {
+      changes += 1
+    },
+  })
+  t.teardown(revisions.close)
+  revisions.start()
+  await new Promise(setImmediate) // it has told
+  advance(60_000)
+  t.equal(told.length, 2, 'within a minute')
+  t.same(told[0], told[1])
+  changes = 0
+  for (const form of [1, 1, 2]) hear('configuration/other', { revision: 'second', order: 7, form }, 0)
+  hear('configuration/other', { revision: 'second', order: 8, form: 2 }, 0)
+  t.equal(changes, 3, 'and nobody looks who does what for a word that is known')
+})

@@ -11,7 +11,7 @@ import { createBoard, type Notes } from './notes.js'
 
 const CONFIGURATION = 'configuration/' // names of notes
 const GONE_MS = 60 * 60 * 1_000 // a process tells its revision before others have seen that it lives
-const AGAIN_MS = 24 * 60 * 60 * 1_000 // what is told is forgotten after a week (notes.ts)
+const AGAIN_MS = 60_000 // what is told is forgotten after a week (notes.ts), or with what a storage lost that was put back
 const UNTOLD_AGAIN_MS = 1_000
 
 const SWEEPING = 'storage/sweeping' // the name of the work
@@ -65,11 +65,13 @@ export function createRevisions(options: RevisionsOptions) {
   let cancel = () => {}
   sharing.hear(CONFIGURATION, (name, value) => {
     if (!isRuns(value)) return
-    told.set(name.slice(CONFIGURATION.length), { ...value, heardAt: clock.now() })
+    const from = name.slice(CONFIGURATION.length)
+    const before = told.get(from)
+    told.set(from, { ...value, heardAt: clock.now() })
     for (const [member, { heardAt }] of told) {
       if (heardAt + GONE_MS < clock.now() && !members().includes(member)) told.delete(member)
     }
-    onChange()
+    if (before?.form !== value.form || compare(before, value) !== 0) onChange()
   })
 
   async function tell(): Promise<void> {
