@@ -80,6 +80,8 @@ test('what a dead process held is free although the clock of the database was se
   const leases = createLeases(store.db, time.dialect)
   await leases.take('dead', ['member/dead', 'work'], 10_000)
   await leases.take('living', ['member/living', 'more'], 10_000)
+  time.advance(-5_000)
+  t.same(await leases.take('another', ['work', 'more'], 10_000), [], 'a small step ends no lease')
   time.advance(-HOUR)
   const [renewed] = await leases.take('living', ['more'], 10_000)
   t.ok(renewed, 'who lives goes on')
