@@ -131,33 +131,41 @@ function says(json: Uint8Array, at: number, end: number, name: string): boolean 
   return text === `"${name}"` || (text.includes('\\') && JSON.parse(text) === name)
 }
 
-/** Where the value of that member begins; -1 when there is none. Of duplicate members the last counts, as for `JSON.parse`. */
-function findMember(json: Uint8Array, object: number, name: string): number {
-  let found = -1
-  for (let at = skipSpace(json, object + 1); json[at] === QUOTE; ) {
+/** Where the value at a path stands, if it is there, and the index after the value that the path begins at. */
+type Located = { found?: Span | undefined; end: number }
+
+/** Of duplicate members the last counts, as for `JSON.parse`. */
+function locateInObject(json: Uint8Array, object: number, [name = '', ...rest]: Path): Located {
+  let found: Span | undefined
+  let at = skipSpace(json, object + 1)
+  while (json[at] === QUOTE) {
     const end = endOfString(json, at)
     const value = skipSpace(json, skipSpace(json, end) + 1)
-    if (says(json, at, end, name)) found = value
-    at = nextAfter(json, endOfValue(json, value))
+    const isNamed = typeof name === 'string' && says(json, at, end, name)
+    const member = isNamed ? locate(json, value, rest) : { end: endOfValue(json, value) }
+    if (isNamed) found = member.found
+    at = nextAfter(json, member.end)
   }
-  return found
+  return { found, end: at + 1 }
 }
 
-function findElement(json: Uint8Array, list: number, index: number): number {
-  let number = 0
-  for (const [at] of spansIn(json, list)) if (number++ === index) return at
-  return -1
+function locateInList(json: Uint8Array, list: number, [index, ...rest]: Path): Located {
+  let found: Span | undefined
+  let at = skipSpace(json, list + 1)
+  for (let number = 0; at < json.length && json[at] !== CLOSE_BRACKET; number += 1) {
+    const element = number === index ? locate(json, at, rest) : { end: endOfValue(json, at) }
+    if (number === index) found = element.found
+    at = nextAfter(json, element.end)
+  }
+  return { found, end: at + 1 }
 }
 
-/** Where the value at `path` begins; -1 when there is none. */
-function findValue(json: Uint8Array, path: Path): number {
-  let at = skipSpace(json, json[0] === BYTE_ORDER_MARK[0] ? BYTE_ORDER_MARK.length : 0)
-  for (const step of path) {
-    if (typeof step === 'string') at = json[at] === OPEN_BRACE ? findMember(json, at, step) : -1
-    else at = json[at] === OPEN_BRACKET ? findElement(json, at, step) : -1
-    if (at < 0) return -1
-  }
-  return at
+/** Looks at each byte once, however deep the path is: what stands at its end may be all of the text. */
+function locate(json: Uint8Array, at: number, path: Path): Located {
+  if (path.length > 0 && json[at] === OPEN_BRACE) return locateInObject(json, at, path)
+  if (path.length > 0 && json[at] === OPEN_BRACKET) return locateInList(json, at, path)
+  const end = endOfValue(json, at)
+  return { found: path.length === 0 ? [at, end] : undefined, end }
 }
 
 /**
@@ -165,14 +173,14 @@ function findValue(json: Uint8Array, path: Path): number {
  * before them is skipped.
  */
 export function valueSpan(json: Uint8Array, path: Path): Span | undefined {
-  const at = findValue(json, path)
-  return at < 0 ? undefined : [at, endOfValue(json, at)]
+  const at = skipSpace(json, json[0] === BYTE_ORDER_MARK[0] ? BYTE_ORDER_MARK.length : 0)
+  return locate(json, at, path).found
 }
 
 /** Where each element of the list at `path` stands; empty when there is no such list. Of the same bytes. */
 export function elementSpans(json: Uint8Array, path: Path): Span[] {
-  const at = findValue(json, path)
-  return at >= 0 && json[at] === OPEN_BRACKET ? [...spansIn(json, at)] : []
+  const [at] = valueSpan(json, path) ?? []
+  return at !== undefined && json[at] === OPEN_BRACKET ? [...spansIn(json, at)] : []
 }
 
 /** Whether the value is an object with members, as opposed to null, an array or a scalar. */

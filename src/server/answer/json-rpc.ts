@@ -8,7 +8,7 @@
  */
 import { isUtf8 } from 'node:buffer'
 import { LRUCache } from 'lru-cache'
-import { bufferOf, isRecord, measure, valueSpan } from '../../adcp/json.js'
+import { bufferOf, elementSpans, isRecord, measure, valueSpan } from '../../adcp/json.js'
 import { createSeen } from '../../process/remembered.js'
 
 const PARSE_ERROR = -32_700
@@ -19,7 +19,7 @@ export const INTERNAL_ERROR = -32_603
 
 const MAX_DEPTH = 64 // the deepest legal request has about ten levels; serialising recurses
 // A thousand rows, the most that a task takes, of 25 values each: each value costs a microsecond or more, wherever it stands.
-const MOST_VALUES = 25_000
+export const MOST_VALUES = 25_000
 const MAX_BATCH = 50
 
 const MOST_LENGTH = 4_096 // of a text that is remembered
@@ -112,11 +112,12 @@ function idText(id: unknown, raw: () => string | undefined): string | undefined 
   return Number.isSafeInteger(id) ? String(id) : raw()
 }
 
-function readMessage(value: unknown, text: string, path: readonly (string | number)[]): RpcMessage {
+/** `text`: the message's own, asked for when a value is to be returned as it was written. */
+function readMessage(value: unknown, text: () => string): RpcMessage {
   const invalid = (id: string, reason: string): RpcMessage => ({ kind: 'invalid', id, reason })
   if (!isRecord(value)) return invalid('null', 'A message must be an object')
   const message = value
-  const raw = (inner: readonly (string | number)[]) => rawValue(text, [...path, ...inner])
+  const raw = (path: readonly (string | number)[]) => rawValue(text(), path)
   const id = idText(message.id, () => raw(['id']))
   if (message.jsonrpc !== '2.0') return invalid(id ?? 'null', 'jsonrpc must be "2.0"')
   if (typeof message.method !== 'string') {
@@ -131,6 +132,16 @@ function readMessage(value: unknown, text: string, path: readonly (string | numb
     return invalid(id, 'params must be an object')
   }
   return { kind: 'request', id, method, params, message, raw, comesAgain: false }
+}
+
+/** Where the messages of a batch stand is looked for once: to go through all of it for each would take their number of times. */
+function readBatch(batch: readonly unknown[], body: Uint8Array): RpcMessage[] {
+  let spans: ReturnType<typeof elementSpans> | undefined
+  const textAt = (at: number) => {
+    spans ??= elementSpans(body, [])
+    return bufferOf(body).toString('utf8', ...(spans[at] ?? [0, 0]))
+  }
+  return batch.map((item, at) => readMessage(item, () => textAt(at)))
 }
 
 /** Undefined for what is not in UTF-8. */
@@ -152,11 +163,11 @@ function readText(text: string, body: Uint8Array): RpcBody {
   } catch {
     return NOT_JSON // JSON-RPC has one error for everything malformed
   }
-  if (!Array.isArray(value)) return { kind: 'single', message: readMessage(value, text, []) }
+  if (!Array.isArray(value)) return { kind: 'single', message: readMessage(value, () => text) }
   if (value.length === 0 || value.length > MAX_BATCH) {
     return refused(`A batch must have 1 to ${MAX_BATCH} messages`)
   }
-  return { kind: 'batch', messages: value.map((item, at) => readMessage(item, text, [at])) }
+  return { kind: 'batch', messages: readBatch(value, body) }
 }
 
 type Cut = { start: number; end: number }
