@@ -5,6 +5,8 @@ import {
   SUPPORTED_PROTOCOL_VERSIONS,
 } from '@modelcontextprotocol/sdk/types.js'
 import { test } from 'tap'
+import { Type } from '../../src/adcp/schema.js'
+import type { Task } from '../../src/tasks/task.js'
 import { BUYER_TOKEN, startServer } from '../support/server-fixture.js'
 
 const ping = (id: unknown = 1) => ({ jsonrpc: '2.0', id, method: 'ping' })
@@ -115,6 +117,34 @@ test('a batch is answered message by message to clients that may send one', asyn
     ).status,
     400,
   )
+})
+
+test('others are answered between the messages of a batch', async (t) => {
+  const order: string[] = []
+  const note: Task = {
+    ...{ name: 'note', title: 'Note', description: 'Notes.', mutating: false },
+    request: Type.Object({ from: Type.String() }),
+    handle(input) {
+      order.push((input as { from: string }).from)
+      return { kind: 'answer', message: 'Noted.', fields: {} }
+    },
+  }
+  const { post } = await startServer(t, { tasks: [note] })
+  const from = (name: string) => ({
+    ...tool(name, 'note'),
+    params: { name: 'note', arguments: { from: name } },
+  })
+  const names = Array.from({ length: 50 }, (_, at) => String(at))
+  const batch = post('/mcp', names.map(from))
+  const others = Array.from({ length: 10 }, () => post('/mcp', from('other')))
+  t.equal((await batch).json.length, 50)
+  await Promise.all(others)
+  t.same(
+    order.filter((name) => name !== 'other'),
+    names,
+    'the messages began in their order',
+  )
+  t.ok(order.lastIndexOf('49') > order.indexOf('other'), 'the others did not wait for all of them')
 })
 
 test('HTTP rules: method, media types, versions, origins and hosts', async (t) => {

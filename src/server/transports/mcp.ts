@@ -5,6 +5,7 @@
  */
 import type { FastifyInstance } from 'fastify'
 import { didYouMean } from '../../adcp/issue-words.js'
+import { nextPortion } from '../../process/portions.js'
 import {
   asBytes,
   type Chunk,
@@ -166,11 +167,17 @@ export function addMcp(app: FastifyInstance, options: McpOptions): void {
     return message.method === 'tools/call' ? callTool(message, session) : callCold(message, session)
   }
 
+  /** Each message begins in a turn of its own, after the one before it: together they would stop the thread. */
   async function answerBatch(
     messages: readonly RpcMessage[],
     session: Session,
   ): Promise<Chunk[] | undefined> {
-    const answers = await Promise.all(messages.map((message) => answer(message, session)))
+    let turn = Promise.resolve()
+    const begun = messages.map((message) => {
+      turn = turn.then(nextPortion)
+      return turn.then(() => answer(message, session))
+    })
+    const answers = await Promise.all(begun)
     const given = answers.filter((one) => one !== undefined)
     return given.length > 0 ? joined(given) : undefined
   }
