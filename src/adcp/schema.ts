@@ -17,6 +17,7 @@ import type {
 import type { Ajv, ErrorObject, Options, ValidateFunction } from 'ajv'
 import { type AdcpError, ERROR_CODES, type Issue } from './answer.js'
 import { issueMessage, issueSuggestion, unionWords } from './issue-words.js'
+import { isRecord } from './json.js'
 
 export type { Static, TObject, TProperties, TSchema } from '@sinclair/typebox'
 
@@ -210,6 +211,22 @@ function hasMore(value: unknown, most: number): boolean {
   return false
 }
 
+/**
+ * The value without what stands behind the first entry or character that is one too many: it is refused for that, and to find
+ * all faults behind it could take a second.
+ */
+function cut({ type, items = {}, maxItems, maxLength, properties }: TSchema, value: unknown): unknown {
+  // A character has up to two units.
+  if (typeof value === 'string') return maxLength ? value.slice(0, 2 * (maxLength + 1)) : value
+  if (Array.isArray(value)) {
+    if (type !== 'array') return value
+    return value.slice(0, (maxItems ?? value.length) + 1).map((each) => cut(items, each))
+  }
+  if (!isRecord(value) || properties === undefined) return value
+  const known = Object.keys(value).filter((name) => Object.hasOwn(properties, name))
+  return { ...value, ...Object.fromEntries(known.map((name) => [name, cut(properties[name], value[name])])) }
+}
+
 /** A validator of one schema that says what is wrong. */
 export function compileCheck<S extends TSchema>(schema: S): (value: unknown) => Checked<S> {
   const first = checkFirst<Static<S>>(schema)
@@ -217,8 +234,7 @@ export function compileCheck<S extends TSchema>(schema: S): (value: unknown) => 
   return (value) => {
     if (first.conforms(value)) return { ok: true, value }
     const isLarge = hasMore(value, MOST_VALUES)
-    if (!isLarge) whole.conforms(value)
-    const issues = meaningful(isLarge ? first.errors() : whole.errors())
+    const issues = meaningful(isLarge || whole.conforms(cut(schema, value)) ? first.errors() : whole.errors())
       .slice(0, MAX_ISSUES)
       .map((error) => {
         const pointer = pointerOf(error)

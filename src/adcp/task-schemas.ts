@@ -39,7 +39,7 @@ export const requestEnvelope = {
 
 const Word = Type.String({ minLength: 1, maxLength: 64 })
 const Words = Type.Array(Word, { minItems: 1, maxItems: 32 })
-const Instant = Type.String({ format: 'date-time' })
+const Instant = Type.String({ format: 'date-time', maxLength: 64 }) // the format takes the longest to check
 const IncludeHistory = Type.Optional(
   Type.Boolean({ description: 'Send what was asked and answered so far too.' }),
 )

@@ -1,6 +1,8 @@
 import { Type as TypeBox } from '@sinclair/typebox'
 import { test } from 'tap'
 import { compileCheck, fieldOf, invalidRequest, Type } from '../../src/adcp/schema.js'
+import { GetSignalsRequest } from '../../src/adcp/signal-requests.js'
+import { ListTasksRequest } from '../../src/adcp/task-schemas.js'
 import { costRatio } from '../support/cost-ratio.js'
 
 /** A schema of every kind, with and without options, by either builder. */
@@ -89,5 +91,37 @@ test('a thousand violations are told as a few, and of a great many the first one
   t.match(wrong(100_000), [/^\/refs\/0 must be/])
   const ratio = costRatio({ work: () => wrong(1_000), times: 6 }, { work: () => wrong(4_000), times: 1 }, 15)
   t.ok(ratio < 11, `four times as many cost ${ratio} times as much`)
+  t.end()
+})
+
+test('what stands behind one entry too many is not looked at', (t) => {
+  const ask = compileCheck(GetSignalsRequest)
+  const fields = (length: number) => ask({ fields: Array.from({ length }, (_, at) => `none of ours ${at}`) })
+  const checked = fields(4_000)
+  t.match(checked, {
+    ok: false,
+    issues: [{ pointer: '/fields', keyword: 'maxItems' }, { pointer: '/fields/0' }],
+  })
+  const ratio = costRatio({ work: () => fields(100), times: 5 }, { work: () => fields(4_000), times: 5 }, 8)
+  t.ok(ratio < 8, `forty times as many cost ${ratio} times as much`)
+  t.end()
+})
+
+test('nor is what stands behind one character too many, whichever characters they are', (t) => {
+  const list = compileCheck(ListTasksRequest)
+  const since = (created_after: string) => list({ filters: { created_after } })
+  t.equal(since('2026-03-01T00:00:00.123456789Z').ok, true)
+  for (const long of ['t'.repeat(100), '😀'.repeat(100), '\ud800'.repeat(100)])
+    t.match(since(long), { ok: false, issues: [{ pointer: '/filters/created_after', keyword: 'maxLength' }] })
+  const text = (length: number) => {
+    const value = ' '.repeat(length)
+    return () => void since(value)
+  }
+  // Characters are counted all the same; to look for a moment in as many took twenty times as long as that.
+  const counted = compileCheck(Type.String({ maxLength: 9 }))
+  const spaces = ' '.repeat(500_000)
+  const count = () => void counted(spaces)
+  const ratio = costRatio({ work: count, times: 5 }, { work: text(500_000), times: 5 }, 4)
+  t.ok(ratio < 4, `a moment costs ${ratio} times as much as its length`)
   t.end()
 })
