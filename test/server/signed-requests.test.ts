@@ -291,3 +291,15 @@ test('a body of one long list is answered like any other without a signature', a
   const { status } = await post('/mcp', body, { authorization: `Bearer ${BUYER_TOKEN}` })
   t.equal(status, 200)
 })
+
+test('a body that no transport would read is not read to see whether it must be signed', async (t) => {
+  const { url } = await start(t, { required: true, others: false })
+  const ask = (path: string, body: string) =>
+    fetch(url + path, { method: 'POST', body, headers: { 'content-type': 'application/json' } })
+  const call = (more: string) =>
+    `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"activate_signal","arguments":{"ext":{"a":[${more}0]}}}}`
+  const challenge = async (body: string) => (await ask('/mcp', body)).headers.get('www-authenticate')
+  t.match(await challenge(call('')), REQUIRED)
+  t.match(await challenge(call('0,'.repeat(24_000))), REQUIRED)
+  t.match(await challenge(call('0,'.repeat(25_000))), /^Bearer/)
+})

@@ -6,7 +6,7 @@
  * one is refused without it before anything is done (docs/protocol.md#signatures).
  */
 import { type AdcpError, adcpError } from '../../adcp/answer.js'
-import { bufferOf } from '../../adcp/json.js'
+import { bufferOf, tryParseJson } from '../../adcp/json.js'
 import type { Send } from '../../net/send.js'
 import { createBuckets, type Rate } from '../../process/fair-shares.js'
 import { createRecent } from '../../process/memory.js'
@@ -20,6 +20,7 @@ import {
   type Verifier,
 } from '../../signing/verify.js'
 import { bodyBytes, type Exchange } from '../answer/exchange.js'
+import { MOST_VALUES } from '../answer/json-rpc.js'
 import {
   type Callers,
   type CallersOptions,
@@ -123,13 +124,8 @@ function* within(value: unknown): Generator<Record<string, unknown>> {
   }
 }
 
-function parsed(body: Uint8Array): unknown {
-  try {
-    return JSON.parse(Buffer.from(body).toString())
-  } catch {
-    return undefined // no JSON: the transport says so
-  }
-}
+/** Undefined for what the transports refuse in any case: no JSON, or more of it than they take. */
+const parsed = (body: Uint8Array): unknown => tryParseJson(body, MOST_VALUES)
 
 /** The tasks that a body of either transport calls, by the names in it. */
 function calledTasks(body: Uint8Array): ReadonlySet<string> {
