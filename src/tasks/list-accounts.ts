@@ -87,9 +87,10 @@ export function heldAccounts(
   return [...configured, ...declared.map((account) => heldAs(account.accountId, account))]
 }
 
-function names(reference: AccountReference, { id, stored }: HeldAccount): boolean {
-  if ('account_id' in reference) return reference.account_id === id
-  return stored?.naturalKey === naturalKey(reference)
+function namedBy(reference: AccountReference): (account: HeldAccount) => boolean {
+  if ('account_id' in reference) return ({ id }) => reference.account_id === id
+  const key = naturalKey(reference)
+  return ({ stored }) => stored?.naturalKey === key
 }
 
 export function listAccounts({ store }: { store: Store }): Task<typeof ListAccountsRequest> {
@@ -97,8 +98,9 @@ export function listAccounts({ store }: { store: Store }): Task<typeof ListAccou
     const { account, status, sandbox, pagination = {} } = request
     const subscriptions = await store.subscriptions.ofCaller(caller.id)
     const held = heldAccounts(caller, await store.accounts.list(caller.id), subscriptions)
+    const isNamed = account ? namedBy(account) : () => true
     const matching = held.filter((one) => {
-      if (account && !names(account, one)) return false
+      if (!isNamed(one)) return false
       if (status !== undefined && status !== (one.stored?.status ?? 'active')) return false
       return sandbox === undefined || sandbox === (one.stored?.settings.sandbox === true)
     })

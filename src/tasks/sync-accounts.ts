@@ -22,6 +22,7 @@ import {
   type Subscribing,
   type WantedSubscriptions,
 } from '../events/subscriptions.js'
+import { createMeter, nextPortion, PORTION } from '../process/portions.js'
 import type { StoredAccount } from '../store/records/accounts.js'
 import { canonical, keyedRequest } from '../store/records/idempotency.js'
 import type { Repositories, Store } from '../store/store.js'
@@ -29,6 +30,7 @@ import { accountName, accountSettings, type HeldAccount, heldAccounts, NO_DOMAIN
 import type { Task } from './task.js'
 
 const MAX_ACCOUNTS = 10_000 // a caller's declared accounts
+const ENTRY_UNITS = PORTION / 8
 
 /** As get_adcp_capabilities says (`account.supported_billing`). */
 const BILLING: ReadonlySet<string> = new Set(['operator', 'agent'])
@@ -71,8 +73,31 @@ function warningsOf(entry: AccountEntry, request: SyncAccountsRequest, brand: un
   ]
 }
 
+/** The accounts of a caller while the entries of a request change them, each found at once: there may be ten thousand. */
+function createHoldings(accounts: readonly HeldAccount[]) {
+  const byId = new Map(accounts.map((account) => [account.id, account]))
+  const byKey = new Map<string, HeldAccount>()
+  const note = (account: HeldAccount) => {
+    if (account.stored?.naturalKey !== undefined) byKey.set(account.stored.naturalKey, account)
+  }
+  accounts.forEach(note)
+  return {
+    count: () => byId.size,
+    all: () => [...byId.values()],
+    withId: (id: string) => byId.get(id),
+    withKey: (key: string) => byKey.get(key),
+    put(account: HeldAccount): HeldAccount {
+      byId.set(account.id, account)
+      note(account)
+      return account
+    },
+  }
+}
+
+type Holdings = ReturnType<typeof createHoldings>
+
 /** The account that an entry is about; an error when the caller has no such account. */
-function targetOf(entry: AccountEntry, caller: Caller, held: readonly HeldAccount[]): Target | AdcpError {
+function targetOf(entry: AccountEntry, caller: Caller, held: Holdings): Target | AdcpError {
   const { account, brand, operator, billing } = entry
   const declares = DECLARING.find((name) => entry[name] !== undefined)
   if (account && declares) {
@@ -81,10 +106,8 @@ function targetOf(entry: AccountEntry, caller: Caller, held: readonly HeldAccoun
     return adcpError('INVALID_REQUEST', message, { field: declares, suggestion })
   }
   if (account) {
-    const key = 'account_id' in account ? undefined : naturalKey(account)
-    const found = held.find(({ id, stored }) =>
-      'account_id' in account ? id === account.account_id : stored?.naturalKey === key,
-    )
+    const found =
+      'account_id' in account ? held.withId(account.account_id) : held.withKey(naturalKey(account))
     if (!found) {
       const suggestion = 'Take an account of list_accounts, or declare it with brand, operator and billing.'
       return adcpError('ACCOUNT_NOT_FOUND', 'There is no such account.', { field: 'account', suggestion })
@@ -111,9 +134,9 @@ function targetOf(entry: AccountEntry, caller: Caller, held: readonly HeldAccoun
     return adcpError('BILLING_NOT_SUPPORTED', message, { field: 'billing', suggestion, details })
   }
   const key = naturalKey({ brand, operator, sandbox: entry.sandbox })
-  const stored = held.find((one) => one.stored?.naturalKey === key)?.stored
+  const stored = held.withKey(key)?.stored
   const id = stored?.accountId ?? accountIdOf(caller.id, key)
-  if (!stored && held.length >= MAX_ACCOUNTS) {
+  if (!stored && held.count() >= MAX_ACCOUNTS) {
     const suggestion = 'Close accounts that you no longer use: sync_accounts with delete_missing.'
     const message = `You have ${MAX_ACCOUNTS} accounts: no more can be declared.`
     return adcpError('INVALID_REQUEST', message, { field: 'brand', suggestion })
@@ -187,9 +210,13 @@ type Applying = {
   keep(kept: Kept): Promise<void>
 }
 
-/** Applies the entries one after the other, so that two entries for one account see each other's changes. */
+/**
+ * Applies the entries one after the other, so that two entries for one account see each other's changes; in portions, because a
+ * thousand of them would stop the thread.
+ */
 async function apply({ request, caller, rules, objection, keep, ...start }: Applying): Promise<Result[]> {
-  let held = start.held
+  const held = createHoldings(start.held)
+  const meter = createMeter()
   const named = new Set<string>()
   const results: Result[] = []
   const wrongIn = createConfigCheck(rules)
@@ -200,12 +227,16 @@ async function apply({ request, caller, rules, objection, keep, ...start }: Appl
     configs?: WantedSubscriptions['configs'],
   ): Promise<HeldAccount> {
     await keep({ account, before, configs })
-    const next = { id: account.accountId, stored: account }
-    held = [...held.filter(({ id }) => id !== next.id), next]
-    return next
+    return held.put({ id: account.accountId, stored: account })
+  }
+
+  async function pause(): Promise<void> {
+    meter.did(ENTRY_UNITS)
+    if (meter.isDue()) await nextPortion()
   }
 
   for (const entry of request.accounts) {
+    await pause()
     const target = targetOf(entry, caller, held)
     if ('code' in target) {
       const { brand, operator, sandbox } = entry
@@ -229,7 +260,7 @@ async function apply({ request, caller, rules, objection, keep, ...start }: Appl
       continue
     }
     const next = changed(target, entry, configs, caller.id)
-    const was = held.find((one) => one.id === id)
+    const was = held.withId(id)
     // A suspended subscription that has proved itself again has changed, although it looks the same.
     const isSame = next === stored && !(configs && was?.suspended)
     const action = isSame ? 'unchanged' : stored || target.naturalKey === undefined ? 'updated' : 'created'
@@ -237,8 +268,9 @@ async function apply({ request, caller, rules, objection, keep, ...start }: Appl
     results.push(resultOf(now, action, warningsOf(entry, request, next.settings.brand)))
   }
   if (!request.delete_missing) return results
-  for (const { id, stored } of held) {
+  for (const { id, stored } of held.all()) {
     if (stored?.naturalKey === undefined || stored.status === 'closed' || named.has(id)) continue
+    await pause()
     results.push(resultOf(await put({ ...stored, status: 'closed' }, stored), 'updated', []))
   }
   return results

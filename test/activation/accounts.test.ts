@@ -240,3 +240,48 @@ onEmbeddedStorage(
     await t.rejects(list({ pagination: { cursor: 'forged' } }, caller), /cursor/)
   },
 )
+
+const many = (length: number) =>
+  Array.from({ length }, (_, at) => ({ ...acme, brand: { domain: `brand-${at}.example` } }))
+
+onEmbeddedStorage('a thousand entries are looked at in many turns of the event loop', async (t, storage) => {
+  const { sync } = await tasks(storage)
+  let turn = 0
+  let isOver = false
+  const count = () => {
+    turn += 1
+    if (!isOver) setImmediate(count)
+  }
+  count()
+  const turns = new Set<number>()
+  const entries = many(1_000).map((entry) => ({
+    ...entry,
+    get notification_configs() {
+      turns.add(turn)
+      return []
+    },
+  }))
+  const results = await sync(entries, { dry_run: true })
+  isOver = true
+  t.equal(results.length, 1_000)
+  t.ok(turns.size > 100, `in ${turns.size} turns`)
+})
+
+onEmbeddedStorage('eight times as many accounts cost eight times as much to close', async (t, storage) => {
+  const { sync } = await tasks(storage)
+  const other = { ...buyer, id: 'holds-few' }
+  for (let at = 0; at < 4_000; at += 1_000) await sync(many(4_000).slice(at, at + 1_000))
+  await sync(many(500), {}, other)
+  async function least(as: typeof buyer): Promise<number> {
+    const costs: number[] = []
+    for (let times = 0; times < 5; times += 1) {
+      const before = process.cpuUsage()
+      await sync([nova], { delete_missing: true, dry_run: true }, as)
+      const { user, system } = process.cpuUsage(before)
+      costs.push(user + system)
+    }
+    return Math.min(...costs)
+  }
+  const ratio = (await least(buyer)) / (await least(other))
+  t.ok(ratio < 14, `they cost ${ratio} times as much`)
+})
