@@ -17,7 +17,7 @@ export const WHY = {
   not_authorized: 'no offer of it may be published under the policy in force: each offer says why',
   no_country_left: 'provider, grant and row together allow no country',
   no_room:
-    "that upstream's offer gives way: its signal's offers list more than one row may, and it most of it",
+    "that upstream's offer gives way: its signal's offers are more than one row may hold, and it lists most",
   outranked: "that upstream's offer gives way: an authorized offer of the same signal is there",
   offer_unknown: 'the signal is in the feed, but no upstream of this handle offers it',
   refused_row: 'the upstream sends a row for it that cannot be kept',
@@ -125,7 +125,7 @@ const VERDICTS: Readonly<
   agent_not_listed_for_signal: ["the provider's file does not name the agent for this signal", PROVIDER],
   outside_window: ["the provider's grant does not hold now", PROVIDER],
   outranked: ['it gives way to an authorized offer of the same signal', 'nobody has to'],
-  no_room: ['the offers of its signal list more than one row may, and it most of it', 'the agent'],
+  no_room: ['the offers of its signal are more than one row may hold, and the agent lists most', 'the agent'],
   no_country_left: ['provider, grant and row together allow no country', `${PROVIDER}, or the agent`],
 }
 

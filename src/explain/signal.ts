@@ -36,7 +36,7 @@ type Fate =
   | 'stands'
   | 'not_authorized' // its verdict, under the current policy, excludes it
   | 'outranked' // the policy would admit it, but there is an authorized offer
-  | 'no_room' // the signal's offers list more destinations and prices than one row may: the largest are left out
+  | 'no_room' // the signal's offers list more than one row may: those of whoever lists most are left out
   | 'no_country_left' // provider, grant and row together allow no country
 
 export type OfferExplanation = {
@@ -126,23 +126,24 @@ function standingFirst(a: { fate: Fate }, b: { fate: Fate }): number {
 
 function fateOf(
   offer: Offer,
-  all: readonly Offer[],
-  standing: readonly Offer[],
+  isOutranked: boolean,
+  standing: ReadonlySet<Offer>,
   policy: Policy,
   definition: Definition | undefined,
 ): Fate {
   const alone = standingOffers([offer], policy, definition)
   if (alone.admitted.length === 0) return 'not_authorized'
   if (alone.standing.length === 0) return 'no_country_left'
-  if (!isEntitled(offer) && all.some(isEntitled)) return 'outranked'
-  return standing.includes(offer) ? 'stands' : 'no_room'
+  if (isOutranked) return 'outranked'
+  return standing.has(offer) ? 'stands' : 'no_room'
 }
 
 function resolutions(offers: readonly Offer[], definition: Definition | undefined): Resolution[] {
   const { fields, conflicts } = mergeDefinition(offers, offers, definition)
   return conflicts.map(({ field, upstreams }) => {
     const own = definition?.[field as keyof Definition] !== undefined
-    const first = offers.find(({ upstream }) => !upstreams.includes(upstream))?.upstream
+    const differing = new Set(upstreams)
+    const first = offers.find(({ upstream }) => !differing.has(upstream))?.upstream
     const taken_from = fields[field] === undefined ? NOBODY : own ? PROVIDER : (first ?? NOBODY)
     return { field, taken_from, differing: upstreams }
   })
@@ -158,6 +159,8 @@ export function explainSignal(input: ExplainInput): SignalExplanation | undefine
   const definition = identity.kind === 'provider' ? provider?.definition(identity.id) : undefined
   const policy = provider?.policy ?? 'strict'
   const standing = standingOffers(offers, policy, definition).standing.map(({ offer }) => offer)
+  const stands = new Set(standing)
+  const hasEntitled = offers.some(isEntitled)
   const upstreamAt = (at: number) => standing[at]?.upstream ?? NOBODY
   const ref = publishedRef(identity, handle)
   const coverage = mergeCoverage(standing, ref).offer
@@ -180,7 +183,7 @@ export function explainSignal(input: ExplainInput): SignalExplanation | undefine
           agent_url: agentUrl,
           handle: offerHandle(handle, agentUrl, listing.signal_agent_segment_id),
           segment_id: listing.signal_agent_segment_id,
-          fate: fateOf(offer, offers, standing, policy, definition),
+          fate: fateOf(offer, hasEntitled && !isEntitled(offer), stands, policy, definition),
           verdict: verdict.outcome,
           ...(evidence && { evidence }),
           ...(countries && { countries }),

@@ -80,7 +80,10 @@ function resolved(snapshot: Snapshot, handle: string): Resolved | undefined {
   const handles = standing.map(({ agentUrl, listing }) =>
     offerHandle(signal, agentUrl, listing.signal_agent_segment_id),
   )
-  const options = mergePricing(standing, handles)
+  const optionsOf = standing.map((): ResolvedOffer['options'] => [])
+  for (const { option, upstreamId, offer } of mergePricing(standing, handles)) {
+    optionsOf[offer]?.push({ option, upstreamId })
+  }
   const { keysOf } = mergeDeployments(standing)
   const offers = standing.map(
     ({ slice, listing }, at): ResolvedOffer => ({
@@ -89,9 +92,7 @@ function resolved(snapshot: Snapshot, handle: string): Resolved | undefined {
       scope: slice.scope,
       handle: handles[at] as string,
       segmentId: listing.signal_agent_segment_id,
-      options: options
-        .filter(({ offer }) => offer === at)
-        .map(({ option, upstreamId }) => ({ option, upstreamId })),
+      options: optionsOf[at] as ResolvedOffer['options'],
       deployments: keysOf[at] as string[],
       live: listing.deployments.filter(({ is_live }) => is_live).flatMap((one) => destinationKey(one) ?? []),
       anywhere: listsNone(listing),

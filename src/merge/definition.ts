@@ -255,12 +255,14 @@ export function countriesOf({ listing, verdict }: Source, definition: Definition
 /**
  * The descriptive members of a row in published order; the restrictions that the response schema does not know yet,
  * which must still not be lost; and the fields in which contributing offers differ. `offers` describe the signal. All
- * `admitted` offers restrict it, also those that may be used in no country.
+ * `restricting` offers restrict it, also those that may be used in no country. Of all `admitted` ones, also those that a row has no
+ * room for, the few restrictions count that the response schema knows.
  */
 export function mergeDefinition(
   offers: readonly Source[],
-  admitted: readonly Source[],
+  restricting: readonly Source[],
   definition: Definition | undefined,
+  admitted = restricting,
 ): { fields: Record<string, unknown>; restrictions: string[]; conflicts: Conflict[] } {
   const fields: Record<string, unknown> = {}
   const conflicts: Conflict[] = []
@@ -282,9 +284,11 @@ export function mergeDefinition(
     const upstreams = differing(offers, field, value)
     if (upstreams.length > 0) conflicts.push({ field, upstreams })
   }
-  const sources = [definition, ...admitted.map(({ listing }) => listing)]
-  const restricted = union('restricted_attributes', sources) ?? []
-  const known = restricted.filter((word) => restrictedWords.has(word))
+  const stating = (those: readonly Source[]) => [definition, ...those.map(({ listing }) => listing)]
+  const sources = stating(restricting)
+  const known = (union('restricted_attributes', stating(admitted)) ?? []).filter((word) =>
+    restrictedWords.has(word),
+  )
   for (const field of OWN_WORDS) {
     // A predicate about age is valid only together with its restriction (schema core/signal-listing).
     if (field === 'demographic_predicate' && !known.includes('age')) continue
@@ -295,5 +299,6 @@ export function mergeDefinition(
   if (known.length > 0) fields.restricted_attributes = known
   const categories = union('policy_categories', sources)
   if (categories) fields.policy_categories = categories
+  const restricted = union('restricted_attributes', sources) ?? []
   return { fields, restrictions: restricted.filter((word) => !restrictedWords.has(word)), conflicts }
 }

@@ -47,30 +47,42 @@ function inOrder(offers: readonly Offer[]): readonly Offer[] {
 }
 
 /**
- * No row has more destinations and prices than this: it would take more than 30 ms to take the row apart for a reader.
+ * No row has more offers, destinations and prices together than this: it would take more than 30 ms to take the row apart
+ * for a reader. An offer of much text counts as one of them for each `PART_BYTES`, because all of its text may stand in the row.
  */
 const MOST_PARTS = 6_000
+const PART_BYTES = 700
 
-const partsOf = ({ offer: { listing } }: Usable) =>
-  listing.deployments.length + (listing.pricing_options?.length ?? 0)
+function sizeOf({ listing }: Offer): number {
+  const parts = 1 + listing.deployments.length + (listing.pricing_options?.length ?? 0)
+  return Math.max(parts, JSON.stringify(listing).length / PART_BYTES)
+}
 
 /**
- * When all offers together have too many, the largest ones are cut: an offer that lists little loses nothing to one
- * that lists much.
+ * When all offers together have too much, every upstream has an equal share of the room: one that lists little loses nothing
+ * to one that lists much, be it in one offer or in thousands. Of one upstream's offers the smallest stay.
  */
-function withinRoom(standing: readonly Usable[]): readonly Usable[] {
+function withinRoom(offers: readonly Offer[]): readonly Offer[] {
+  if (offers.length < 2) return offers
+  const sized = offers.map((offer) => ({ offer, size: sizeOf(offer) }))
+  if (sized.reduce((sum, { size }) => sum + size, 0) <= MOST_PARTS) return offers
+  const taken = new Map<string, number>()
+  const inTurn = sized
+    .sort((a, b) => a.size - b.size)
+    .map(({ offer, size }) => {
+      const share = (taken.get(offer.agentUrl) ?? 0) + size
+      taken.set(offer.agentUrl, share)
+      return { offer, size, share }
+    })
+    .sort((a, b) => a.share - b.share)
+  const kept = new Set<Offer>()
   let room = MOST_PARTS
-  for (const one of standing) room -= partsOf(one)
-  if (room >= 0 || standing.length < 2) return standing
-  room = MOST_PARTS
-  const [smallest, ...others] = [...standing].sort((a, b) => partsOf(a) - partsOf(b)) as [Usable, ...Usable[]]
-  room -= partsOf(smallest)
-  const kept = new Set([smallest])
-  for (const one of others) {
-    room -= partsOf(one)
-    if (room >= 0) kept.add(one)
+  for (const { offer, size } of inTurn) {
+    room -= size
+    if (room < 0 && kept.size > 0) break
+    kept.add(offer)
   }
-  return standing.filter((one) => kept.has(one))
+  return offers.filter((offer) => kept.has(offer))
 }
 
 /**
@@ -89,15 +101,16 @@ export function publishedRef(identity: Identity, handle: string): SignalRef {
 type Usable = { offer: Offer; countries: readonly string[] | undefined }
 
 /**
- * The offers that the policy admits, and those of them that make the row, each with the countries in which it may be
- * used. An offer without any such country is left out.
+ * The offers that the policy admits; those of them that a row has room for; and those that make the row, each with the countries
+ * in which it may be used. An offer without any such country is left out.
  */
 export function standingOffers(offers: readonly Offer[], policy: Policy, definition: Definition | undefined) {
   const admitted = trusted(offers, policy)
-  const usable = inOrder(admitted)
+  const roomy = withinRoom(inOrder(admitted))
+  const standing = roomy
     .map((offer): Usable => ({ offer, countries: countriesOf(offer, definition) }))
     .filter(({ countries }) => countries?.length !== 0)
-  return { admitted, standing: withinRoom(usable) }
+  return { admitted, roomy, standing }
 }
 
 /** Merges all offers of one identity. `definition` is the provider's, if it publishes one. */
@@ -107,14 +120,14 @@ export function mergeSignal(
   policy: Policy,
   definition?: Definition,
 ): MergedSignal | Withheld {
-  const { admitted, standing } = standingOffers(all, policy, definition)
+  const { admitted, roomy, standing } = standingOffers(all, policy, definition)
   if (standing.length === 0) {
     return { kind: 'withheld', reason: admitted.length === 0 ? 'not_authorized' : 'no_country_left' }
   }
   const offers = standing.map(({ offer }) => offer)
   const boundOf = new Map(standing.map(({ offer, countries }) => [offer, countries]))
   const handle = signalHandle(identityKey(identity))
-  const described = mergeDefinition(offers, admitted, definition)
+  const described = mergeDefinition(offers, roomy, definition, admitted)
   const row = writeRow(
     { handle, ref: publishedRef(identity, handle), ...described },
     standing.map(({ offer, countries }) => ({
