@@ -7,7 +7,7 @@
  */
 import { type Check, check, type TObject, type TProperties, type TSchema, Type } from '../adcp/schema.js'
 import type { SignalRow } from '../adcp/signal.js'
-import { definitionSchemas as defined } from '../authz/rules/provider-definition.js'
+import { definitionSchemas as defined, isNoAge } from '../authz/rules/provider-definition.js'
 import type { Offer } from './offer.js'
 
 const closed = { additionalProperties: false }
@@ -138,7 +138,8 @@ const checks = Object.fromEntries(
 
 /** Whether `value` may be published as `field`. */
 function conforms(field: PublishedField, value: unknown): boolean {
-  return checks[field].conforms(value)
+  if (!checks[field].conforms(value)) return false
+  return field !== 'demographic_predicate' || !isNoAge(value as Parameters<typeof isNoAge>[0])
 }
 
 /** A provider's own words about one signal, from its adagents.json. */

@@ -46,8 +46,13 @@ function order({ option: a }: MergedOption, { option: b }: MergedOption): number
   )
 }
 
+/** A custom price is for a person to approve, so what it says to that person must be a text that is not empty. */
 function isPublishable(option: PricingOption): boolean {
-  return option.model !== 'custom' || option.description !== ''
+  if (option.model !== 'custom') return true
+  const { summary_for_operator: summary } = option.metadata as Record<string, unknown>
+  return (
+    option.description !== '' && (summary === undefined || (typeof summary === 'string' && summary !== ''))
+  )
 }
 
 /**

@@ -46,6 +46,26 @@ test('caps and custom prices are carried untouched, ids apart', (t) => {
   t.end()
 })
 
+test('a custom price whose words for the operator are no text is left out, and no other', (t) => {
+  const priced = (pricing_option_id: string, summary_for_operator?: unknown) => ({
+    ...{ pricing_option_id, model: 'custom' as const, description: 'ask us' },
+    metadata: { tiers: 1, ...(summary_for_operator !== undefined && { summary_for_operator }) },
+  })
+  const pricing_options = [
+    priced('a'),
+    priced('b', 'words'),
+    priced('c', null),
+    priced('d', ''),
+    priced('e', {}),
+  ]
+  const kept = rowOf([offer('north', { pricing_options })]).pricing_options ?? []
+  t.same(kept.map((option) => 'metadata' in option && JSON.stringify(option.metadata)).sort(), [
+    '{"tiers":1,"summary_for_operator":"words"}',
+    '{"tiers":1}',
+  ])
+  t.end()
+})
+
 test('an id that one upstream gives twice is published once', (t) => {
   const same = { pricing_option_id: 'p', model: 'cpm' as const, currency: 'USD' }
   const row = rowOf([

@@ -26,6 +26,11 @@ const VALUES: Readonly<Record<string, readonly [unknown, unknown, ...unknown[]]>
   data_sources: [['panel'], ['email', 'panel'], ['hearsay']],
   methodology: ['observed', 'modeled', 'guessed'],
   methodology_url: ['https://m.example/1', 'https://m.example/2', 'm'],
+  taxonomy: [
+    { ref: 'https://t.example/', values: [{ id: '1', path: '' }], etag: '' },
+    { ref: 'https://t.example/', values: [{ id: '2' }], version: '' },
+    { ref: 'https://t.example/', values: [{ id: '' }] },
+  ],
   segmentation_criteria: ['who buys', 'who looks'],
   audience_expansion: [true, false, 'yes'],
   refresh_cadence: ['daily', 'weekly', 'often'],
@@ -36,6 +41,8 @@ const VALUES: Readonly<Record<string, readonly [unknown, unknown, ...unknown[]]>
     { age: { min: 18, include_unknown: false } },
     { age: { max: 34, include_unknown: false } },
     { age: {} },
+    { age: { include_unknown: true } },
+    { age: { min: 40, max: 18, include_unknown: false } },
   ],
 }
 /** Stated by the provider, or by all alike. */

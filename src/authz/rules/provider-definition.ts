@@ -38,15 +38,17 @@ const Cadence = words(
   'annually',
 )
 
-const taxonomyValue = { path: optional(Short), modifiers: optional(Type.Array(Short)) }
+/** Of a taxonomy only an id may not be empty. */
+const Word = Type.Unsafe<string>({ type: 'string', maxLength: 512 })
+const taxonomyValue = { path: optional(Word), modifiers: optional(Type.Array(Word)) }
 const Taxonomy = Type.Object({
   ref: Uri,
-  version: optional(Short),
+  version: optional(Word),
   segtax: optional(Type.Integer({ minimum: 1 })),
-  etag: optional(Short),
+  etag: optional(Word),
   values: Type.Array(Type.Object({ id: Short, ...taxonomyValue }), { minItems: 1, maxItems: 1_000 }),
   value_mappings: optional(
-    Type.Array(Type.Object({ value: Short, taxonomy_value_id: Short, ...taxonomyValue }), { minItems: 1 }),
+    Type.Array(Type.Object({ value: Word, taxonomy_value_id: Word, ...taxonomyValue }), { minItems: 1 }),
   ),
   parent_match_behavior: optional(words('exact_only', 'descendants_supported', 'unknown')),
 })
@@ -99,14 +101,17 @@ const DataSubjectRights = Type.Object({
 })
 
 /**
- * Whole years, both ends included. Whether people of unknown age are included is always stated (schema
+ * Whole years, both ends included, one of them at least. Whether people of unknown age are included is always stated (schema
  * core/demographic-age-range).
  */
-const Age = Type.Object({
-  min: optional(Type.Integer({ minimum: 0, maximum: 150 })),
-  max: optional(Type.Integer({ minimum: 0, maximum: 150 })),
-  include_unknown: Type.Boolean(),
-})
+const Age = Type.Object(
+  {
+    min: optional(Type.Integer({ minimum: 0, maximum: 150 })),
+    max: optional(Type.Integer({ minimum: 0, maximum: 150 })),
+    include_unknown: Type.Boolean(),
+  },
+  { anyOf: [{ required: ['min'] }, { required: ['max'] }] },
+)
 
 /** What each field must look like to be passed on, by its name in the file; `allowed_values` becomes a row's `categories`. */
 export const definitionSchemas = {
@@ -234,13 +239,17 @@ function hostile(value: unknown): boolean {
   return Object.entries(value).some(([name, member]) => HOSTILE.has(name) || hostile(member))
 }
 
-function isEmptyRange(value: { min: number; max: number }): boolean {
-  return value.min > value.max
-}
+type Bounds = { min?: number; max?: number }
+
+const isEmptyBetween = ({ min = 0, max = Number.POSITIVE_INFINITY }: Bounds) => min > max
+
+/** Of ages that conform: implementations must reject those between which nobody is, and no schema can compare them. */
+export const isNoAge = ({ age }: { age: Bounds }) => isEmptyBetween(age)
 
 function mayStand(field: string, value: unknown, { conforms }: Check<unknown>): boolean {
   if (!conforms(value) || hostile(value)) return false
-  return field !== 'range' || !isEmptyRange(value as { min: number; max: number })
+  if (field === 'demographic_predicate') return !isNoAge(value as { age: Bounds })
+  return field !== 'range' || !isEmptyBetween(value as Required<Bounds>)
 }
 
 /** The definition, and the fields of the file that were left out because they do not conform. */
