@@ -84,9 +84,12 @@ export function signalPart(handle: string): string {
   return handle.slice(0, HANDLE_LENGTH)
 }
 
-/** Names one way to buy the signal: an upstream and the segment it sells the signal as (there may be several). */
+/**
+ * Names one way to buy the signal: an upstream and the segment it sells the signal as (there may be several). So long that
+ * nobody finds a segment by which his offer would pass for another's.
+ */
 export function offerHandle(handle: string, agentUrl: string, segmentId: string): string {
-  return `${handle}.${digest(`${agentUrl} ${segmentId}`, 8)}`
+  return `${handle}.${digest(`${agentUrl} ${segmentId}`, 20)}`
 }
 
 /**

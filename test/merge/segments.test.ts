@@ -35,6 +35,23 @@ test('an upstream that sells a signal as two segments has two offers: nothing of
   t.end()
 })
 
+test('no upstream can choose a segment that makes its offer pass for that of another', (t) => {
+  // Their hashes begin with the same 48 bits: found in half a minute among two million segments of the first.
+  const honest = { signal_agent_segment_id: 'seg1419839', pricing_options: cpm(5) }
+  const chosen = { signal_agent_segment_id: 'e8c83af9', pricing_options: cpm(1) }
+  const feed = emptyFeed()
+  publish(feed, [sliceOf('north', [listing('s', honest)]), sliceOf('evil', [listing('s', chosen)])])
+  const [row] = ask(feed, {}).signals
+  t.match(row?.pricing_options, [{ cpm: 1 }, { cpm: 5 }], 'neither price is hidden')
+  for (const { upstream, handle } of row?.ext.tributary.offers ?? []) {
+    t.same(
+      feed.resolve(handle)?.offers.map((offer) => offer.upstream),
+      [upstream],
+    )
+  }
+  t.end()
+})
+
 test('an offer handle or an option id of two segments leads to one of them', (t) => {
   const feed = emptyFeed()
   publish(feed, [sliceOf('north', [listing('s', dear), listing('s', cheap)])])
