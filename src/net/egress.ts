@@ -21,6 +21,7 @@ import {
 } from './body.js'
 import { createDeadline, type End } from './clock.js'
 import { exchange, failureOf } from './exchange.js'
+import { createPlaces } from './places.js'
 import {
   failed,
   followRedirects,
@@ -205,7 +206,7 @@ type EgressOptions = {
 
 export type Egress = {
   send: Send
-  /** New requests use the new policy; requests under way finish under the old one. Throws like `createEgress`. */
+  /** Requests use the new policy from now on; those that have a connection finish under the old one. Throws like `createEgress`. */
   reconfigure(policy: EgressPolicy): void
   /** Answers that are being read. */
   underWay: Pick<UnderWay, 'bytes' | 'givenUp'>
@@ -266,12 +267,19 @@ function spentBy(end: End, { timeoutMs }: Outbound): SendFailed {
     : failed('aborted', 'the caller gave up')
 }
 
-type Underlying = { routes: Routes; reads: Reads; underWay: UnderWay }
+type Underlying = {
+  routes(): Routes
+  places: ReturnType<typeof createPlaces>
+  reads: Reads
+  underWay: UnderWay
+}
 
-async function sendOnce({ routes, reads, underWay }: Underlying, request: Outbound): Promise<SendOutcome> {
+async function sendOnce(
+  { routes, places, reads, underWay }: Underlying,
+  request: Outbound,
+): Promise<SendOutcome> {
   const url = URL.canParse(request.url) ? new URL(request.url) : undefined
   if (url?.protocol !== 'http:' && url?.protocol !== 'https:') return failed('refused', 'not an http(s) url')
-  const { dispatcher, origin, host } = routes.of(url)
   const deadline = createDeadline(request)
   const spent = () => {
     const end = deadline.why()
@@ -280,6 +288,9 @@ async function sendOnce({ routes, reads, underWay }: Underlying, request: Outbou
   try {
     const early = spent()
     if (early) return early
+    const over = await places.take(routes().of(url).origin, deadline)
+    if (typeof over === 'string') return spentBy(over, request)
+    const { dispatcher, origin, host } = routes().of(url) // of the policy that is in force by now
     const asked = exchange(
       dispatcher,
       {
@@ -291,8 +302,7 @@ async function sendOnce({ routes, reads, underWay }: Underlying, request: Outbou
         bodyTimeout: 0, // undici limits idle time; the budget limits total time
       },
       {
-        deadline,
-        reads,
+        ...{ deadline, reads, over },
         bodyOf: (head, controls) =>
           createBodyReceiver(head.headers['content-encoding'] ?? '', {
             maxBytes: request.maxBytes,
@@ -323,12 +333,16 @@ export function createEgress(options: EgressOptions): Egress {
   const { policy, resolve = systemResolve, underWayBytes = () => UNDER_WAY_BYTES } = options
   const underWay = createUnderWay(underWayBytes)
   const reads = createReads()
+  const places = createPlaces(CONNECTIONS_PER_ORIGIN)
   let routes = createRoutes(policy, resolve, reads)
   const retired = new Set<Routes>()
 
   return {
     underWay,
-    send: followRedirects((request) => sendOnce({ routes, reads, underWay }, request), Date.now),
+    send: followRedirects(
+      (request) => sendOnce({ routes: () => routes, places, reads, underWay }, request),
+      Date.now,
+    ),
     reconfigure(next) {
       const old = routes
       routes = createRoutes(next, resolve, reads)

@@ -46,13 +46,15 @@ type ExchangeOptions = {
   reads: Reads
   /** Makes who reads the body. */
   bodyOf(head: Head, controls: Pick<BodyBounds, 'stop' | 'goOn'>): BodyReceiver
+  /** The connection is no longer used, which may be later than there is an answer. */
+  over(): void
 }
 
 /** Rejects with undici's error, or an `OnlyInterim`, when there is no answer. */
 export function exchange(
   dispatcher: Dispatcher,
   request: Dispatcher.DispatchOptions,
-  { deadline, reads, bodyOf }: ExchangeOptions,
+  { deadline, reads, bodyOf, over }: ExchangeOptions,
 ): Promise<Answer> {
   return new Promise((resolve, reject) => {
     let interim = 0
@@ -81,10 +83,12 @@ export function exchange(
         if (body?.take(chunk) === false) controller.pause()
       },
       onResponseEnd() {
+        over()
         bodyEnds()
         body?.end()
       },
       onResponseError(_, error) {
+        over()
         bodyEnds()
         if (body) body.broke(error.message)
         else reject(error)

@@ -1,8 +1,10 @@
+import type { ServerResponse } from 'node:http'
 import { test } from 'tap'
 import { createReads } from '../../src/net/body.js'
 import { createConnector } from '../../src/net/egress.js'
 import { startHttp } from '../support/upstream-agent.js'
 import { loopback, openEgress } from '../support/upstream-egress.js'
+import { until } from '../support/upstream-world.js'
 
 type Test = { teardown(task: () => unknown): void }
 
@@ -50,6 +52,65 @@ test('one origin never holds more than 32 connections, and no warning is printed
   t.ok(replies.every(({ kind }) => kind === 'reply'))
   t.equal(connections(), 32)
   t.same(warnings, [])
+})
+
+/** A server that says nothing until it is told to, with all its places at one way out taken. */
+async function full(t: Test) {
+  let connections = 0
+  const silent: ServerResponse[] = []
+  const { server, url, close } = await startHttp((_, response) => void silent.push(response))
+  server.on('connection', () => {
+    connections += 1
+  })
+  t.teardown(close)
+  const { egress, get } = openEgress(t, loopback)
+  const first = Array.from({ length: 32 }, () => get(url))
+  await until('all places are taken', () => silent.length === 32)
+  return {
+    ...{ egress, silent, first, connections: () => connections },
+    get: (more: Parameters<typeof get>[1] = {}) => get(url, more),
+  }
+}
+
+test('who waited for a connection and gave up is given none', async (t) => {
+  const { get, silent, first, connections } = await full(t)
+  const controller = new AbortController()
+  const leaving = Array.from({ length: 8 }, () => get({ signal: controller.signal }))
+  const late = get({ timeoutMs: 20 })
+  const last = get()
+  controller.abort()
+  for (const outcome of await Promise.all(leaving)) t.match(outcome, { kind: 'failed', reason: 'aborted' })
+  t.match(await late, { kind: 'failed', reason: 'timeout' })
+  silent[0]?.end('done')
+  await until('the one that still waits is sent', () => silent.length === 33)
+  for (const response of silent) response.end('done')
+  for (const outcome of await Promise.all([...first, last])) t.match(outcome, { kind: 'reply' })
+  t.equal(silent.length, 33)
+  t.equal(connections(), 32)
+})
+
+test('who waits for a connection follows the policy in force once there is one', async (t) => {
+  const { egress, get, silent, first } = await full(t)
+  const policy = { allowHttp: false, allowNetworks: loopback.allowNetworks, hosts: {} }
+  const waiting = [get(), get(), get()]
+  egress.reconfigure(policy)
+  silent[0]?.end('done')
+  await until('the next is sent', () => silent.length === 33)
+  egress.reconfigure({ ...policy, allowNetworks: [] })
+  for (const response of silent) response.end('done')
+  for (const outcome of await Promise.all(first)) t.match(outcome, { kind: 'reply' })
+  t.match(await Promise.all(waiting), [
+    { kind: 'reply' },
+    { kind: 'failed', reason: 'refused' },
+    { kind: 'failed', reason: 'refused' },
+  ])
+})
+
+test('closing ends those that wait for a connection', async (t) => {
+  const { egress, get, first } = await full(t)
+  const waiting = [get(), get()]
+  await egress.close()
+  for (const outcome of await Promise.all([...first, ...waiting])) t.match(outcome, { kind: 'failed' })
 })
 
 test('nothing is connected to any more once everything was closed', async (t) => {
