@@ -283,7 +283,6 @@ function createCollector(bounds: BodyBounds, isKept: boolean): BodyReceiver {
     draining = setTimeout(stop, DRAIN_MS)
   }
 
-  if (enough?.(NOTHING)) suffice()
   return {
     outcome,
     take(chunk) {
@@ -377,11 +376,20 @@ function createDecoding(decoder: Transform, bounds: BodyBounds): BodyReceiver {
   }
 }
 
+/** Of a body that nobody wants no byte is looked at, so however it is packed is no fault of the answer. */
+function createPassing({ stop }: BodyBounds): BodyReceiver {
+  const draining = setTimeout(stop, DRAIN_MS)
+  const over = () => clearTimeout(draining)
+  const outcome = Promise.resolve<BodyOutcome>({ kind: 'body', body: Buffer.alloc(0) })
+  return { outcome, take: () => true, end: over, broke: over }
+}
+
 /**
  * Reads one body: the whole of it, or an empty one when `enough` took its chunks. When the request is aborted the outcome is
  * `broken`; the code that aborted it knows the reason.
  */
 export function createBodyReceiver(encoding: string, bounds: BodyBounds): BodyReceiver {
+  if (bounds.enough?.(NOTHING)) return createPassing(bounds)
   const coding = encoding.trim().toLowerCase()
   if (coding === '' || coding === 'identity') return receiverOf(bounds, false)
   const decoder = DECODERS[coding]?.()

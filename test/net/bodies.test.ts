@@ -107,7 +107,7 @@ test('an endless event stream is ended by its reader, and otherwise by time', as
 })
 
 test('who wants nothing of a body has the reply with its header section', async (t) => {
-  for (const encoding of ['identity', 'gzip']) {
+  for (const encoding of ['identity', 'gzip', 'utf-8', 'none', 'gzip, br']) {
     const get = await serving(t, (response) => {
       response.writeHead(503, { 'content-length': '200000', 'content-encoding': encoding }).flushHeaders()
     })
