@@ -99,8 +99,8 @@ export async function endQuestion(jobs: Jobs, held: Held, taskId: string, state:
   if (!(await jobs.end(held, state))) return false
   if (push) {
     const data: Notice = { taskId, contextId, push }
-    const lane = new URL(push.url).origin
-    await jobs.add({ id: `${held.id}_notice`, kind: 'notice', lane, caller: held.caller, data })
+    const { caller } = held // its lane: who names many receivers that hang keeps no others waiting
+    await jobs.add({ id: `${held.id}_notice`, kind: 'notice', lane: caller, caller, data })
   }
   return true
 }

@@ -1,7 +1,9 @@
+import { test } from 'tap'
 import type { Destination } from '../../src/adcp/signal.js'
-import { createNotices, endQuestion } from '../../src/briefs/later.js'
+import { createLater, createNotices, endQuestion } from '../../src/briefs/later.js'
 import { systemClock } from '../../src/net/clock.js'
-import { onEveryStorage } from '../store/support/storages.js'
+import { embedded, onEveryStorage } from '../store/support/storages.js'
+import { until } from '../support/upstream-world.js'
 
 const DESK: Destination = { type: 'platform', platform: 'the-trade-desk' }
 const live = { ...DESK, is_live: true, activation_key: { type: 'segment_id', segment_id: 'secret' } }
@@ -54,3 +56,47 @@ onEveryStorage(
     t.equal(sent.length, 2)
   },
 )
+
+test('a caller whose receivers all hang leaves places to the notices of others', async (t) => {
+  const storage = await embedded(t)
+  const store = await storage.open({})
+  const hook = (host: string) => `https://${host}.example/hook`
+  async function ended(caller: string, id: string, host: string): Promise<void> {
+    await store.write(async ({ tasks, jobs }) => {
+      await tasks.create({ id, caller, type: 'get_signals', status: 'submitted', request: {} })
+      await tasks.progress(id, { status: 'completed', result: { message: 'None.', signals: [] } })
+      const data = { contextId: 'c', push: { url: hook(host) } }
+      const added = await jobs.add(
+        { id, kind: 'question', lane: caller, caller, data },
+        { owner: 'o', ms: 60_000 },
+      )
+      if (added.isHeld) await endQuestion(jobs, added.job, id, 'completed')
+    })
+  }
+  for (let at = 0; at < 1_100; at++) await ended('acme', `acme_${at}`, `silent${at % 4}`)
+  await ended('nova', 'nova_0', 'well')
+  let hangUp = () => {}
+  const hanging = new Promise<void>((resolve) => {
+    hangUp = resolve
+  })
+  const reached: string[] = []
+  const later = createLater({
+    ...{
+      store,
+      clock: { ...systemClock, now: () => storage.clock.now },
+      grantsOf: () => [],
+      onTrouble: t.comment,
+    },
+    ...{ brief: {}, firstPage: {}, call: {}, pushRules: {}, newId: () => 'one' },
+    async webhook({ url }: { url: string }) {
+      reached.push(url)
+      if (url !== hook('well')) await hanging
+      return { kind: 'delivered' }
+    },
+  } as unknown as Parameters<typeof createLater>[0])
+  t.teardown(later.close)
+  await later.resume()
+  await until('the other caller is told', () => reached.includes(hook('well')))
+  t.equal(reached.length, 501, 'half of all places')
+  hangUp()
+})
