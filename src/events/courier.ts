@@ -73,7 +73,7 @@ export function createCourier({ policy, key }: CourierOptions) {
 
   return {
     post,
-    /** Letters from now on follow the new policy; those under way end under the old one. */
+    /** Letters follow the new policy from now on; those that have a connection end under the old one. */
     reconfigure(next: EgressPolicy): void {
       inForce = next
       if (thread) order(thread, { policy: next })
