@@ -1,5 +1,6 @@
 /** The thread of courier.ts: signs and sends what it is given, many at a time, and says what became of each. */
 import { parentPort, workerData } from 'node:worker_threads'
+import { callersResolve } from '../net/callers-names.js'
 import { createEgress, type EgressPolicy } from '../net/egress.js'
 import type { SendOutcome } from '../net/send.js'
 import { giveWay } from '../process/threads.js'
@@ -13,7 +14,7 @@ export type CourierOrder = { policy: EgressPolicy } | { letter: Letter; number: 
 export type CourierAnswer = { letter: number; answer: SendOutcome | string }
 
 const { policy, key } = workerData as CourierStart
-const egress = createEgress({ policy })
+const egress = createEgress({ policy, resolve: callersResolve })
 const post = createPost({ send: egress.send, ...(key && { signer: createSigner(key, WEBHOOKS) }) })
 
 async function answerOf(letter: Letter): Promise<SendOutcome | string> {

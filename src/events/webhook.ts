@@ -8,8 +8,9 @@ import { createHmac } from 'node:crypto'
 import type { AdcpError } from '../adcp/answer.js'
 import { isRecord } from '../adcp/json.js'
 import { compileCheck, invalidRequest, type Static, Type, type Violation } from '../adcp/schema.js'
+import { callersResolve } from '../net/callers-names.js'
 import { within } from '../net/clock.js'
-import { createAddressPolicy, type EgressPolicy, type Resolve, systemResolve } from '../net/egress.js'
+import { createAddressPolicy, type EgressPolicy, type Resolve } from '../net/egress.js'
 import { askedWaitMs, type SendFailure } from '../net/send.js'
 import type { Post } from './letter.js'
 
@@ -127,7 +128,7 @@ type TargetCheckOptions = { resolve?: Resolve; lookupMs?: number }
  */
 export function createTargetCheck(
   policy: () => Pick<EgressPolicy, 'allowHttp' | 'allowNetworks'>,
-  { resolve = systemResolve, lookupMs = LOOKUP_MS }: TargetCheckOptions = {},
+  { resolve = callersResolve, lookupMs = LOOKUP_MS }: TargetCheckOptions = {},
 ) {
   return async (target: string): Promise<SendFailure | undefined> => {
     const url = URL.canParse(target) ? new URL(target) : undefined

@@ -10,7 +10,10 @@ import { failed, type SendFailed } from './send.js'
 // Of one answer: a slow server sends one now and then, but no budget of bytes counts them.
 const MOST_INTERIM = 32
 
-const UNRESOLVABLE = new Set(['ENOTFOUND', 'EAI_AGAIN', 'ENODATA', 'EAI_NONAME'])
+const UNRESOLVABLE = new Set([
+  ...['ENOTFOUND', 'EAI_AGAIN', 'ENODATA', 'EAI_NONAME'],
+  ...['ETIMEOUT', 'ESERVFAIL', 'EREFUSED'], // of name servers that are asked over sockets
+])
 
 const UNKNOWN_AUTHORITY = 'its certificate is signed by an authority that is not trusted here'
 
