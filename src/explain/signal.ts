@@ -103,9 +103,10 @@ function findOffers({ snapshot, key, judge }: ExplainInput): Found | undefined {
     const identity = listing && identityOf(listing, from.agentUrl)
     if (!identity) continue
     const { upstream, agentUrl, mode } = from
+    const bytes = from.rows.length[row[one] as number] as number
     const verdict =
       identity.kind === 'provider' ? judge(identity.domain).decide(identity.id, agentUrl) : NOT_APPLICABLE
-    found.push({ identity, offers: [{ upstream, agentUrl, mode, listing, verdict }], shown: false })
+    found.push({ identity, offers: [{ upstream, agentUrl, mode, listing, bytes, verdict }], shown: false })
   }
   const [first] = found
   if (!first) return undefined

@@ -53,9 +53,9 @@ function inOrder(offers: readonly Offer[]): readonly Offer[] {
 const MOST_PARTS = 6_000
 const PART_BYTES = 700
 
-function sizeOf({ listing }: Offer): number {
+function sizeOf({ listing, bytes }: Offer): number {
   const parts = 1 + listing.deployments.length + (listing.pricing_options?.length ?? 0)
-  return Math.max(parts, JSON.stringify(listing).length / PART_BYTES)
+  return Math.max(parts, bytes / PART_BYTES)
 }
 
 /**
@@ -64,10 +64,10 @@ function sizeOf({ listing }: Offer): number {
  */
 function withinRoom(offers: readonly Offer[]): readonly Offer[] {
   if (offers.length < 2) return offers
-  const sized = offers.map((offer) => ({ offer, size: sizeOf(offer) }))
-  if (sized.reduce((sum, { size }) => sum + size, 0) <= MOST_PARTS) return offers
+  if (offers.reduce((sum, offer) => sum + sizeOf(offer), 0) <= MOST_PARTS) return offers
   const taken = new Map<string, number>()
-  const inTurn = sized
+  const inTurn = offers
+    .map((offer) => ({ offer, size: sizeOf(offer) }))
     .sort((a, b) => a.size - b.size)
     .map(({ offer, size }) => {
       const share = (taken.get(offer.agentUrl) ?? 0) + size

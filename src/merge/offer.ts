@@ -14,6 +14,8 @@ export type Offer = {
   readonly agentUrl: string
   readonly mode: SliceMode
   readonly listing: Listing
+  /** Of the listing as it is held. */
+  readonly bytes: number
   readonly verdict: Verdict
 }
 
@@ -63,9 +65,12 @@ function claimedSource(ref: SignalRef | undefined, agentUrl: string): string | u
   return canonicalUrl(ref.signal_source_url) === agentUrl ? undefined : ref.signal_source_url
 }
 
+/** An offer apart from what it lists. */
+export type OfferedBy = Omit<Offer, 'listing' | 'bytes'>
+
 /** An offer as readers see it. `handle`: the offer's own. */
 export function sellerOf(
-  { upstream, agentUrl, mode, verdict }: Omit<Offer, 'listing'>,
+  { upstream, agentUrl, mode, verdict }: OfferedBy,
   listing: Pick<Listing, 'signal_ref' | 'signal_id' | 'deployments'>,
   handle: string,
 ): Seller {

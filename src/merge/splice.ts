@@ -28,7 +28,7 @@ import {
 import { type MergedDeployment, mergeDeployments } from './deployments.js'
 import { type Identity, offerHandle } from './identity.js'
 import { type MergedSignal, publishedRef } from './merged-signal.js'
-import { listsNone, type Offer, type Seller, sellerOf } from './offer.js'
+import { listsNone, type Offer, type OfferedBy, type Seller, sellerOf } from './offer.js'
 import { afterOffers, BEFORE_OFFERS, cpmCurrency, HANDLE, lowest, mergePricing, tailOf } from './row.js'
 
 const only = (members: Partial<SignalRow>) => ({ listing: members as SignalRow })
@@ -334,7 +334,7 @@ const NO_PRICES = {
 }
 
 /** An offer whose listing has not been parsed, by its members. `ref`: the reference that it gives; `handle`: its signal's. */
-type Selling = Omit<Offer, 'listing'> & {
+type Selling = OfferedBy & {
   readonly members: Members
   readonly ref: SignalRef
   readonly handle: string

@@ -92,19 +92,16 @@ function spliced(slice: Slice, finder: RowFinder, row: number, view: View, handl
 }
 
 function merged(slices: readonly IndexedSlice[], places: readonly OfferPlace[], view: View) {
-  const found: { listing: Offer['listing']; slice: Slice }[] = places.map(({ slice, row }) => {
+  const found = places.map(({ slice, row }) => {
     const from = (slices[slice] as IndexedSlice).slice
-    return { slice: from, listing: sliceListing(from, row) }
+    return { slice: from, listing: sliceListing(from, row), bytes: from.rows.length[row] as number }
   })
   const first = found[0] as (typeof found)[number]
   const identity = identityOf(first.listing, first.slice.agentUrl) as Identity // rows without one have no key
   const { domain, policy, definition, verdictOn } = sayingOf(identity, view)
   const offers = found.map(
-    ({ listing, slice: { upstream, agentUrl, mode } }): Offer => ({
-      upstream,
-      agentUrl,
-      mode,
-      listing,
+    ({ listing, bytes, slice: { upstream, agentUrl, mode } }): Offer => ({
+      ...{ upstream, agentUrl, mode, listing, bytes },
       verdict: verdictOn(agentUrl),
     }),
   )

@@ -90,7 +90,8 @@ test('an offer that is not authorized changes no byte of a signal that has an au
         )('p.example')
         const offers = found.map(({ agentUrl, listing: row }): Offer => {
           const verdict = view.decide('s1', canonicalUrl(agentUrl) ?? '')
-          return { upstream: agentUrl.slice(8, 9), agentUrl, mode: 'wholesale', listing: row, verdict }
+          const bytes = JSON.stringify(row).length
+          return { upstream: agentUrl.slice(8, 9), agentUrl, mode: 'wholesale', listing: row, bytes, verdict }
         })
         const authorized = offers.filter(({ verdict }) => verdict.outcome === 'authorized')
         const identity = { kind: 'provider', domain: 'p.example', id: 's1' } as const

@@ -28,11 +28,12 @@ function reference(slices: readonly Slice[], judge: Judge): Row[] {
       const group = groups.get(identityKey(identity)) ?? { identity, offers: [] }
       groups.set(identityKey(identity), group)
       const { upstream, agentUrl, mode } = slice
+      const bytes = slice.rows.length[row] as number
       const verdict =
         identity.kind === 'provider'
           ? judge(identity.domain).decide(identity.id, agentUrl)
           : ({ outcome: 'not_applicable' } as const)
-      group.offers.push({ upstream, agentUrl, mode, listing, verdict })
+      group.offers.push({ upstream, agentUrl, mode, listing, bytes, verdict })
     }
   }
   const order = (row: Row) => Buffer.from(row.signal_agent_segment_id.slice('sig_'.length), 'base64url')

@@ -12,7 +12,9 @@ export const IDENTITY: Identity = { kind: 'provider', domain: 'provider.example'
 
 /** One upstream's way to sell the signal `s` of provider.example. */
 export function offer(upstream: string, more: Partial<Listing> = {}, verdict: Verdict = AUTHORIZED): Offer {
-  return { upstream, agentUrl: agentUrl(upstream), mode: 'wholesale', listing: listing('s', more), verdict }
+  const row = listing('s', more)
+  const bytes = Buffer.byteLength(JSON.stringify(row))
+  return { upstream, agentUrl: agentUrl(upstream), mode: 'wholesale', listing: row, bytes, verdict }
 }
 
 export type Options = {

@@ -202,7 +202,8 @@ test('a signal from the text of its only listing is what the parsed listing give
       else spliced += 1
       if (signal.opening.includes('"coverage_forecast":')) forecast += 1
       const parsed = JSON.parse(text) as Listing
-      assert.deepEqual(signal, mergeSignal(identity, [{ ...offer, listing: parsed }], policy, definition))
+      const whole = { ...offer, listing: parsed, bytes: read.bytes.length }
+      assert.deepEqual(signal, mergeSignal(identity, [whole], policy, definition))
     },
   )
   t.doesNotThrow(() => proven(t, 150, property))

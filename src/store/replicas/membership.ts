@@ -46,7 +46,8 @@ export function createLeases(db: Db, { now, given }: SqlDialect = POSTGRES): Lea
    * By itself, or begun when the database's clock was ahead: none that somebody renews ends so late. A clock that is set back by less
    * than a lease lasts ends none before its time.
    */
-  const isOver = (ms: number) => sql<boolean>`(leases.until <= ${now()} or leases.until > ${now()} + ${2 * ms})`
+  const isOver = (ms: number) =>
+    sql<boolean>`(leases.until <= ${now()} or leases.until > ${now()} + ${2 * ms})`
 
   /** Epochs grow with time, so that a forgotten name continues above its last one. */
   const nextEpoch = () => sql`case when leases.epoch < ${now()} then ${now()} else leases.epoch + 1 end`
