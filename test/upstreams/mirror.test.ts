@@ -132,6 +132,43 @@ test('a new configuration disturbs only whom it touches, and loses no rows meanw
   t.equal(upstreams.slices().length, 1)
 })
 
+test('what is asked for in the moment in which a reading ends is read', async (t) => {
+  const feed = wholesaleAgent(rows(3), 'v1')
+  const agent = await startMcpAgent(feed.handle)
+  t.teardown(agent.close)
+  const { clock, advance } = createManualClock()
+  const refreshMs = 100_000
+  let onEnd = () => {}
+  const theEnd = () =>
+    new Promise<void>((resolve) => {
+      onEnd = resolve
+    })
+  const { upstreams } = await openUpstreams(t, configOf([{ id: 'a', url: agent.url }], { refreshMs }), {
+    random: () => 0.5, // when a reading ends, the next one is scheduled in exactly `refreshMs`
+    clock: {
+      ...clock,
+      after(ms, run) {
+        if (ms === refreshMs) onEnd()
+        return clock.after(ms, run)
+      },
+    },
+  })
+  let ended = theEnd()
+  await upstreams.start()
+  for (let steps = 0; steps < 10; steps += 1) {
+    await ended
+    for (let left = steps; left > 0; left -= 1) await undefined
+    feed.publish(rows(4 + steps), `v${2 + steps}`)
+    upstreams.refreshSoon('a')
+    const wait = (upstreams.statuses()[0]?.nextAttemptAt ?? 0) - clock.now()
+    if (!t.ok(wait <= 1_000, `asked for after ${steps} steps, and due in ${wait} ms`)) return
+    ended = theEnd()
+    advance(wait)
+  }
+  await ended
+  t.equal(upstreams.slices()[0]?.rows.count, 13)
+})
+
 test('a token is believed for a day: then everything is read again, whatever it says', async (t) => {
   const feed = wholesaleAgent(rows(20), 'v1')
   const agent = await startMcpAgent(feed.handle)

@@ -74,9 +74,7 @@ export function createScope(options: ScopeOptions) {
   let failures = 0
   let answered = false
   let nextAttemptAt: number | undefined
-  let cancelAttempt = () => {}
-  let cancelStale = () => {}
-  let cancelDrop = () => {}
+  let [cancelAttempt, cancelStale, cancelDrop] = [() => {}, () => {}, () => {}]
   let refreshing: Promise<void> | undefined
   let againSoon = false
   const hurry = createHurry(clock)
@@ -216,41 +214,43 @@ export function createScope(options: ScopeOptions) {
     store.report(key(), reading, under)
   }
 
+  /** Takes in what was read, and schedules the next reading. */
+  function conclude(outcome: MirrorOutcome, asked: ScopeSetting, under: Turn): void {
+    if (turn()?.epoch !== under.epoch) {
+      if (turn()) schedule(0) // another process has read the scope meanwhile: its result counts
+    } else if (isOther(asked, setting)) {
+      scheduleNext(undefined) // the answer is of the agent or the account before
+    } else {
+      settle(outcome, under)
+      scheduleNext(outcome.kind === 'failed' ? outcome.retryAfterMs : undefined)
+      report(under)
+    }
+  }
+
   async function refreshOnce(under: Turn): Promise<void> {
     const asked = setting
     const begunAt = clock.now()
     const wasAwaited = isAwaited
     isAwaited = false
-    const outcome = await read(asked).finally(() => share.gathers(0, 0))
-    if (isClosed) return
-    if (wasAwaited) hurry.made(clock.now() - begunAt)
-    if (turn()?.epoch !== under.epoch) {
-      // Another process reads the scope now, or has read it meanwhile: its result counts.
-      if (turn()) schedule(0)
-      return
+    try {
+      const outcome = await read(asked).finally(() => share.gathers(0, 0))
+      if (wasAwaited) hurry.made(clock.now() - begunAt)
+      if (!isClosed) conclude(outcome, asked, under)
+    } catch (error) {
+      // A bug of ours that one upstream's data triggers must not affect other upstreams.
+      onTrouble(`${setting.entry.id}: the refresh broke: ${(error as Error).stack}`)
+      failures += 1
+      scheduleNext(undefined)
+    } finally {
+      refreshing = undefined // in the step that schedules the next one, which whoever asks from now on schedules anew
     }
-    // The agent or the account has changed meanwhile: this answer belongs to neither.
-    if (isOther(asked, setting)) return scheduleNext(undefined)
-    settle(outcome, under)
-    scheduleNext(outcome.kind === 'failed' ? outcome.retryAfterMs : undefined)
-    report(under)
   }
 
   function refresh(): void {
     if (refreshing || isClosed) return
     cancelAttempt()
     const under = turn()
-    if (!under) return
-    refreshing = refreshOnce(under)
-      .catch((error: Error) => {
-        // A bug of ours that one upstream's data triggers must not affect other upstreams.
-        onTrouble(`${setting.entry.id}: the refresh broke: ${error.stack ?? error.message}`)
-        failures += 1
-        scheduleNext(undefined)
-      })
-      .finally(() => {
-        refreshing = undefined
-      })
+    if (under) refreshing = refreshOnce(under)
   }
 
   /** Refreshes now or at its turn, and once more when a refresh is under way. Does nothing before the first refresh. */
