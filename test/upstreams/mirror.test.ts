@@ -169,6 +169,45 @@ test('what is asked for in the moment in which a reading ends is read', async (t
   t.equal(upstreams.slices()[0]?.rows.count, 13)
 })
 
+test('a reading that comes sooner than the one that was asked for serves no later request', async (t) => {
+  const feed = wholesaleAgent(rows(3), 'v1')
+  const { clock, advance } = createManualClock()
+  let [reads, takesMs] = [0, 0]
+  const agent = await startMcpAgent((task, args) => {
+    if (task === 'get_signals') {
+      reads += 1
+      advance(takesMs)
+    }
+    return feed.handle(task, args)
+  })
+  t.teardown(agent.close)
+  const config = (refreshMs: number) => configOf([{ id: 'a', url: agent.url }], { refreshMs })
+  const { upstreams } = await openUpstreams(t, config(3_600_000), { clock, random: () => 0.5 })
+  const wait = () => (upstreams.statuses()[0]?.nextAttemptAt ?? 0) - clock.now()
+  async function readAfter(ms: number): Promise<void> {
+    const before = reads
+    advance(ms)
+    await until('a reading', () => reads > before && wait() > 0)
+  }
+  await upstreams.start()
+  await until('the first one', () => wait() > 0)
+  takesMs = 10_000
+  for (const ms of [0, 1_000]) {
+    upstreams.refreshSoon('a')
+    await readAfter(ms)
+  }
+  takesMs = 0
+  upstreams.refreshSoon('a')
+  t.equal(wait(), 60_000, 'what is asked for again has to rest')
+  upstreams.reconfigure(config(2_000))
+  await readAfter(2_000)
+  upstreams.reconfigure(config(3_600_000))
+  await readAfter(2_000)
+  t.equal(wait(), 3_600_000)
+  upstreams.refreshSoon('a')
+  t.ok(wait() <= 60_000, `asked for since, and due in ${wait()} ms`)
+})
+
 test('a token is believed for a day: then everything is read again, whatever it says', async (t) => {
   const feed = wholesaleAgent(rows(20), 'v1')
   const agent = await startMcpAgent(feed.handle)

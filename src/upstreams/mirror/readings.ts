@@ -81,6 +81,12 @@ export function createHurry(clock: Clock) {
       dueAt = clock.now()
       return dueAt
     },
+    /** A reading begins, for whatever reason: it serves whoever asked so far. Gives its moment. */
+    begun(): number {
+      const now = clock.now()
+      dueAt = Math.min(dueAt, now)
+      return now
+    },
     /** When the latest that was asked for may begin. */
     dueAt: () => Math.max(dueAt, restUntil),
     /** One that was asked for has been made, and took so long. */

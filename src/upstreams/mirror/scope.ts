@@ -229,7 +229,7 @@ export function createScope(options: ScopeOptions) {
 
   async function refreshOnce(under: Turn): Promise<void> {
     const asked = setting
-    const begunAt = clock.now()
+    const begunAt = hurry.begun()
     const wasAwaited = isAwaited
     isAwaited = false
     try {
