@@ -1,18 +1,17 @@
 /**
  * The rows with absolute bars once more, as ratios to the first release on this machine (docs/performance.md): each bar was set
  * beside what the first release had on another machine, so the ratio of the two is what it asks of any. The first release is
- * taken from the history of this checkout, built in a temporary folder, and measured by its own benches.
+ * taken from the history of this checkout, built in a temporary folder, and measured by its own benches; ours is what the benches
+ * before this one measured in the same run.
  */
-import { execFile, fork } from 'node:child_process'
+import { execFile } from 'node:child_process'
 import { once } from 'node:events'
 import { rmSync } from 'node:fs'
 import { mkdtemp } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { haveAtHand } from './new-memory.js'
-import { ours } from './ours.js'
 import { type Bar, type Row, report, rounded } from './report.js'
 
 const FIRST = 'd4393a0e60ac27787cacd81c0ff2f6b8d68a31f4'
@@ -21,6 +20,7 @@ const SIGNALS = 300_000
 const BUILD_BYTES = 5_000 * SIGNALS // what a build of them writes to, and more
 /** What the first release had where the bars were set: listings a second, seconds, times the p99 of an idle server. */
 const THEN = { merged: 45_000, mirrored: 10.2, whileMerging: 0.7 }
+const TOGETHER = 'node dist/bench/run.js while-merging upstreams feed first-release'
 const FEWER = { ...process.env, SIGNALS: String(SIGNALS) }
 
 const run = promisify(execFile)
@@ -54,32 +54,26 @@ function numberIn(printed: string, pattern: RegExp): number {
   return Number(found)
 }
 
-/** What one of our benches measures, by the names of its rows. */
-async function ofOurs(bench: string): Promise<(what: string) => number> {
-  await haveAtHand(BUILD_BYTES)
-  const script = fileURLToPath(new URL(`${bench}.js`, import.meta.url))
-  const child = ours(fork(script, { env: FEWER, stdio: ['ignore', 'ignore', 'inherit', 'ipc'] }))
-  const rows: Row[] = []
-  child.on('message', ({ row }: { row?: Row }) => row && rows.push(row))
-  const [ended] = (await once(child, 'exit')) as [number | null]
-  if (ended !== 0) throw new Error(`${bench} did not run to its end`)
-  return (words) => {
-    const row = rows.find(({ what }) => what.includes(words))
-    if (!row) throw new Error(`${bench} has no row "${words}"`)
-    return row.measured
-  }
-}
-
-type Comparison = { now: number; first: number; bar: Bar; unit: string }
+type Comparison = { ours: string; first: number; bar: Bar; unit: string }
 
 /** What so much of then asks of any machine, as a bar. */
 const part = (bar: number, then: number) => Math.round((bar / then) * 100) / 100
 
-function compare(what: string, { now, first, bar, unit }: Comparison): void {
+/** What the benches before this one have measured. */
+async function earlierRows(): Promise<readonly Row[]> {
+  if (!process.send) throw new Error(`it compares what others measure: ${TOGETHER}`)
+  const [{ rows }] = (await once(process, 'message')) as [{ rows: Row[] }]
+  return rows
+}
+
+function compare(what: string, { ours, first, bar, unit }: Comparison): void {
+  const now = earlier.find((row) => row.what.includes(ours))?.measured
+  if (now === undefined) throw new Error(`no bench before this one measured "${ours}": ${TOGETHER}`)
   console.log(`    ${what}: ${rounded(now)} ${unit}, the first release ${rounded(first)} ${unit}`)
   report({ what: `${what}, against the first release`, measured: now / first, unit: 'x', bar })
 }
 
+const earlier = await earlierRows()
 const folder = await buildFirst()
 const merged: number[] = []
 const whileMerging: number[] = []
@@ -89,22 +83,19 @@ while (merged.length < ROUNDS) {
   whileMerging.push(numberIn(printed, /p99 while merging against idle +([\d.]+)x/))
 }
 const mirrored = numberIn(await ofFirst(folder, 'upstreams'), /20 upstream\(s\).* listings in ([\d.]+) s/)
-const [feed, upstreams] = [await ofOurs('feed'), await ofOurs('upstreams')]
-const serving = await ofOurs('while-merging')
-
 compare('listings a second of CPU, validated', {
-  ...{ now: feed('validated as rows of agents are'), first: middle(merged), unit: 'listings' },
+  ...{ ours: 'validated as rows of agents are', first: middle(merged), unit: 'listings' },
   bar: { atLeast: part(100_000, THEN.merged) },
 })
 compare('listings a second of two cores', {
-  ...{ now: feed('on two cores'), first: middle(merged), unit: 'listings' },
+  ...{ ours: 'index on two cores', first: middle(merged), unit: 'listings' },
   bar: { atLeast: part(180_000, THEN.merged) },
 })
 compare('cold mirror of a million signals', {
-  ...{ now: upstreams('cold mirror of'), first: mirrored, unit: 's' },
+  ...{ ours: 'cold mirror of', first: mirrored, unit: 's' },
   bar: { atMost: part(8, THEN.mirrored) },
 })
 compare('request p99 while listings are merged, each against its idle', {
-  ...{ now: serving('listings are merged, against idle'), first: middle(whileMerging), unit: 'x' },
+  ...{ ours: 'listings are merged, against idle', first: middle(whileMerging), unit: 'x' },
   bar: { atMost: part(1, THEN.whileMerging) },
 })

@@ -702,7 +702,7 @@ onEmbeddedStorage(
     const one = await receiver()
     await subscribe(store, 'one', one.url)
     await announcer.round()
-    for (let steps = 0; steps < 30; steps += 1) {
+    for (let steps = 0; steps < 12; steps += 1) {
       await until('it is up to date', () => announcer.waiting() === 1)
       announcer.published()
       for (let step = 0; step < steps; step += 1) await undefined
