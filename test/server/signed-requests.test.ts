@@ -76,6 +76,23 @@ const codeOf = ({ status, headers }: Awaited<ReturnType<Started['call']>>) =>
   status === 401 ? headers.get('www-authenticate') : status
 const challenge = (code: string) => `Signature error="${code}"`
 
+test('who must sign is turned away at the door, however the body is written', async (t) => {
+  const { post, bodyOf } = await start(t, { required: true })
+  const headers = { authorization: `Bearer ${BUYER_TOKEN}`, 'mcp-protocol-version': '2025-06-18' }
+  const body = bodyOf('activate_signal', {})
+  const deep = `{"context":${'['.repeat(59)}${']'.repeat(59)},${body.slice(1)}`
+  for (const written of [
+    body,
+    ` \n${body}`,
+    `\ufeff${body}`,
+    `[${body}]`,
+    body.replace('activate', '\\u0061ctivate'),
+    deep,
+  ]) {
+    t.equal(codeOf(await post('/mcp', written, headers)), challenge(REQUIRED), written.slice(0, 20))
+  }
+})
+
 test('a signature alone says who calls, once', async (t) => {
   const { call, post, bodyOf, signatureOf } = await start(t)
   const reply = await call('activate_signal', { by: key })

@@ -19,7 +19,7 @@ export const INTERNAL_ERROR = -32_603
 
 const MAX_DEPTH = 64 // the deepest legal request has about ten levels; serialising recurses
 // A thousand rows, the most that a task takes, of 25 values each: each value costs a microsecond or more, wherever it stands.
-export const MOST_VALUES = 25_000
+const MOST_VALUES = 25_000
 const MAX_BATCH = 50
 
 const MOST_LENGTH = 4_096 // of a text that is remembered
@@ -77,12 +77,14 @@ export type RpcMessage =
   | { kind: 'response' }
   | { kind: 'invalid'; id: string; reason: string }
 
+type Broken = { kind: 'broken'; code: number; reason: string }
+
 export type RpcBody =
   | { kind: 'single'; message: RpcMessage }
   | { kind: 'batch'; messages: RpcMessage[] }
-  | { kind: 'broken'; code: number; reason: string }
+  | Broken
 
-const NOT_JSON: RpcBody = { kind: 'broken', code: PARSE_ERROR, reason: 'The body is not JSON in UTF-8' }
+const NOT_JSON: Broken = { kind: 'broken', code: PARSE_ERROR, reason: 'The body is not JSON in UTF-8' }
 
 /** The JSON text of an official server's response, under the caller's own id. */
 export function rpcResponse(id: string, response: object): string {
@@ -151,18 +153,31 @@ function textOf(body: Uint8Array): string | undefined {
   return text.charCodeAt(0) === BYTE_ORDER_MARK ? text.slice(1) : text
 }
 
-function readText(text: string, body: Uint8Array): RpcBody {
-  const refused = (reason: string): RpcBody => ({ kind: 'broken', code: INVALID_MESSAGE, reason })
+const refused = (reason: string): Broken => ({ kind: 'broken', code: INVALID_MESSAGE, reason })
+
+function readValue(text: string, body: Uint8Array): { kind: 'value'; value: unknown } | Broken {
   const { depth, values } = measure(body)
   if (depth > MAX_DEPTH) return refused(`The body is nested more than ${MAX_DEPTH} deep`)
   if (values > MOST_VALUES)
     return refused(`The body holds more than ${MOST_VALUES} values: send fewer at a time`)
-  let value: unknown
   try {
-    value = JSON.parse(text)
+    return { kind: 'value', value: JSON.parse(text) }
   } catch {
     return NOT_JSON // JSON-RPC has one error for everything malformed
   }
+}
+
+/** What a body holds, read at the door as the transports read it behind it; undefined for what they refuse. */
+export function valueOfBody(body: Uint8Array): unknown {
+  const text = textOf(body)
+  const read = text === undefined ? NOT_JSON : readValue(text, body)
+  return read.kind === 'value' ? read.value : undefined
+}
+
+function readText(text: string, body: Uint8Array): RpcBody {
+  const read = readValue(text, body)
+  if (read.kind === 'broken') return read
+  const { value } = read
   if (!Array.isArray(value)) return { kind: 'single', message: readMessage(value, () => text) }
   if (value.length === 0 || value.length > MAX_BATCH) {
     return refused(`A batch must have 1 to ${MAX_BATCH} messages`)

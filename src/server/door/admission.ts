@@ -6,7 +6,7 @@
  * one is refused without it before anything is done (docs/protocol.md#signatures).
  */
 import { type AdcpError, adcpError } from '../../adcp/answer.js'
-import { bufferOf, tryParseJson } from '../../adcp/json.js'
+import { bufferOf } from '../../adcp/json.js'
 import type { Send } from '../../net/send.js'
 import { createBuckets, type Rate } from '../../process/fair-shares.js'
 import { createRecent } from '../../process/memory.js'
@@ -20,7 +20,7 @@ import {
   type Verifier,
 } from '../../signing/verify.js'
 import { bodyBytes, type Exchange } from '../answer/exchange.js'
-import { MOST_VALUES } from '../answer/json-rpc.js'
+import { valueOfBody } from '../answer/json-rpc.js'
 import {
   type Callers,
   type CallersOptions,
@@ -124,13 +124,10 @@ function* within(value: unknown): Generator<Record<string, unknown>> {
   }
 }
 
-/** Undefined for what the transports refuse in any case: no JSON, or more of it than they take. */
-const parsed = (body: Uint8Array): unknown => tryParseJson(body, MOST_VALUES)
-
 /** The tasks that a body of either transport calls, by the names in it. */
 function calledTasks(body: Uint8Array): ReadonlySet<string> {
   const found = new Set<string>()
-  for (const { method, params, skill } of within(parsed(body))) {
+  for (const { method, params, skill } of within(valueOfBody(body))) {
     if (method === CALLS_TOOL && isObject(params) && typeof params.name === 'string') found.add(params.name)
     if (typeof skill === 'string') found.add(skill)
   }
@@ -161,7 +158,7 @@ export function registersSecret(value: unknown): boolean {
 function bodyRegistersSecret(body: Uint8Array): boolean {
   const bytes = bufferOf(body)
   // A name may be written with escapes; without any, searching the bytes is faster than parsing.
-  return (bytes.includes('authentication') || bytes.includes('\\u')) && registersSecret(parsed(body))
+  return (bytes.includes('authentication') || bytes.includes('\\u')) && registersSecret(valueOfBody(body))
 }
 
 /** 401 with the protocol's word for what is wrong. */
