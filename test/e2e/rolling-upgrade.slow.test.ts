@@ -110,10 +110,11 @@ test('the release before and this one serve one feed while one replaces the othe
   await shows([older], 'v1')
   const newer = await start()
   await shows([older, newer], 'v1')
-  t.same(await walk(older, newer), WHOLE)
-  t.same(await walk(newer, older), WHOLE)
+  // This release names prices otherwise (CHANGELOG.md), so each has its own version.
+  t.equal((await walk(older, newer)).names, COUNT)
+  t.equal((await walk(newer, older)).names, COUNT)
 
-  const [signal] = (await older.page()).signals
+  const [signal] = (await newer.page()).signals
   const activation = {
     ...{ adcp_version: '3.1', idempotency_key: 'one-key-for-both-releases' },
     signal_agent_segment_id: signal.signal_agent_segment_id,
