@@ -14,7 +14,15 @@ import { pauseAfter, type Worker } from '../store/worker.js'
 import type { AgentOutcome } from '../upstreams/agent/agent.js'
 import { type CallUpstream, upstreamsUntil } from './delivery.js'
 import { unwantedNow, visibleDeployments } from './holders.js'
-import { type Activated, failureIn, readStatus, readTold, toldFields, understand } from './upstream-answer.js'
+import {
+  type Activated,
+  ENDED,
+  failureIn,
+  readStatus,
+  readTold,
+  toldFields,
+  understand,
+} from './upstream-answer.js'
 
 const POLL_EVERY_MS = 1_000 // a caller that polls faster gets the last known state
 const FIRST_UNASKED_MS = 5_000
@@ -79,8 +87,6 @@ export function upstreamTaskJob({
   return { id: taskId, kind: 'upstream_task', lane: agentUrl, caller, data, afterMs: FIRST_UNASKED_MS }
 }
 
-/** Statuses of a task that ended without a result. */
-const ENDED: ReadonlySet<string> = new Set<TaskStatus>(['failed', 'canceled', 'rejected'])
 const GOES_ON: ReadonlySet<string> = new Set<TaskStatus>([
   'submitted',
   'working',

@@ -10,6 +10,7 @@ import { isRecord } from '../adcp/json.js'
 import type { ActivationKey, Deployment, Destination } from '../adcp/signal.js'
 import { destinationKey, isMoment } from '../merge/deployments.js'
 import type { Action } from '../store/records/ledger.js'
+import type { TaskStatus } from '../store/records/tasks.js'
 import type { AgentOutcome, UpstreamFailure } from '../upstreams/agent/agent.js'
 import { hasBadText } from '../upstreams/rows/listing.js'
 import { mayOverlap } from './holders.js'
@@ -64,7 +65,8 @@ const UNDECIDED: ReadonlySet<string> = new Set([
 ])
 
 const WORKING: ReadonlySet<unknown> = new Set(['submitted', 'working'])
-const FAILED: ReadonlySet<unknown> = new Set(['failed', 'canceled', 'rejected'])
+/** Statuses of what ended without a result. */
+export const ENDED: ReadonlySet<unknown> = new Set<TaskStatus>(['failed', 'canceled', 'rejected'])
 
 /** Members that are forwarded as the caller sent them. */
 const SENT_ON =
@@ -292,7 +294,7 @@ export function failureIn(payload: Payload, wantsLive: boolean): SaidError | und
     const said = firstError(isRecord(adcp_error) ? [adcp_error] : errors)
     if (said) return said
   }
-  return FAILED.has(readStatus(payload)) ? { code: undefined } : undefined
+  return ENDED.has(readStatus(payload)) ? { code: undefined } : undefined
 }
 
 type Circumstances = {

@@ -287,9 +287,13 @@ export function mergeDefinition(
   }
   const stating = (those: readonly Source[]) => [definition, ...those.map(({ listing }) => listing)]
   const sources = stating(restricting)
-  const known = (union('restricted_attributes', stating(admitted)) ?? []).filter((word) =>
-    restrictedWords.has(word),
-  )
+  const restricted = union('restricted_attributes', sources) ?? []
+  // Nothing was left out where there are as many: then all of it was stated already.
+  const ofAll =
+    admitted.length === restricting.length
+      ? restricted
+      : (union('restricted_attributes', stating(admitted)) ?? [])
+  const known = ofAll.filter((word) => restrictedWords.has(word))
   for (const field of OWN_WORDS) {
     // A predicate about age is valid only together with its restriction (schema core/signal-listing).
     if (field === 'demographic_predicate' && !known.includes('age')) continue
@@ -300,6 +304,5 @@ export function mergeDefinition(
   if (known.length > 0) fields.restricted_attributes = known
   const categories = union('policy_categories', sources)
   if (categories) fields.policy_categories = categories
-  const restricted = union('restricted_attributes', sources) ?? []
   return { fields, restrictions: restricted.filter((word) => !restrictedWords.has(word)), conflicts }
 }
