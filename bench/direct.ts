@@ -14,7 +14,7 @@ import { startFederation } from '../src/composition/federation.js'
 import { parseConfig } from '../src/config/load.js'
 import { systemClock } from '../src/net/clock.js'
 import { startAgents } from './agents.js'
-import { report, rounded } from './report.js'
+import { middle, report, rounded } from './report.js'
 
 const AGENTS = 20
 const ROWS_EACH = 500
@@ -30,8 +30,6 @@ type Client = {
   executeTask(task: string, args: object): Promise<{ status: string; data?: { signals?: unknown[] } }>
 }
 type Sdk = { SingleAgentClient: new (agent: object) => Client }
-
-const middle = (values: number[]) => values.sort((a, b) => a - b)[values.length >> 1] as number
 
 /** Ms from the question until everybody has answered, and ms of this process's CPU. */
 async function measured(clients: readonly Client[]): Promise<{ ms: number; cpuMs: number }> {

@@ -11,8 +11,9 @@ import { mkdtemp } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
+import { unpack } from '../test/support/history.js'
 import { haveAtHand } from './new-memory.js'
-import { type Bar, type Row, report, rounded } from './report.js'
+import { type Bar, middle, type Row, report, rounded } from './report.js'
 
 const FIRST = 'd4393a0e60ac27787cacd81c0ff2f6b8d68a31f4'
 const ROUNDS = 3
@@ -24,17 +25,12 @@ const TOGETHER = 'node dist/bench/run.js while-merging upstreams feed first-rele
 const FEWER = { ...process.env, SIGNALS: String(SIGNALS) }
 
 const run = promisify(execFile)
-const middle = (values: readonly number[]) => [...values].sort((a, b) => a - b)[values.length >> 1] as number
-
 /** The folder of the first release, built. */
 async function buildFirst(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'first-release-'))
   process.on('exit', () => rmSync(folder, { recursive: true, force: true }))
-  const archive = join(folder, 'first.tar')
-  await run('git', ['archive', '--output', archive, FIRST]).catch(() => {
+  if (!(await unpack(FIRST, folder)))
     throw new Error(`${FIRST} is not in this checkout: it needs the whole history (git fetch --unshallow)`)
-  })
-  await run('tar', ['-xf', archive, '-C', folder])
   await run('npm', ['ci', '--no-audit', '--no-fund'], { cwd: folder }) // builds it as well
   return folder
 }

@@ -26,6 +26,10 @@ export function rounded(value: number): string {
   return value.toFixed(digits)
 }
 
+/** The middle one; of an even number the greater of the two. */
+export const middle = (values: readonly number[]): number =>
+  [...values].sort((a, b) => a - b)[values.length >> 1] ?? Number.NaN
+
 const isMet = (measured: number, bar: Bar) =>
   'atLeast' in bar ? measured >= bar.atLeast : measured <= bar.atMost
 

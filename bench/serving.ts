@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url'
 import { request } from 'undici'
 import { givenNumber } from '../test/support/given.js'
 import { ours } from './ours.js'
-import { type Bar, report, rounded } from './report.js'
+import { type Bar, middle, report, rounded } from './report.js'
 import { type Ask, type Cost, cpuOf, headersOf, type Load, measure } from './serving-load.js'
 import { ACCOUNT, TOKENS } from './serving-options.js'
 
@@ -97,8 +97,6 @@ async function teach(url: string, load: Load, lay = ''): Promise<void> {
       await request(`${other}/bytes${at === 0 ? `?first${lay}` : ''}`, { method: 'PUT', headers, body })
   }
 }
-
-const middle = (values: readonly number[]) => [...values].sort((a, b) => a - b)[values.length >> 1] as number
 
 type Round = Record<'bare' | 'least' | 'ours', Cost>
 

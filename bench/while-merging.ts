@@ -19,7 +19,7 @@ import { watchIdleThread } from './idle-thread.js'
 import { startRewriting } from './merge-limit.js'
 import { haveAtHand } from './new-memory.js'
 import { ours } from './ours.js'
-import { type Limit, report } from './report.js'
+import { type Limit, middle, report } from './report.js'
 
 const SIGNALS = Number(process.env.SIGNALS ?? 300_000)
 const UPSTREAMS = 20
@@ -98,8 +98,6 @@ async function whileMerging(): Promise<number> {
   await merging
   return p99
 }
-
-const middle = (values: readonly number[]) => [...values].sort((a, b) => a - b)[values.length >> 1] as number
 
 await load() // warms the code of both processes
 await merge()

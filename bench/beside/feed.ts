@@ -4,6 +4,7 @@
  */
 import { startAgents } from '../agents.js'
 import { startProviders } from '../providers.js'
+import { middle } from '../report.js'
 import type { Ask, Load } from '../serving-load.js'
 import {
   type Bench,
@@ -15,7 +16,7 @@ import {
   TRADE_DESK,
   watchStops,
 } from './bench.js'
-import { inTurns, middle, SIDES, type Side } from './ledger.js'
+import { inTurns, SIDES, type Side } from './ledger.js'
 import { end, prepare, type Running, toolCall, until } from './program.js'
 
 const AGENTS = 20

@@ -1,5 +1,5 @@
 /** What was measured of two builds, round by round, and what may be said of it. Less is better in every row. */
-import { rounded } from '../report.js'
+import { middle, rounded } from '../report.js'
 
 export const SIDES = ['before', 'after'] as const
 export type Side = (typeof SIDES)[number]
@@ -18,10 +18,6 @@ export type Compared = {
 
 /** Below this, what every round says is still no difference that a caller could notice. */
 const LEAST_DIFFERENCE = 0.05
-
-/** The middle one; of an even number the greater of the two. */
-export const middle = (values: readonly number[]): number =>
-  [...values].sort((a, b) => a - b)[values.length >> 1] ?? Number.NaN
 
 /** Better or worse is what every round says: one that says otherwise is within what the machine makes of two equals. */
 function verdictOf(ratios: readonly number[]): Compared['verdict'] {

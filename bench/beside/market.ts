@@ -8,8 +8,9 @@ import { AGENTS } from '../../sandbox/parties.js'
 import { JUDGED_BRIEFS } from '../../test/support/judged-briefs.js'
 import { offer, percentile } from '../offer.js'
 import { ours } from '../ours.js'
+import { middle } from '../report.js'
 import { ACCOUNT, type Bench, callersOf, compareLoads, PAGE, TOKENS, TRADE_DESK } from './bench.js'
-import { inTurns, middle, SIDES } from './ledger.js'
+import { inTurns, SIDES } from './ledger.js'
 import { end, prepare, type Running, toolCall, until } from './program.js'
 
 const SIGNALS = 2_400

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import type { Test } from 'tap'
+import { unpack } from '../../support/history.js'
 
 const run = promisify(execFile)
 
@@ -37,13 +38,7 @@ export async function withOtherSnapshots(t: Test): Promise<string> {
 /** The entry of an earlier commit, built; undefined where its history is absent. */
 export async function releaseAt(t: Test, commit: string): Promise<string | undefined> {
   const root = await folder(t)
-  const archive = join(root, 'release.tar')
-  try {
-    await run('git', ['archive', '--output', archive, commit])
-  } catch {
-    return undefined
-  }
-  await run('tar', ['-xf', archive, '-C', root])
+  if (!(await unpack(commit, root))) return undefined
   const project = join(root, 'tsconfig.release.json')
   await writeFile(project, '{ "extends": "./tsconfig.json", "include": ["src", "sandbox"] }')
   await run(process.execPath, [resolve('node_modules/typescript/bin/tsc'), '-p', project])
