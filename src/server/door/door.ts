@@ -9,6 +9,7 @@ import ipaddr from 'ipaddr.js'
 import { adcpError } from '../../adcp/answer.js'
 import { createFairQueue } from '../../process/fair-shares.js'
 import { nextPortion } from '../../process/portions.js'
+import { createTurnBudget } from '../../process/turn-budget.js'
 import { type Exchange, sendChunks } from '../answer/exchange.js'
 import { reasonOfCode, rpcError } from '../answer/json-rpc.js'
 import {
@@ -35,6 +36,7 @@ const RESOLUTION_MS = 20
 const MAX_PENDING = 2_000
 
 const MOST_WAITING = 200 // of one caller: a fifth of a second
+const MOST_POSTPONED = 1_000 // of one caller: more than it has connections, and small answers are given in two turns
 const SOON_S = 1
 
 export type AddressOf = (request: Pick<IncomingMessage, 'headers' | 'socket'>) => string
@@ -226,6 +228,7 @@ export async function enterOperator(
 export function createDoor(options: DoorOptions) {
   const { callers, overload, publicUrl, addressOf, isMutating, onRefused = () => {} } = options
   const reasons = new WeakMap<IncomingMessage, string>()
+  const turns = createTurnBudget()
   const own = new URL(publicUrl)
   const throughGate = createSignatureGate({ byId: callers.byId, identified, publicUrl, isMutating })
   const welcomeOrigins = new Set<string | undefined>([undefined, own.origin])
@@ -290,13 +293,20 @@ export function createDoor(options: DoorOptions) {
     onRefused(exchange, turned)
   }
 
+  /** Serves now, or in a later turn of the loop where this one has worked long enough; a caller who has gone is not served. */
+  function serveInTurn(who: Entered, exchange: Exchange, serve: Serve): void | Promise<void> {
+    if (!turns.isSpent()) return serve(who, exchange)
+    if (turns.waiting(who.bucket) >= MOST_POSTPONED) return turnAway(exchange, limited(SOON_S))
+    return turns.later(who.bucket, () => (exchange.response.destroyed ? undefined : serve(who, exchange)))
+  }
+
   return {
     addressOf,
     enter,
     /** Lets a request to a transport in, or sends the HTTP answer of one that does not get in. */
     letIn(exchange: Exchange, serve: Serve): void | Promise<void> {
       const settled = (who: Entered | TurnedAway) =>
-        who.kind === 'turned_away' ? turnAway(exchange, who) : serve(who, exchange)
+        who.kind === 'turned_away' ? turnAway(exchange, who) : serveInTurn(who, exchange, serve)
       const who = enter(exchange)
       return who instanceof Promise ? who.then(settled) : settled(who)
     },
