@@ -28,6 +28,8 @@ const GIVE_UP_MS = 24 * 3_600_000
 const PLACES = { inAll: 256, aLane: 32 }
 /** After so long a slow subscriber leaves its place to others that wait, and continues when it has a place again. */
 const LONGEST_TURN_MS = 10_000
+/** After so long it is looked again whether anybody still wants what is pending: any process may have heard that nobody does. */
+const WANTED_MS = 1_000
 /**
  * Subscribers that are claimed, and whose events are written down, as one: each round trip to the storage wakes the thread that
  * serves, and each commit waits for the disk; but what is done for all of a lot is done without a stop.
@@ -206,13 +208,13 @@ export function createAnnouncer(options: AnnouncerOptions) {
   async function sent(
     subscription: StoredSubscription,
     stream: Stream,
-    isOver: (stream: Stream) => boolean,
+    isOver: (stream: Stream) => Promise<boolean>,
   ): Promise<{ stream: Stream; isCut?: boolean; failure?: Failure }> {
     const config = subscription.config as unknown as PushConfig
     for (const [index, { type, body, sealed }] of stream.pending.entries()) {
       const left = () => (index === 0 ? stream : taken(stream, index))
       await spareTime?.next()
-      if (isOver(stream)) return { stream: left(), isCut: true }
+      if (await isOver(stream)) return { stream: left(), isCut: true }
       const delivery = await webhook(config, body ?? sealed ?? '', { 'x-adcp-notification-type': type })
       if (delivery.kind === 'delivered') {
         onOutcome('delivered')
@@ -249,10 +251,17 @@ export function createAnnouncer(options: AnnouncerOptions) {
     else await waitForChange(held, { caller, accountId, versions: undefined }, stream)
   }
 
+  /** The subscription of a job, if it is to be told anything. */
+  async function standing(job: string): Promise<StoredSubscription | undefined> {
+    const found = await subscriptionOf(job)
+    return found?.suspended ? undefined : found
+  }
+
   async function run(held: Held): Promise<void> {
     idle.delete(held.id)
-    const subscription = await subscriptionOf(held.id)
-    if (!subscription || subscription.suspended) return void (await store.jobs.end(held, 'ended'))
+    const startedAt = clock.now()
+    const subscription = await standing(held.id)
+    if (!subscription) return void (await store.jobs.end(held, 'ended'))
     if (hasLostSecret(subscription.config as unknown as PushConfig)) {
       const reason = 'its credentials were not stored: set storage.key, and register it again'
       return await suspend(held, subscription, reason)
@@ -260,8 +269,12 @@ export function createAnnouncer(options: AnnouncerOptions) {
     const { caller, accountId } = subscription
     const eyes = eyesOf(caller, accountId)
     if (!eyes || !(await isOpen(caller, accountId))) return await rest(held, subscription, eyes !== undefined)
-    const startedAt = clock.now()
-    const isOver = (stream: Stream) => {
+    let lookedAt = startedAt
+    const isOver = async (stream: Stream) => {
+      if (clock.now() - lookedAt >= WANTED_MS) {
+        lookedAt = clock.now()
+        if (!((await standing(held.id)) && (await isOpen(caller, accountId)))) return true
+      }
       const now = eyesOf(caller, accountId)
       return !worker || !now || eyesName(now) !== stream.eyes || clock.now() - startedAt >= LONGEST_TURN_MS
     }

@@ -659,6 +659,32 @@ onEmbeddedStorage(
   },
 )
 
+onEmbeddedStorage(
+  'who unsubscribes, or closes the account, between two events is not told the second',
+  async (t, storage) => {
+    const { publishNext, process, subscribe, receiver, pass, manual, world } = await stage(t, storage)
+    const one = await process()
+    const ends: [string, (job: string) => Promise<void>][] = [
+      ['unsubscribed', (job) => one.store.subscriptions.remove(job)],
+      ['closed', async () => void Object.assign(world, { isOpen: false })],
+    ]
+    for (const [id, end] of ends) {
+      const slow = await receiver()
+      const job = await subscribe(one.store, id, slow.url)
+      await pass(1, one)
+      slow.answerWith(async (_, response) => {
+        if (slow.events.length === 2) await end(job)
+        manual.advance(1_000)
+        response.writeHead(200).end()
+      })
+      for (let published = 0; published < 6; published += 1) publishNext()
+      one.announcer.published()
+      await pass(1, one)
+      t.equal(slow.events.length, 2, `${id}: those before it`)
+    }
+  },
+)
+
 /** PostgreSQL tells the time itself, so that processes whose clocks differ agree: here time is the real one. */
 test('of processes on one storage one tells, and another goes on where it stopped', {
   skip: NO_POSTGRES,
