@@ -172,7 +172,7 @@ async function bench(): Promise<void> {
     await Promise.all(
       held.map(async ({ id }, at) => {
         await wait(at)
-        await webhook({ url: `http://127.0.0.1:${port}/${id}` }, PLAIN_BODY)
+        await webhook('buyer', { url: `http://127.0.0.1:${port}/${id}` }, PLAIN_BODY)
       }),
     )
     await store.jobs.changeAll(held.map((one) => ({ held: one, data: {}, afterMs: LATER_MS, isDone: true })))

@@ -147,7 +147,8 @@ export function createNotices({ store, webhook, clock, grantsOf, onTrouble }: No
     if (hasLostSecret(notice.push)) {
       return await giveUp(held, notice, 'what it is signed with was not stored: set storage.key')
     }
-    const delivery = await webhook(notice.push, bodyOf(task, notice, grantsOf(held.caller)))
+    const { caller } = held
+    const delivery = await webhook(caller, notice.push, bodyOf(task, notice, grantsOf(caller)))
     if (delivery.kind === 'delivered') return void (await store.jobs.end(held, 'delivered'))
     const asked = delivery.kind === 'undelivered' ? (delivery.retryAfterMs ?? 0) : 0
     const wait = Math.max(pauseAfter(held.attempts, LONGEST_NOTICE_PAUSE_MS), asked)

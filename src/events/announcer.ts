@@ -20,8 +20,7 @@ import { hasLostSecret, type PushConfig, type Webhook, type WebhookOutcome } fro
 
 const IDLE_MS = 3_600_000 // a subscriber is woken when something changes; this is in case that fails
 const LOOK_AGAIN_MS = 5_000 // while subscribers cannot be looked for
-const FIRST_PAUSE_MS = 1_000
-const LONGEST_PAUSE_MS = 5 * 60_000
+const [FIRST_PAUSE_MS, LONGEST_PAUSE_MS] = [1_000, 5 * 60_000]
 const OUTAGE_MS = 15 * 60_000
 const GIVE_UP_MS = 24 * 3_600_000
 /** A caller whose receivers all hang leaves most places to others. */
@@ -215,7 +214,8 @@ export function createAnnouncer(options: AnnouncerOptions) {
       const left = () => (index === 0 ? stream : taken(stream, index))
       await spareTime?.next()
       if (await isOver(stream)) return { stream: left(), isCut: true }
-      const delivery = await webhook(config, body ?? sealed ?? '', { 'x-adcp-notification-type': type })
+      const headers = { 'x-adcp-notification-type': type }
+      const delivery = await webhook(subscription.caller, config, body ?? sealed ?? '', headers)
       if (delivery.kind === 'delivered') {
         onOutcome('delivered')
         continue

@@ -13,8 +13,11 @@ export type CourierOrder = { policy: EgressPolicy } | { letter: Letter; number: 
 /** Of one letter: what became of it, or why it could not be sent at all. */
 export type CourierAnswer = { letter: number; answer: SendOutcome | string }
 
+/** At one origin. One caller has half of them at most: as many as it may have subscribers told at once. */
+const CONNECTIONS = 64
+
 const { policy, key } = workerData as CourierStart
-const egress = createEgress({ policy, resolve: callersResolve })
+const egress = createEgress({ policy, resolve: callersResolve, connections: CONNECTIONS })
 const post = createPost({ send: egress.send, ...(key && { signer: createSigner(key, WEBHOOKS) }) })
 
 async function answerOf(letter: Letter): Promise<SendOutcome | string> {

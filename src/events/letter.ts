@@ -9,6 +9,8 @@ import type { Signer } from '../signing/signature.js'
 const NONCE_BYTES = 16
 
 export type Letter = Pick<Outbound, 'url' | 'headers' | 'timeoutMs' | 'maxBytes'> & {
+  /** Who named the place. */
+  readonly caller: string
   readonly body: string
   /** When it is signed, ms since the epoch; absent: it is sent without a signature. */
   readonly signedAt?: number
@@ -28,9 +30,10 @@ export function createPost({ send, signer }: { send: Send; signer?: Signer | und
   }
 
   return async (letter) => {
-    const { url, headers, body, timeoutMs, maxBytes, isHeadEnough } = letter
+    const { caller, url, headers, body, timeoutMs, maxBytes, isHeadEnough } = letter
     return await send({
-      ...{ url, method: 'POST', headers: { ...signed(letter), ...headers }, body, timeoutMs, maxBytes },
+      ...{ url, method: 'POST', headers: { ...signed(letter), ...headers }, body },
+      ...{ timeoutMs, maxBytes, caller },
       ...(isHeadEnough && { enough: () => () => true }),
     })
   }

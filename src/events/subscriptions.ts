@@ -98,7 +98,7 @@ function echoes(body: Uint8Array, challenge: string): boolean {
 
 /** Undefined when the url answered as it must; else what it did instead. */
 export function createChallenge({ post, now, agentUrl }: ChallengeOptions) {
-  return async (claim: Claim): Promise<string | undefined> => {
+  return async (caller: string, claim: Claim): Promise<string | undefined> => {
     const challenge = randomBytes(CHALLENGE_BYTES).toString('base64url')
     const body = JSON.stringify({
       type: 'webhook.challenge',
@@ -111,7 +111,14 @@ export function createChallenge({ post, now, agentUrl }: ChallengeOptions) {
     })
     for (let tries = 1; ; tries += 1) {
       const outcome = await post({
-        ...{ url: claim.url, body, signedAt: now(), timeoutMs: CHALLENGE_MS, maxBytes: MAX_REPLY_BYTES },
+        ...{
+          caller,
+          url: claim.url,
+          body,
+          signedAt: now(),
+          timeoutMs: CHALLENGE_MS,
+          maxBytes: MAX_REPLY_BYTES,
+        },
       })
       if (outcome.kind === 'failed') {
         if (outcome.reason === 'unreachable' && tries < TRIES) continue
@@ -271,7 +278,9 @@ export function createSubscriptions({ store, newId, policy, delivering }: Subscr
     }
     const limit = pLimit(CHALLENGES_AT_ONCE)
     await Promise.all(
-      [...claims].map(([name, claim]) => limit(async () => outcomes.set(name, await challenge(claim)))),
+      [...claims].map(([name, claim]) =>
+        limit(async () => outcomes.set(name, await challenge(caller, claim))),
+      ),
     )
 
     function problemOf({ accountId, configs }: WantedSubscriptions): NotificationProblem | undefined {

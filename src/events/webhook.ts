@@ -179,8 +179,9 @@ type WebhookOptions = {
  * be signed and there is no key: only configurations with `authentication` were accepted then.
  */
 export function createWebhook({ post, now }: WebhookOptions) {
-  /** Sends `body` to the configured url; `headers` are sent in addition to those that authenticate it. */
+  /** Sends `body` to the url that the caller configured; `headers` are sent in addition to those that authenticate it. */
   return async (
+    caller: string,
     config: PushConfig,
     body: string,
     headers: Record<string, string> = {},
@@ -188,6 +189,7 @@ export function createWebhook({ post, now }: WebhookOptions) {
     const { url, authentication } = config
     const outcome = await post({
       ...{
+        caller,
         url: new URL(url).href,
         body,
         timeoutMs: TIMEOUT_MS,

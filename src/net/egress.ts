@@ -39,7 +39,7 @@ const connectorOf = require('undici/lib/core/connect.js') as typeof buildConnect
 
 const CONNECT_TIMEOUT_MS = 10_000 // a host that does not answer a SYN this long is down
 
-const CONNECTIONS_PER_ORIGIN = 32 // one origin never holds more sockets than this
+const CONNECTIONS_PER_ORIGIN = 32 // one origin never holds more sockets than this, if nothing else is said
 const KEEP_ALIVE_MS = 30_000
 const USER_AGENT = 'tributary' // many sites refuse requests without a user agent
 
@@ -200,6 +200,8 @@ type EgressOptions = {
   policy: EgressPolicy
   /** Resolves names to addresses; the system's resolver by default. */
   resolve?: Resolve
+  /** The most sockets that one origin holds. */
+  connections?: number
   /** The bound on the bytes of all answers that are being read, asked each time. */
   underWayBytes?(): number
 }
@@ -230,8 +232,8 @@ function originOf(domain: string, target: string): string {
   return url.origin
 }
 
-function createRoutes(policy: EgressPolicy, resolve: Resolve, onread: Reads): Routes {
-  const pool = { connections: CONNECTIONS_PER_ORIGIN, keepAliveTimeout: KEEP_ALIVE_MS, headersTimeout: 0 }
+function createRoutes(policy: EgressPolicy, resolve: Resolve, onread: Reads, connections: number): Routes {
+  const pool = { connections, keepAliveTimeout: KEEP_ALIVE_MS, headersTimeout: 0 }
   const lifetime = new AbortController()
   const { signal } = lifetime
   setMaxListeners(0, signal) // each open socket adds a listener
@@ -288,7 +290,7 @@ async function sendOnce(
   try {
     const early = spent()
     if (early) return early
-    const over = await places.take(routes().of(url).origin, deadline)
+    const over = await places.take(routes().of(url).origin, deadline, request.caller)
     if (typeof over === 'string') return spentBy(over, request)
     const { dispatcher, origin, host } = routes().of(url) // of the policy that is in force by now
     const asked = exchange(
@@ -331,10 +333,12 @@ async function sendOnce(
 /** Throws when a network or an origin in the policy cannot be read. */
 export function createEgress(options: EgressOptions): Egress {
   const { policy, resolve = systemResolve, underWayBytes = () => UNDER_WAY_BYTES } = options
+  const { connections = CONNECTIONS_PER_ORIGIN } = options
   const underWay = createUnderWay(underWayBytes)
   const reads = createReads()
-  const places = createPlaces(CONNECTIONS_PER_ORIGIN)
-  let routes = createRoutes(policy, resolve, reads)
+  const places = createPlaces(connections)
+  const routesFor = (next: EgressPolicy) => createRoutes(next, resolve, reads, connections)
+  let routes = routesFor(policy)
   const retired = new Set<Routes>()
 
   return {
@@ -345,7 +349,7 @@ export function createEgress(options: EgressOptions): Egress {
     ),
     reconfigure(next) {
       const old = routes
-      routes = createRoutes(next, resolve, reads)
+      routes = routesFor(next)
       retired.add(old)
       void old.drain().finally(() => retired.delete(old))
     },

@@ -1,47 +1,63 @@
 /**
  * Places for requests, so many for each name at once; whoever finds none waits for the next that becomes free, in order, and no
- * longer than its deadline. The pools of undici have a line too, but nobody can leave it: what has no connection stays in memory,
- * with its body, however long its answer is no longer waited for, and each such request is given a connection in the end.
+ * longer than its deadline. Of those who say who they are nobody has more places than are left free, so one alone has half of
+ * them: who hangs in all of its own keeps no other from one. The pools of undici have a line too, but nobody can leave it: what
+ * has no connection stays in memory, with its body, however long its answer is no longer waited for, and each such request is
+ * given a connection in the end.
  */
 import type { Deadline, End } from './clock.js'
 
 type Leave = () => void
+type Waiting = { mayEnter(): boolean; enter(): void }
 
 export function createPlaces(most: number) {
-  const all = new Map<string, { taken: number; waiting: Set<Leave> }>()
+  const all = new Map<string, { taken: number; held: Map<string, number>; waiting: Set<Waiting> }>()
 
   /** How the place is left, once; or what ended the deadline before there was one. */
-  function take(name: string, { ended }: Pick<Deadline, 'ended'>): Promise<Leave | End> {
-    const here = all.get(name) ?? { taken: 0, waiting: new Set() }
+  function take(
+    name: string,
+    { ended }: Pick<Deadline, 'ended'>,
+    whose: string | undefined,
+  ): Promise<Leave | End> {
+    const here = all.get(name) ?? { taken: 0, held: new Map<string, number>(), waiting: new Set<Waiting>() }
     all.set(name, here)
-    const { waiting } = here
+    const { held, waiting } = here
+
+    const own = () => (whose === undefined ? 0 : (held.get(whose) ?? 0))
+    const mayEnter = () => own() < most - here.taken
+
+    function count(by: 1 | -1): void {
+      here.taken += by
+      if (whose === undefined) return
+      const next = own() + by
+      if (next > 0) held.set(whose, next)
+      else held.delete(whose)
+    }
 
     function placed(): Leave {
       let isLeft = false
+      count(1)
       return () => {
         if (isLeft) return
         isLeft = true
-        const [next] = waiting
-        if (next) {
-          waiting.delete(next)
-          next()
-        } else {
-          here.taken -= 1
-          if (here.taken === 0) all.delete(name)
+        count(-1)
+        for (const one of waiting) {
+          if (here.taken === most) break
+          if (one.mayEnter() && waiting.delete(one)) one.enter()
         }
+        if (here.taken === 0) all.delete(name)
       }
     }
 
     return new Promise((resolve) => {
-      if (here.taken < most) {
-        here.taken += 1
+      if (mayEnter()) {
         resolve(placed())
         return
       }
-      const enter = () => resolve(placed())
-      waiting.add(enter)
+      const one = { mayEnter, enter: () => resolve(placed()) }
+      waiting.add(one)
       void ended.then((end) => {
-        if (waiting.delete(enter)) resolve(end)
+        if (waiting.delete(one)) resolve(end)
       })
     })
   }

@@ -27,6 +27,8 @@ export type Outbound = {
    */
   redirects?: 'same-site'
   signal?: AbortSignal
+  /** Who named the place: at one origin nobody has more requests under way than places are left for others. */
+  caller?: string
   /** Somebody waits for it: its body goes ahead of work of our own. */
   isAwaited?: boolean
   /**

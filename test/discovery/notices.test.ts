@@ -21,7 +21,7 @@ onEveryStorage(
         grantsOf: () => grants,
         onTrouble: t.comment,
       },
-      webhook: async (_, body) => {
+      webhook: async (_caller, _push, body) => {
         sent.push(body)
         return { kind: 'undelivered', reason: 'busy' }
       },
@@ -88,7 +88,7 @@ test('a caller whose receivers all hang leaves places to the notices of others',
       onTrouble: t.comment,
     },
     ...{ brief: {}, firstPage: {}, call: {}, pushRules: {}, newId: () => 'one' },
-    async webhook({ url }: { url: string }) {
+    async webhook(_: string, { url }: { url: string }) {
       reached.push(url)
       if (url !== hook('well')) await hanging
       return { kind: 'delivered' }

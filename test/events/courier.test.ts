@@ -1,11 +1,13 @@
 import { generateKeyPairSync } from 'node:crypto'
+import type { ServerResponse } from 'node:http'
 import { test } from 'tap'
 import { createCourier } from '../../src/events/courier.js'
 import type { Letter } from '../../src/events/letter.js'
+import type { SendOutcome } from '../../src/net/send.js'
 import { publicJwk } from '../../src/signing/key.js'
 import { watchThreads } from '../composition/support/threads.js'
 import { until } from '../support/upstream-world.js'
-import { startSubscriber } from './support/subscriber.js'
+import { type Got, startSubscriber } from './support/subscriber.js'
 
 const THREAD = 'courier-thread'
 const threads = watchThreads()
@@ -22,7 +24,7 @@ function opened(t: Test, options: Partial<Parameters<typeof createCourier>[0]> =
 }
 
 const letterTo = (url: string, more: Partial<Letter> = {}): Letter => ({
-  ...{ url, body: '{"a":"ä"}', timeoutMs: 120_000, maxBytes: 1_000, isHeadEnough: true },
+  ...{ caller: 'a', url, body: '{"a":"ä"}', timeoutMs: 120_000, maxBytes: 1_000, isHeadEnough: true },
   ...more,
 })
 
@@ -108,6 +110,34 @@ test('where the thread ends, what is under way has failed, and the next letter h
   })
   threads.allow(THREAD, Number.POSITIVE_INFINITY)
   t.match(await post(letterTo(subscriber.url)), { kind: 'reply', status: 200 })
+})
+
+test('however many letters of a few callers hang, places at their origin are left for those of others', async (t) => {
+  let answer = ({ headers }: Got, response: ServerResponse) =>
+    headers['x-hangs'] ? void waiting.push(response) : void response.end()
+  const waiting: ServerResponse[] = []
+  const subscriber = await startSubscriber({ answer: (got, response) => answer(got, response) })
+  t.teardown(() => subscriber.close())
+  const { post } = opened(t)
+  const hanging: Promise<SendOutcome>[] = []
+  for (const [caller, count] of [
+    ['a', 32],
+    ['b', 16],
+    ['c', 8],
+  ] as const) {
+    const before = waiting.length
+    for (let at = 0; at < 40; at += 1) {
+      hanging.push(post(letterTo(subscriber.url, { caller, headers: { 'x-hangs': '1' } })))
+    }
+    t.match(await post(letterTo(subscriber.url, { caller: `not ${caller}`, timeoutMs: 20_000 })), {
+      status: 200,
+    })
+    await until('they are under way', () => waiting.length >= before + count)
+    t.equal(waiting.length, before + count)
+  }
+  answer = (_, response) => void response.end()
+  for (const response of waiting) response.end()
+  for (const outcome of await Promise.all(hanging)) t.match(outcome, { status: 200 })
 })
 
 test('closing ends what is under way, and nothing is sent afterwards', async (t) => {

@@ -28,7 +28,7 @@ test('a caller can have so many subscriptions, and so many places asked in a min
   const { prove, keep } = createSubscriptions({
     ...{ store, newId: randomUUID, policy: () => webhookPolicy({ webhookNetworks: [] }) },
     delivering: {
-      async challenge(claim) {
+      async challenge(_, claim) {
         asked.push(claim)
         return undefined
       },

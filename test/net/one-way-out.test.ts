@@ -90,7 +90,8 @@ test('registries, agents, files, key sets and webhooks are all refused at a priv
   t.match(await verifier.verify(token), { kind: 'unavailable' })
 
   const deliver = createWebhook({ post: createPost({ send, signer: () => ({}) }), now: Date.now })
-  t.match(await deliver({ url: `${origin}/hook` } as Parameters<typeof deliver>[0], '{}'), {
+  const push = { url: `${origin}/hook` } as Parameters<typeof deliver>[1]
+  t.match(await deliver('buyer', push, '{}'), {
     kind: 'rejected',
     reason: 'refused',
   })
