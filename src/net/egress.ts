@@ -5,9 +5,8 @@
  * a second, different DNS answer cannot bypass the check.
  */
 import { promises as dns, type LookupAddress } from 'node:dns'
-import { setMaxListeners } from 'node:events'
 import { createRequire } from 'node:module'
-import { isIP, type LookupFunction } from 'node:net'
+import { isIP, type LookupFunction, type Socket } from 'node:net'
 import { createSecureContext, type SecureContext } from 'node:tls'
 import ipaddr from 'ipaddr.js'
 import type { buildConnector, Dispatcher } from 'undici'
@@ -143,10 +142,10 @@ function trusted(): SecureContext {
 }
 
 /**
- * Makes sockets for undici's Agent. `signal` closes them, also those that are still connecting, and none is made after it:
- * Node revives a socket that is told to connect when its signal has ended it already, and nobody would close that one.
+ * Makes sockets for undici's Agent. `signal` closes them, also those that are still connecting, and none is made after it. It is
+ * not given to the sockets: Node adds a listener for each and never removes it, so that all there ever were would be kept.
  * Certificates are always verified, whatever the environment says, because authorization rests on what providers
- * publish over https. undici passes all of these options to Node.
+ * publish over https. undici passes all other options to Node.
  */
 export function createConnector(options: {
   lookup?: LookupFunction
@@ -154,17 +153,26 @@ export function createConnector(options: {
   /** How they are read. */
   onread: Reads
 }): buildConnector.connector {
-  const socket = { timeout: CONNECT_TIMEOUT_MS, rejectUnauthorized: true, ...options }
+  const { signal, ...ways } = options
+  const socket = { timeout: CONNECT_TIMEOUT_MS, rejectUnauthorized: true, ...ways }
   const connectorWith = (more: object) => connectorOf({ ...socket, ...more } as buildConnector.BuildOptions)
   const plain = connectorWith({})
   let secure: buildConnector.connector | undefined
+  const sockets = new Set<Socket>()
+  const closed = () => new Error('everything was closed')
+  signal.addEventListener('abort', () => {
+    for (const one of sockets) one.destroy(closed())
+  })
   return (target, callback) => {
-    if (options.signal.aborted) callback(new Error('everything was closed'), null)
-    else if (target.protocol !== 'https:') plain(target, callback)
-    else {
+    if (signal.aborted) return callback(closed(), null)
+    let connect = plain
+    if (target.protocol === 'https:') {
       secure ??= connectorWith({ secureContext: trusted() })
-      secure(target, callback)
+      connect = secure
     }
+    const made = connect(target, callback) as unknown as Socket // undici gives it back, which its types do not say
+    sockets.add(made)
+    made.once('close', () => sockets.delete(made))
   }
 }
 
@@ -236,7 +244,6 @@ function createRoutes(policy: EgressPolicy, resolve: Resolve, onread: Reads, con
   const pool = { connections, keepAliveTimeout: KEEP_ALIVE_MS, headersTimeout: 0 }
   const lifetime = new AbortController()
   const { signal } = lifetime
-  setMaxListeners(0, signal) // each open socket adds a listener
   const guarded = new Agent({
     ...pool,
     connect: createGuardedConnector(createAddressPolicy(policy), resolve, { signal, onread }),

@@ -1,4 +1,6 @@
+import { getEventListeners, once } from 'node:events'
 import type { ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
 import { test } from 'tap'
 import { createReads } from '../../src/net/body.js'
 import { createConnector } from '../../src/net/egress.js'
@@ -111,6 +113,33 @@ test('closing ends those that wait for a connection', async (t) => {
   const waiting = [get(), get()]
   await egress.close()
   for (const outcome of await Promise.all([...first, ...waiting])) t.match(outcome, { kind: 'failed' })
+})
+
+test('of a connection that is over, or was never made, nothing is kept; those that are open end with their way out', async (t) => {
+  const { url, connections } = await counting(t)
+  const { hostname, port } = new URL(url)
+  const lifetime = new AbortController()
+  const { signal } = lifetime
+  const connect = createConnector({ signal, onread: createReads() })
+  const open = (to: string) =>
+    new Promise<Error | Socket>((resolve) => {
+      connect({ hostname, port: to, protocol: 'http:' }, (error, socket) =>
+        resolve(error ?? (socket as Socket)),
+      )
+    })
+  for (let at = 0; at < 20; at += 1) {
+    const socket = (await open(port)) as Socket
+    const closed = once(socket, 'close')
+    socket.destroy()
+    await closed
+    t.ok((await open('1')) instanceof Error)
+  }
+  t.equal(getEventListeners(signal, 'abort').length, 1)
+  const last = (await open(port)) as Socket
+  const ended = once(last, 'error')
+  lifetime.abort()
+  t.ok((await ended)[0] instanceof Error)
+  t.equal(connections(), 21)
 })
 
 test('nothing is connected to any more once everything was closed', async (t) => {
