@@ -52,7 +52,7 @@ function Activations({ activations }) {
 
 /** Work that waits for somebody else, and what an operator can do about it. */
 function Jobs({ tick }) {
-  const { value, error } = useAnswer((signal) => get('jobs', signal), tick)
+  const { value, error } = useAnswer((signal) => get('jobs', signal), 'jobs', tick)
   if (error) return html`<${Trouble} error=${error} />`
   if (!value) return html`<p class="hint">Loading</p>`
   if (value.jobs.length === 0) return html`<p class="empty">No job is open.</p>`
@@ -115,7 +115,11 @@ function Subscriptions({ subscriptions }) {
 
 export function Activity({ pulse }) {
   const tick = useTick(AGAIN_MS)
-  const { value, error } = useAnswer((signal) => get('activity', signal), `${pulse.operations} ${tick}`)
+  const { value, error } = useAnswer(
+    (signal) => get('activity', signal),
+    'activity',
+    `${pulse.operations} ${tick}`,
+  )
   if (error) return html`<${Trouble} error=${error} />`
   if (!value) return html`<p class="hint">Loading</p>`
   const { activations, tasks, usage, subscriptions } = value

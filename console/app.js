@@ -1,7 +1,7 @@
 // The page: who is signed in, which part is shown, and the bar above it.
 import { Activity } from './activity.js'
 import { follow, href, useAddress } from './address.js'
-import { send, session } from './api.js'
+import { againAfter, onRefusal, send, session } from './api.js'
 import { Audit, Callers } from './callers.js'
 import { Feed } from './feed.js'
 import { moment } from './format.js'
@@ -36,6 +36,7 @@ function SignIn({ onDone }) {
     try {
       await send('POST', 'session', { key: new FormData(event.target).get('key') })
       await onDone()
+      throw new Error('The browser keeps no cookie of this address, so the key opens no session here') // else this is gone
     } catch (refused) {
       setError(refused)
       setBusy(false)
@@ -45,12 +46,28 @@ function SignIn({ onDone }) {
     <form onSubmit=${submit}>
       <h1><img src="/console/icon.svg" alt="" width="28" height="28" />Tributary</h1>
       <label for="key">Key</label>
-      <input id="key" name="key" type="password" required autocomplete="current-password" autofocus spellcheck="false" />
+      <input id="key" name="key" type="password" required autocomplete="current-password" autofocus spellcheck=${false} />
       <${Trouble} error=${error} />
       <button type="submit" disabled=${isBusy}>Sign in</button>
       <p class="hint">The bearer key of a caller. An operator's key shows everything, a buyer's key what that buyer may see.</p>
     </form>
   </main>`
+}
+
+/** Whoever is told to be signed out is: the cookie is gone, or the server says that it opens nothing. */
+function SignOut({ onDone }) {
+  const [error, setError] = useState()
+  async function leave() {
+    setError(undefined)
+    try {
+      await send('DELETE', 'session')
+    } catch (failed) {
+      if (failed.status !== 401) return setError(failed)
+    }
+    return onDone()
+  }
+  return html`${error && html`<span class="trouble" role="alert">Not signed out: ${error.message}</span>`}
+    <button type="button" class="quiet" onClick=${leave}>Sign out</button>`
 }
 
 function Bar({ who, page, onOut }) {
@@ -69,7 +86,7 @@ function Bar({ who, page, onOut }) {
         html`<a href=${name === 'feed' ? '/' : href({ page: name })} aria-current=${page === name ? 'page' : undefined}>${title}</a>`,
     )}</nav>
     <span class="who"><span title=${`role: ${who.caller.role}`}>${who.caller.id}</span>
-    <button type="button" class="quiet" onClick=${onOut}>Sign out</button></span>
+    <${SignOut} onDone=${onOut} /></span>
   </header>`
 }
 
@@ -88,10 +105,10 @@ function Drawn({ params, children }) {
 
 function Shell({ who, onOut }) {
   const params = useAddress()
-  const { pulse, lostAt } = useLive()
+  const { pulse, lostAt } = useLive(onOut)
   const signal = params.get('signal')
   const page = signal ? 'signal' : (params.get('page') ?? 'feed')
-  const [title, Page, role] = PAGES[page] ?? []
+  const [title, Page, role] = Object.hasOwn(PAGES, page) ? PAGES[page] : []
   useEffect(() => {
     if (title) document.title = `${title} · Tributary`
   }, [title])
@@ -112,18 +129,27 @@ function Shell({ who, onOut }) {
 function App() {
   const [who, setWho] = useState(null)
   const [error, setError] = useState()
-  const look = () => session().then(setWho, setError)
+  async function look() {
+    try {
+      setWho(await session())
+      setError(undefined)
+    } catch (failed) {
+      setError(failed)
+    }
+  }
   useEffect(() => {
     look()
+    return onRefusal(look)
   }, [])
-  if (error) return html`<main class="sign-in"><${Trouble} error=${error} /></main>`
-  if (who === null) return null
+  useEffect(() => {
+    const pause = error && againAfter(error)
+    if (pause === undefined) return undefined
+    const timer = setTimeout(look, pause)
+    return () => clearTimeout(timer)
+  }, [error])
+  if (who === null) return html`<main class="sign-in"><${Trouble} error=${error} /></main>`
   if (!who.caller) return html`<${SignIn} onDone=${look} />`
-  const signOut = async () => {
-    await send('DELETE', 'session').catch(() => {})
-    setWho({})
-  }
-  return html`<${Shell} who=${who} onOut=${signOut} />`
+  return html`<${Shell} key=${who.caller.id} who=${who} onOut=${look} />`
 }
 
 render(html`<${App} />`, document.getElementById('app'))

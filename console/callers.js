@@ -6,14 +6,14 @@ import { Act, Problem, State, Table, Trouble, useAnswer, useTick, When } from '.
 import { STATES } from './upstreams.js'
 
 export function Callers({ pulse, who }) {
-  const { value, error } = useAnswer((signal) => get('callers', signal), pulse.operations)
+  const { value, error } = useAnswer((signal) => get('callers', signal), 'callers', pulse.operations)
   if (error) return html`<${Trouble} error=${error} />`
   if (!value) return html`<p class="hint">Loading</p>`
   const { callers, accounts, anonymous, jwt, rate_limit: limit } = value
   return html`<h1 class="hidden">Callers</h1>
     <${Table} label="Callers" head=${['Caller', 'Role', 'Key', 'Signs', 'Activation keys for', 'Accounts', 'Own credentials at', 'Action']}>
       ${callers.map(
-        (one) => html`<tr>
+        (one) => html`<tr key=${one.id}>
         <td class="signal">${one.id}</td><td>${one.role}</td>
         <td>${one.has_key ? 'yes' : 'JWT'}</td><td>${one.signs}</td>
         <td class="words">${one.destinations.map(destination).join(', ') || 'none'}</td>
@@ -41,7 +41,7 @@ export function Callers({ pulse, who }) {
 
 export function Audit({ pulse }) {
   const tick = useTick(5_000)
-  const { value, error } = useAnswer((signal) => get('audit', signal), `${pulse.operations} ${tick}`)
+  const { value, error } = useAnswer((signal) => get('audit', signal), 'audit', `${pulse.operations} ${tick}`)
   if (error) return html`<${Trouble} error=${error} />`
   if (!value) return html`<p class="hint">Loading</p>`
   return html`<h1 class="hidden">Audit</h1>

@@ -4,8 +4,12 @@ import { useEffect, useState } from './lib/hooks.js'
 const SILENT_MS = 25_000 // the server says something every ten seconds
 const AGAIN_MS = { first: 3_000, last: 48_000 } // each pause is twice the one before
 
-/** `pulse` changes when something that the page shows has; `lostAt`: since when the server is not heard. */
-export function useLive() {
+/**
+ * `pulse` changes when something that the page shows has; `lostAt`: since when the server is not heard. `onShut`: called when
+ * the server does not let it listen. A page that nobody sees does not listen: browsers open six connections to one server,
+ * and the next page would wait for them.
+ */
+export function useLive(onShut) {
   const [live, setLive] = useState({ pulse: {}, lostAt: undefined })
   useEffect(() => {
     let source
@@ -37,15 +41,26 @@ export function useLive() {
       })
       source.addEventListener('error', () => {
         lost()
-        if (source.readyState === EventSource.CLOSED) listenLater()
+        if (source.readyState !== EventSource.CLOSED) return
+        onShut()
+        listenLater()
       })
+      heard()
     }
-    listen()
-    heard()
-    return () => {
+    function stop() {
       clearTimeout(silence)
       clearTimeout(again)
-      source.close()
+      source?.close()
+    }
+    function seen() {
+      stop()
+      if (!document.hidden) listen()
+    }
+    seen()
+    document.addEventListener('visibilitychange', seen)
+    return () => {
+      document.removeEventListener('visibilitychange', seen)
+      stop()
     }
   }, [])
   return live

@@ -1,11 +1,11 @@
 // Small parts that several pages are made of.
 import { go } from './address.js'
-import { send } from './api.js'
+import { againAfter, send } from './api.js'
 import { ago, moment, words } from './format.js'
 import { html } from './h.js'
 import { useEffect, useLayoutEffect, useRef, useState } from './lib/hooks.js'
 
-const AGAIN_MS = 1_000 // a server that is still starting
+const TYPING_MS = 120
 const SIGNS = { good: '●', wait: '◐', bad: '▲', off: '○' }
 
 /** A state told by a sign, a word and a colour. */
@@ -43,8 +43,11 @@ export function Trouble({ error }) {
   return html`<p class="trouble" role="alert">${error.message}</p>`
 }
 
-/** Reads something again whenever `key` changes; the last answer stays while the next is awaited. */
-export function useAnswer(read, key) {
+/**
+ * Reads the answer to `question`, and again whenever `news` changes; the last answer stays while the next is awaited. What
+ * passes by itself is asked again, and takes no answer to the same question away.
+ */
+export function useAnswer(read, question, news) {
   const [state, setState] = useState({ isLoading: true })
   const [attempt, setAttempt] = useState(0)
   useEffect(() => {
@@ -53,15 +56,20 @@ export function useAnswer(read, key) {
     setState((before) => ({ ...before, isLoading: true }))
     const failed = (error) => {
       if (abort.signal.aborted) return
-      setState({ error, isLoading: false })
-      if (error.status === 503) timer = setTimeout(() => setAttempt((before) => before + 1), AGAIN_MS)
+      const pause = againAfter(error)
+      if (pause !== undefined) timer = setTimeout(() => setAttempt((before) => before + 1), pause)
+      setState((before) => {
+        const isKnown = pause !== undefined && before.value !== undefined && before.question === question
+        return isKnown ? { ...before, isLoading: false } : { question, error, isLoading: false }
+      })
     }
-    read(abort.signal).then((value) => abort.signal.aborted || setState({ value, isLoading: false }), failed)
+    const answered = (value) => abort.signal.aborted || setState({ question, value, isLoading: false })
+    read(abort.signal).then(answered, failed)
     return () => {
       abort.abort()
       clearTimeout(timer)
     }
-  }, [key, attempt])
+  }, [question, news, attempt])
   return state
 }
 
@@ -103,17 +111,38 @@ export function When({ at, isExact, isDue }) {
   return html`<time datetime=${new Date(at).toISOString()} title=${moment(at)}>${isExact ? html`${moment(at)} <span class="hint">${relative}</span>` : relative}</time>`
 }
 
-/** A field that looks for something while it is typed; what is looked for is part of the address. */
-export function Search({ label, params, name = 'q', hint }) {
-  const typed = (event) => {
-    const next = new URLSearchParams(params)
-    if (event.target.value) next.set(name, event.target.value)
-    else next.delete(name)
+/**
+ * A field that looks for something while it is typed. What is looked for is part of the address, once the typing pauses or
+ * the field is left; not when another address was gone to meanwhile.
+ */
+export function Search({ label, params, hint, id = 'search-q' }) {
+  const [typed, setTyped] = useState() // what the address does not say yet
+  const waits = useRef()
+  useEffect(() => () => clearTimeout(waits.current?.timer), [])
+  function settle() {
+    const { current } = waits
+    if (!current) return
+    clearTimeout(current.timer)
+    waits.current = undefined
+    setTyped(undefined)
+    if (location.search !== current.from) return
+    const next = new URLSearchParams(current.from)
+    for (const name of ['after', 'sort', 'q']) next.delete(name)
+    if (current.text.trim() !== '') next.set('q', current.text)
     go(next, { replace: true })
   }
-  return html`<form role="search" class="search search-line" onSubmit=${(event) => event.preventDefault()}>
-    <label class="hidden" for=${`search-${name}`}>${label}</label>
-    <input id=${`search-${name}`} type="search" value=${params.get(name) ?? ''} onInput=${typed} placeholder=${hint} autocomplete="off" spellcheck="false" />
+  function input({ target: { value } }) {
+    setTyped(value)
+    clearTimeout(waits.current?.timer)
+    waits.current = { text: value, from: location.search, timer: setTimeout(settle, TYPING_MS) }
+  }
+  function submit(event) {
+    event.preventDefault()
+    settle()
+  }
+  return html`<form role="search" class="search" onSubmit=${submit}>
+    <label class="hidden" for=${id}>${label}</label>
+    <input id=${id} type="search" value=${typed ?? params.get('q') ?? ''} onInput=${input} onBlur=${settle} placeholder=${hint} autocomplete="off" spellcheck=${false} />
   </form>`
 }
 

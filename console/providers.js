@@ -23,17 +23,18 @@ export function Providers({ params, pulse }) {
   const q = params.get('q') ?? ''
   const { value, error } = useAnswer(
     (signal) => get(`providers?${new URLSearchParams({ q })}`, signal),
-    `${q} ${pulse.operations}`,
+    q,
+    pulse.operations,
   )
   return html`<h1 class="hidden">Providers</h1>
-    <${Search} label="Search providers" params=${params} hint="Search providers by domain" />
+    <div class="search-line"><${Search} label="Search providers" params=${params} hint="Search providers by domain" /></div>
     <${Trouble} error=${error} />
     ${
       value &&
       html`<p class="total"><strong>${count(value.total)}</strong> ${value.total === 1 ? 'provider' : 'providers'}</p>
       <${Table} label="Providers" head=${['Domain', 'State', right('Size'), right('Signals'), 'Agents', 'Confirmed', 'Proves until', 'Trouble', 'Action']}>
         ${value.providers.map(
-          (one) => html`<tr>
+          (one) => html`<tr key=${one.domain}>
           <td class="signal"><a href=${`/?provider=${encodeURIComponent(one.domain)}`}>${one.domain}</a>${one.file && html`<span class="under">${one.file.url}</span>`}</td>
           <td>${stateOf(one)}</td>
           <td class="right">${bytes(one.file?.bytes)}</td>

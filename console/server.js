@@ -71,7 +71,7 @@ function Limits({ limits, refused_rows: refused, limited_callers: limited }) {
 }
 
 export function Server({ pulse }) {
-  const { value, error } = useAnswer((signal) => get('overview', signal), pulse.operations)
+  const { value, error } = useAnswer((signal) => get('overview', signal), 'overview', pulse.operations)
   if (error) return html`<${Trouble} error=${error} />`
   if (!value) return html`<p class="hint">Loading</p>`
   return html`<h1 class="hidden">Server</h1>

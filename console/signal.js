@@ -255,7 +255,7 @@ function SeenBy({ views = [] }) {
 
 export function Signal({ id, account, who, pulse }) {
   const query = new URLSearchParams({ id, ...(account && { account }) }).toString()
-  const { value, error } = useAnswer((signal) => get(`signal?${query}`, signal), `${query} ${pulse.feed}`)
+  const { value, error } = useAnswer((signal) => get(`signal?${query}`, signal), query, pulse.feed)
   const title = value?.signal?.name ?? value?.explanation?.signal?.name ?? id
   useEffect(() => {
     document.title = `${title} · Tributary`

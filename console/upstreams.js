@@ -107,14 +107,14 @@ function Excluded({ excluded }) {
   if (excluded.length === 0) return null
   return html`<h2 class="section">Left out</h2>
   <${Table} label="Left out" head=${['Agent', 'State', 'Why', 'Action']}>
-    ${excluded.map(({ url, reason, means }) => html`<tr><td class="signal">${url}</td><td><${State} kind="off">excluded<//></td><td class="words" title=${reason}>${means}</td><td><${Act} action="admit-upstream" subject=${url} label="Let in" done="Let in" /></td></tr>`)}
+    ${excluded.map(({ url, reason, means }) => html`<tr key=${url}><td class="signal">${url}</td><td><${State} kind="off">excluded<//></td><td class="words" title=${reason}>${means}</td><td><${Act} action="admit-upstream" subject=${url} label="Let in" done="Let in" /></td></tr>`)}
   <//>`
 }
 
 function Plots({ id, pulse }) {
   const [span, setSpan] = useState('hours')
   const query = new URLSearchParams({ upstream: id, span }).toString()
-  const { value, error } = useAnswer((signal) => get(`history?${query}`, signal), `${query} ${pulse}`)
+  const { value, error } = useAnswer((signal) => get(`history?${query}`, signal), query, pulse)
   const choice = (name, label) =>
     html`<button type="button" aria-pressed=${span === name} onClick=${() => setSpan(name)}>${label}</button>`
   return html`<section class="sheet wide">
@@ -191,15 +191,13 @@ function States({ states }) {
 export function Upstreams({ params, pulse }) {
   const id = params.get('id')
   const query = new URLSearchParams(id ? { id } : { q: params.get('q') ?? '' }).toString()
-  const { value, error } = useAnswer(
-    (signal) => get(`upstreams?${query}`, signal),
-    `${query} ${pulse.operations}`,
-  )
-  if (id && value?.total === 0) return html`<p class="trouble">No upstream is called ${id}.</p>`
+  const { value, error } = useAnswer((signal) => get(`upstreams?${query}`, signal), query, pulse.operations)
+  if (id && value?.total === 0)
+    return html`<p class="trouble">No upstream that is called ${id} is read now.</p><${Excluded} excluded=${value.excluded} />`
   if (id && value)
     return html`<${One} upstream=${value.upstreams[0]} means=${value.means} pulse=${pulse.operations} />`
   return html`<h1 class="hidden">Upstreams</h1>
-    ${!id && html`<${Search} label="Search upstreams" params=${params} hint="Search upstreams by id, name or url" />`}
+    ${!id && html`<div class="search-line"><${Search} label="Search upstreams" params=${params} hint="Search upstreams by id, name or url" /></div>`}
     <${Trouble} error=${error} />
     ${!value && !error && html`<p class="hint">Loading</p>`}
     ${

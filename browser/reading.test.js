@@ -1,0 +1,164 @@
+import { test } from 'tap'
+import { actingOn, BUYER, KEYS, OPERATOR, startWorld } from './built.js'
+import { NO_BROWSER, openBrowser, openPage } from './chromium.js'
+
+const NORTHWIND = 'signals.northwind.example'
+const MOTORLEDGER = 'motorledger.example'
+
+/** @typedef {import('playwright-core').Page} Page */
+
+/** @type {(page: Page, key: string) => Promise<void>} */
+async function enter(page, key) {
+  await page.fill('#key', key)
+  await page.keyboard.press('Enter')
+  await page.waitForSelector('td.signal a')
+}
+
+test('what readers do in the middle of something', { skip: NO_BROWSER }, async (t) => {
+  const world = await startWorld({
+    signals: 240,
+    config: () => ({
+      callers: { anonymous: 'metadata', keys: KEYS },
+      defaults: { refresh: '1h', timeout: '60s' },
+    }),
+  })
+  t.teardown(() => world.close())
+  const browser = await openBrowser()
+  t.teardown(() => browser.close())
+  const { url } = world.federation
+  const act = actingOn(url)
+  const opened = async (path = '/', key = OPERATOR) => {
+    const { page, faults } = await openPage(browser, url)
+    await page.goto(url)
+    await enter(page, key)
+    await page.goto(`${url}${path}`)
+    await page.waitForSelector('main :is(td, .facts, .trouble, .empty)')
+    return { page, faults }
+  }
+
+  await t.test('an address that means nothing is told so', async (t) => {
+    const { page, faults } = await opened()
+    for (const name of ['constructor', '__proto__', 'nothing']) {
+      await page.goto(`${url}/?page=${name}`)
+      await page.getByText('There is no such page').waitFor()
+    }
+    t.same(faults, [])
+  })
+
+  await t.test('what an operator did is told beside what it was done to', async (t) => {
+    const { page, faults } = await opened('/?page=providers')
+    const rows = page.getByRole('region', { name: 'Providers' }).locator('tbody tr')
+    const other = rows.filter({ hasNotText: MOTORLEDGER }).first()
+    await other.getByRole('button', { name: 'Fetch now' }).click()
+    await other.getByText('Asked').waitFor()
+    await page.fill('#search-q', MOTORLEDGER)
+    await rows.nth(1).waitFor({ state: 'detached' })
+    t.notMatch(await rows.first().textContent(), /Asked/)
+    t.same(faults, [])
+  })
+
+  await t.test('an upstream that was left out can be let in where it was left out', async (t) => {
+    const { page, faults } = await opened(`/?page=upstreams&id=${NORTHWIND}`)
+    page.on('dialog', (dialog) => dialog.accept())
+    await page.getByRole('button', { name: 'Leave out' }).click()
+    const left = page.getByRole('region', { name: 'Left out' }).locator('tr', { hasText: NORTHWIND })
+    await left.getByRole('button', { name: 'Let in' }).click()
+    await page.getByRole('heading', { name: NORTHWIND }).waitFor()
+    t.same(faults, [])
+  })
+
+  await t.test('a server that has too much to do is asked again, and what is shown stays', async (t) => {
+    const { page, faults } = await opened('/?page=callers')
+    /** @type {((route: import('playwright-core').Route) => Promise<void>)[]} */
+    const answers = [
+      (route) => route.abort(),
+      (route) => route.fulfill({ status: 502, contentType: 'text/html', body: '<html>Bad gateway</html>' }),
+      (route) => route.fulfill({ status: 429, headers: { 'retry-after': '1' }, json: { error: 'slower' } }),
+    ]
+    for (const answer of answers) {
+      await page.route('**/console/api/overview', answer)
+      await page.getByRole('link', { name: 'Server' }).click()
+      await page.waitForSelector('main .trouble')
+      t.notMatch(await page.textContent('main'), /JSON/)
+      await page.unroute('**/console/api/overview')
+      await page.waitForSelector('main .facts')
+      await page.getByRole('link', { name: 'Callers' }).click()
+      await page.waitForSelector('main td')
+    }
+    await page.getByRole('link', { name: 'Audit' }).click()
+    await page.waitForSelector('main table')
+    const asked = page.waitForRequest('**/console/api/audit')
+    await page.route('**/console/api/audit', (route) => route.abort())
+    await asked
+    await page.waitForEvent('requestfailed')
+    t.equal(await page.locator('main table').count(), 1, 'the entries are still there')
+    await page.route('**/console/api/session', (route) => route.fulfill({ status: 503, body: 'starting' }))
+    await page.reload()
+    await page.waitForSelector('.trouble')
+    await page.unrouteAll()
+    await page.waitForSelector('main table')
+    t.same(faults, [])
+  })
+
+  await t.test('a page whose session ended, or is another, asks for a key or goes on', async (t) => {
+    const { page, faults } = await opened('/?page=callers')
+    const other = await page.context().newPage()
+    const signedOut = async () => {
+      await other.getByRole('button', { name: 'Sign out' }).click()
+      await other.waitForSelector('#key')
+    }
+    await other.goto(url)
+    await other.waitForSelector('td.signal a')
+    await signedOut()
+    await page.getByRole('link', { name: 'Providers' }).click()
+    await page.waitForSelector('#key')
+    await enter(page, OPERATOR)
+    t.match(page.url(), /page=providers/, 'the address is kept')
+    await enter(other, OPERATOR)
+    await signedOut()
+    await enter(other, OPERATOR)
+    await page.getByRole('button', { name: 'Fetch now' }).first().click()
+    await page.getByText('Asked').waitFor()
+    await signedOut()
+    await enter(other, BUYER)
+    await page.getByRole('link', { name: 'Callers' }).click()
+    await page.locator('.who', { hasText: 'buyer' }).waitFor()
+    t.same(faults, [])
+  })
+
+  await t.test('pages that nobody sees leave their connections to others', async (t) => {
+    const { page, faults } = await opened()
+    /** @type {(hidden: boolean) => string} */
+    const turned = (hidden) =>
+      `Object.defineProperty(document, 'hidden', { value: ${hidden}, configurable: true });
+       document.dispatchEvent(new Event('visibilitychange'))`
+    await page.evaluate(turned(true)) // without a screen every page counts as seen
+    for (let tabs = 2; tabs <= 9; tabs += 1) {
+      const other = await page.context().newPage()
+      await other.goto(url)
+      await other.waitForSelector('td.signal a')
+      await other.evaluate(turned(true))
+    }
+    const before = String(await page.textContent('.total'))
+    t.equal((await act('exclude-upstream', NORTHWIND)).status, 200)
+    await page.evaluate(turned(false))
+    await page.locator('.total', { hasNotText: before }).waitFor()
+    t.equal(await page.locator('.lost').count(), 0)
+    t.equal((await act('admit-upstream', `https://${NORTHWIND}/mcp`)).status, 200)
+    t.same(faults, [])
+  })
+
+  await t.test('nobody is told to be signed out who is not', async (t) => {
+    const { page } = await opened()
+    await page.route('**/console/api/session', (route) =>
+      route.request().method() === 'DELETE' ? route.abort() : route.continue(),
+    )
+    await page.getByRole('button', { name: 'Sign out' }).click()
+    await page.getByRole('alert').filter({ hasText: 'Not signed out' }).waitFor()
+    await page.unrouteAll()
+    await page.getByRole('button', { name: 'Sign out' }).click()
+    await page.waitForSelector('#key')
+    await page.reload()
+    t.ok(await page.waitForSelector('#key'))
+  })
+})
