@@ -14,6 +14,24 @@ async function enter(page, key) {
   await page.waitForSelector('td.signal a')
 }
 
+/** @param {Page} page */
+const links = (page) =>
+  page.locator('td.signal a').evaluateAll((all) => all.map((one) => one.getAttribute('href')))
+
+/** @type {(page: Page, rows: number) => Promise<void>} */
+async function shown(page, rows) {
+  await page
+    .locator('td.signal')
+    .nth(rows - 1)
+    .waitFor()
+}
+
+/**
+ * Clicks in the same turn of the page in which something was typed, before the field is left.
+ * @type {(page: Page, selector: string) => Promise<void>}
+ */
+const clickAtOnce = (page, selector) => page.evaluate(`document.querySelector('${selector}').click()`)
+
 test('what readers do in the middle of something', { skip: NO_BROWSER }, async (t) => {
   const world = await startWorld({
     signals: 240,
@@ -35,6 +53,99 @@ test('what readers do in the middle of something', { skip: NO_BROWSER }, async (
     await page.waitForSelector('main :is(td, .facts, .trouble, .empty)')
     return { page, faults }
   }
+
+  await t.test('a search that has just been typed takes nobody back', async (t) => {
+    const { page, faults } = await opened()
+    await page.clock.install()
+    await page.focus('#q')
+    await page.keyboard.type('auto')
+    await clickAtOnce(page, 'td.signal a')
+    await page.waitForSelector('h1:not(.hidden)')
+    await page.clock.runFor(1_000)
+    t.match(page.url(), /\?signal=sig_/)
+    await page.goBack()
+    await page.waitForSelector('.facet input')
+    await page.focus('#q')
+    await page.keyboard.type('auto')
+    await page.locator('.facet input').first().click()
+    await page.clock.runFor(1_000)
+    await page.waitForURL(/provider=/)
+    t.match(page.url(), /q=auto/, 'the field was left, so both hold')
+    t.equal(await page.inputValue('#q'), 'auto')
+    t.same(faults, [])
+  })
+
+  await t.test('rows that were asked for are there again after Back, at the same place', async (t) => {
+    const { page, faults } = await opened('/?sort=name')
+    await page.click('button.next')
+    await shown(page, 100)
+    const before = await links(page)
+    const link = page.locator('td.signal a').nth(90)
+    await link.scrollIntoViewIfNeeded()
+    const top = await page.evaluate('scrollY')
+    await link.click()
+    await page.waitForSelector('h1:not(.hidden)')
+    await page.goBack()
+    await shown(page, 100)
+    t.same(await links(page), before)
+    await link.and(page.locator(':visible')).waitFor()
+    t.equal(await page.evaluate('scrollY'), top)
+    await page.reload()
+    await shown(page, 100)
+    t.same(await links(page), before, 'after a reload too')
+    t.same(faults, [])
+  })
+
+  await t.test('rows of several pages are those of one feed', async (t) => {
+    const { page, faults } = await opened('/?sort=name')
+    for (const rows of [100, 150, 200]) {
+      await page.click('button.next')
+      await shown(page, rows)
+    }
+    const before = String(await page.textContent('.total'))
+    t.equal((await act('exclude-upstream', NORTHWIND)).status, 200)
+    await page.locator('.total', { hasNotText: before }).waitFor()
+    const found = await links(page)
+    t.equal(new Set(found).size, found.length, 'none is shown twice')
+    const total = Number.parseInt(String(await page.textContent('.total strong')), 10)
+    t.equal(found.length, Math.min(total, 200))
+    t.equal((await act('admit-upstream', `https://${NORTHWIND}/mcp`)).status, 200)
+    await page.locator('.total', { hasText: before }).waitFor()
+    t.same(faults, [])
+  })
+
+  await t.test('a filter keeps the place where it was chosen', async (t) => {
+    const { page, faults } = await opened()
+    await page.setViewportSize({ width: 1_000, height: 400 })
+    const last = page.locator('.facet input').last()
+    await last.focus()
+    await page.keyboard.press('Space')
+    await page.waitForURL(/max_cpm/)
+    const { y = -1 } = (await last.boundingBox()) ?? {}
+    t.ok(y >= 0 && y < 400, `at ${y}: in sight`)
+    t.same(faults, [])
+  })
+
+  await t.test('what a link asks for can be seen, and taken away', async (t) => {
+    const { page, faults } = await opened('/?min_coverage=50&max_percent=5&currency=EUR&max_cpm=3')
+    await page.getByText('CPM at most, EUR').waitFor()
+    await page.locator('label', { hasText: 'coverage of 50 % or more' }).locator(':checked').click()
+    await page.waitForURL((there) => !there.search.includes('min_coverage'))
+    const price = page.locator('.facet', { hasText: 'CPM at most' }).locator(':checked')
+    t.equal(await price.count(), 1, 'also a price between two steps')
+    await page.getByRole('button', { name: 'Clear 3 filters' }).click()
+    await page.waitForURL((there) => there.search === '')
+    t.same(faults, [])
+  })
+
+  await t.test('an order is told as chosen while its rows are awaited', async (t) => {
+    const { page, faults } = await opened()
+    await page.route('**/console/api/signals?sort=name', () => {}) // never answered
+    await page.selectOption('.sort select', 'name')
+    await page.waitForSelector('.waiting')
+    t.equal(await page.inputValue('.sort select'), 'name')
+    t.same(faults, [])
+  })
 
   await t.test('an address that means nothing is told so', async (t) => {
     const { page, faults } = await opened()

@@ -12,14 +12,29 @@ function changed() {
 
 addEventListener('popstate', changed)
 
+/** What a step of the history holds besides its address: `pages` that are shown, and the `top` where it was left. */
+export const kept = () => history.state ?? {}
+
+export function keep(values) {
+  history.replaceState({ ...kept(), ...values }, '')
+  changed()
+}
+
+/** What a page is about; the rest of its address says which part of it. */
+const subject = (params) => ['page', 'signal', 'id'].map((name) => params.get(name)).join(' ')
+
 /** Goes to an address; `replace` leaves no step behind in the history. */
 export function go(params, { replace = false } = {}) {
   const text = params.toString()
   const url = text === '' ? '/' : `/?${text}`
+  const isOther = subject(params) !== subject(current())
   if (replace) history.replaceState(null, '', url)
-  else history.pushState(null, '', url)
+  else {
+    history.replaceState({ ...kept(), top: scrollY }, '')
+    history.pushState(null, '', url)
+  }
   changed()
-  if (!replace) scrollTo(0, 0)
+  if (isOther) scrollTo(0, 0)
 }
 
 export function useAddress() {

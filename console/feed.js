@@ -1,13 +1,12 @@
 // The feed: words, facets, rows.
-import { go, href } from './address.js'
+import { go, href, keep, kept } from './address.js'
 import { get } from './api.js'
 import { Calls } from './calls.js'
 import { count, country, fromPrice, host, percent, words } from './format.js'
 import { html } from './h.js'
 import { useEffect, useRef, useState } from './lib/hooks.js'
-import { right, Table, Trouble, useAnswer } from './parts.js'
+import { right, Search, Table, Trouble, useAnswer } from './parts.js'
 
-const TYPING_MS = 120
 const SHOWN = 8
 
 const SORTS = {
@@ -27,6 +26,13 @@ const FACETS = {
   country: ['Country', country],
   type: ['Type', words],
   value_type: ['Value type', words],
+}
+
+/** What a link may ask for besides, as a person reads it. It can only be taken away here. */
+const OTHERS = {
+  max_percent: (value) => `at most ${value} % of media`,
+  min_coverage: (value) => `coverage of ${value} % or more`,
+  currency: (value) => `prices in ${value}`,
 }
 
 /** The address of the first page after a change. */
@@ -76,10 +82,11 @@ function PriceFacet({ values, params }) {
     return { value, count: steps.slice(0, at + 1).reduce((sum, one) => sum + one.count, 0) }
   })
   if (!chosen && upTo.every((one) => one.count === 0)) return null
+  if (chosen && !steps.some(({ value }) => value === chosen)) upTo.unshift({ value: chosen })
   const choose = (value) =>
     go(changedBy(params, (next) => (value === chosen ? next.delete('max_cpm') : next.set('max_cpm', value))))
   return html`<fieldset class="facet">
-    <legend>CPM at most, USD</legend>
+    <legend>CPM at most, ${params.get('currency') || 'USD'}</legend>
     ${upTo.map(
       ({ value, count: own }) => html`<label key=${value}>
         <input type="checkbox" checked=${value === chosen} onChange=${() => choose(value)} />
@@ -89,9 +96,25 @@ function PriceFacet({ values, params }) {
   </fieldset>`
 }
 
+function OtherFilters({ params }) {
+  const chosen = Object.keys(OTHERS).filter((name) => params.get(name))
+  if (chosen.length === 0) return null
+  return html`<fieldset class="facet">
+    <legend>Besides</legend>
+    ${chosen.map(
+      (name) => html`<label key=${name}>
+        <input type="checkbox" checked onChange=${() => go(changedBy(params, (next) => next.delete(name)))} />
+        <span class="name">${OTHERS[name](params.get(name))}</span>
+      </label>`,
+    )}
+  </fieldset>`
+}
+
 function Facets({ params, query, pulse }) {
-  const { value, error } = useAnswer((signal) => get(`facets?${query}`, signal), `${query} ${pulse.feed}`)
-  const active = [...Object.keys(FACETS), 'max_cpm'].filter((name) => params.has(name))
+  const { value, error } = useAnswer((signal) => get(`facets?${query}`, signal), query, pulse.feed)
+  const active = [...Object.keys(FACETS), 'max_cpm', ...Object.keys(OTHERS)].filter((name) =>
+    params.get(name),
+  )
   const clear = () =>
     go(
       changedBy(params, (next) => {
@@ -106,6 +129,7 @@ function Facets({ params, query, pulse }) {
       ${chosen > 0 && html`<button type="button" class="quiet clear" onClick=${clear}>Clear ${chosen} ${chosen === 1 ? 'filter' : 'filters'}</button>`}
       <${Trouble} error=${error} />
       ${value && Object.keys(FACETS).map((name) => html`<${FacetValues} key=${name} name=${name} values=${value.facets[name] ?? []} params=${params} />`)}
+      <${OtherFilters} params=${params} />
       ${value && html`<${PriceFacet} values=${value.facets.price ?? []} params=${params} />`}
     </div>
   </section>`
@@ -163,32 +187,46 @@ function headsOf(sort, choose) {
   })
 }
 
-function Rows({ params, query, pulse, who }) {
-  const first = useAnswer((signal) => get(`signals?${query}`, signal), `${query} ${pulse.feed}`)
-  const [more, setMore] = useState({ query, pages: [] })
-  const [error, setError] = useState()
-  const pages = more.query === query ? more.pages : []
-  const { value } = first
-  const last = pages.at(-1) ?? value
-  async function next() {
-    setError(undefined)
-    try {
-      const page = await get(`signals?${query}&after=${encodeURIComponent(last.next)}`)
-      setMore({ query, pages: [...pages, page] })
-    } catch (failed) {
-      setError(failed)
-    }
+/** Reads as many pages as are shown. Of an unchanged feed only those that are not `held` yet. */
+async function readPages({ query, news, pages }, held, signal) {
+  const of = `${query} ${news}`
+  const found = held.current?.of === of ? [...held.current.found] : []
+  while (found.length === 0 || (found.length < pages && found.at(-1).next)) {
+    const after = found.length > 0 ? `&after=${encodeURIComponent(found.at(-1).next)}` : ''
+    found.push(await get(`signals?${query}${after}`, signal))
   }
-  if (first.error) return html`<${Trouble} error=${first.error} />`
-  if (!value) return html`<p class="hint">Loading</p>`
-  const signals = [value, ...pages].flatMap((page) => page.signals)
+  held.current = { of, found }
+  return found
+}
+
+function Rows({ params, query, pulse, who }) {
+  const { pages = 1, top } = kept()
+  const held = useRef()
+  const asked = { query, pages, news: pulse.feed }
+  const {
+    value: found,
+    error,
+    isLoading,
+  } = useAnswer((signal) => readPages(asked, held, signal), query, `${pages} ${pulse.feed}`)
+  useEffect(() => {
+    if (!found || !top) return
+    scrollTo(0, top)
+    keep({ top: undefined })
+  }, [found])
+  if (error) return html`<${Trouble} error=${error} />`
+  if (!found) return html`<p class="hint">Loading</p>`
+  const [value] = found
+  const signals = found.flatMap((page) => page.signals)
   const args = value.get_signals
+  const sort = params.get('sort') || value.sort
   const sortBy = (name) => go(changedBy(params, (changed) => changed.set('sort', name)))
-  const sorts = Object.entries(SORTS).filter(([name]) => name !== 'relevance' || params.get('q'))
-  return html`<div class=${first.isLoading ? 'waiting' : ''}>
+  const sorts = Object.entries(SORTS).filter(
+    ([name]) => name !== 'relevance' || params.get('q') || name === sort,
+  )
+  return html`<div class=${isLoading ? 'waiting' : ''}>
     <div class="tools">
       <p class="total" role="status"><strong>${count(value.total)}</strong> ${value.total === 1 ? 'signal' : 'signals'}</p>
-      <label class="sort">Sort <select value=${value.sort} onChange=${(event) => sortBy(event.target.value)}>${sorts.map(([name, title]) => html`<option value=${name} selected=${name === value.sort}>${title}</option>`)}</select></label>
+      <label class="sort">Sort <select value=${sort} onChange=${(event) => sortBy(event.target.value)}>${sorts.map(([name, title]) => html`<option value=${name} selected=${name === sort}>${title}</option>`)}</select></label>
       <${Calls} task="get_signals" args=${args} />
     </div>
     ${value.warnings.map(({ message }) => html`<p class="notice">${message}</p>`)}
@@ -199,33 +237,8 @@ function Rows({ params, query, pulse, who }) {
           ${signals.map((signal) => html`<${Row} key=${signal.signal_agent_segment_id} signal=${signal} account=${params.get('account')} />`)}
         <//>`
     }
-    <${Trouble} error=${error} />
-    ${last.next && html`<button type="button" class="next" onClick=${next}>Show more</button>`}
+    ${found.at(-1).next && html`<button type="button" class="next" onClick=${() => keep({ pages: found.length + 1 })}>Show more</button>`}
   </div>`
-}
-
-function Search({ params }) {
-  const [text, setText] = useState(params.get('q') ?? '')
-  const timer = useRef()
-  const given = params.get('q') ?? ''
-  useEffect(() => setText(given), [given])
-  function typed(event) {
-    const value = event.target.value
-    setText(value)
-    clearTimeout(timer.current)
-    timer.current = setTimeout(() => {
-      const next = changedBy(params, (changed) => {
-        changed.delete('sort')
-        if (value.trim() === '') changed.delete('q')
-        else changed.set('q', value)
-      })
-      go(next, { replace: true })
-    }, TYPING_MS)
-  }
-  return html`<form role="search" class="search" onSubmit=${(event) => event.preventDefault()}>
-    <label class="hidden" for="q">Search signals</label>
-    <input id="q" type="search" value=${text} onInput=${typed} placeholder="Search signals: what they are, who makes them, whom they reach" autocomplete="off" spellcheck="false" />
-  </form>`
 }
 
 /** Whose prices: the rate card's, or those of one of the caller's accounts. */
@@ -247,7 +260,7 @@ function Account({ params, who }) {
 export function Feed({ params, who, pulse }) {
   const query = params.toString()
   return html`<h1 class="hidden">Feed</h1>
-    <div class="search-line"><${Search} params=${params} /><${Account} params=${params} who=${who} /></div>
+    <div class="search-line"><${Search} id="q" label="Search signals" params=${params} hint="Search signals: what they are, who makes them, whom they reach" /><${Account} params=${params} who=${who} /></div>
     <div class="feed">
       <${Facets} params=${params} query=${query} pulse=${pulse} />
       <div class="results"><${Rows} params=${params} query=${query} pulse=${pulse} who=${who} /></div>
