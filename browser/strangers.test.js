@@ -8,7 +8,8 @@ const DOWN = 'registry-down.example'
 const MARKUP = '<img src=x onerror="window.planted=1">'
 const SCRIPT = '<script>window.planted=1</script>'
 const LONG = 'Averylongnamewithoutanyspace'.repeat(10)
-const NAMES = [MARKUP, SCRIPT, LONG, '\u202Ebackwards', 'An ordinary name']
+const BLANK = '\u200B '
+const NAMES = [MARKUP, SCRIPT, LONG, '\u202Ebackwards', BLANK, 'An ordinary name']
 
 /** Rows in whose every text somebody has written what a page must show and never run. */
 const ROWS = NAMES.map((name, at) => ({
@@ -171,6 +172,39 @@ test('what strangers write and what fails, on the page', { skip: NO_BROWSER }, a
     }
   })
 
+  await t.test('a signal whose name cannot be seen can be opened, by its handle', async (t) => {
+    const handle = String(rows.find(({ name }) => name === BLANK)?.signal_agent_segment_id)
+    await page.goto(`${url}/?upstream=strange`)
+    await page.getByRole('link', { name: handle }).click()
+    await page.getByRole('heading', { name: handle }).waitFor()
+    t.match(await page.title(), handle)
+  })
+
+  await t.test('in the colours of the reader the page that is open is marked', async (t) => {
+    await page.emulateMedia({ forcedColors: 'active' })
+    await page.goto(`${url}/?page=server`)
+    await page.waitForSelector('dd .state')
+    const edges = await page
+      .locator('nav a')
+      .evaluateAll((all) => all.map((one) => getComputedStyle(one).borderBottomColor))
+    t.equal(edges.filter((edge) => edge === edges[0]).length, edges.length - 1)
+    await page.emulateMedia({ forcedColors: 'none' })
+  })
+
+  await t.test('no state is cut off on a small phone', async (t) => {
+    await page.setViewportSize({ width: 360, height: 740 })
+    await page.goto(`${url}/?page=server`)
+    await page.waitForSelector('dd .state')
+    const ends = await page
+      .locator('.facts .state')
+      .evaluateAll((all) => all.map((one) => one.getBoundingClientRect().right))
+    t.same(
+      ends.filter((end) => end > 360),
+      [],
+    )
+    await page.setViewportSize({ width: 1_400, height: 900 })
+  })
+
   await t.test('a table stays a table for who hears it, on a phone too', async (t) => {
     await page.setViewportSize({ width: 390, height: 900 })
     await page.goto(`${url}${known}`)
@@ -209,6 +243,10 @@ test('what strangers write and what fails, on the page', { skip: NO_BROWSER }, a
       found += 1
       const display = await marked.first().evaluate((one) => getComputedStyle(one).display)
       t.equal(display, 'block', 'its ground is drawn')
+      await page.emulateMedia({ forcedColors: 'active' })
+      const line = await marked.first().evaluate((one) => getComputedStyle(one).borderTopStyle)
+      t.equal(line, 'dashed', 'and where no ground is drawn, a line')
+      await page.emulateMedia({ forcedColors: 'none' })
       break
     }
     t.equal(found, 1, 'there is such a signal')

@@ -1,7 +1,7 @@
 // What callers did, and what is still under way.
 import { href } from './address.js'
 import { get } from './api.js'
-import { count, destination, moment, words } from './format.js'
+import { count, destination, moment, named, words } from './format.js'
 import { html } from './h.js'
 import { Act, right, State, Table, Trouble, useAnswer, useTick, When } from './parts.js'
 
@@ -38,7 +38,7 @@ function Activations({ activations }) {
   return html`<${Table} label="Activations" head=${['Signal', 'Did', 'For', 'To', 'At', 'Outcome', 'Asked']}>
     ${activations.map(
       (one) => html`<tr>
-      <td class="signal"><a href=${href({ signal: signalOf(one.handle) })}>${one.name ?? one.handle}</a>${one.name && html`<span class="under mono">${one.handle}</span>`}</td>
+      <td class="signal"><a href=${href({ signal: signalOf(one.handle) })}>${named(one.name ?? '', one.handle)}</a>${one.name && html`<span class="under mono">${one.handle}</span>`}</td>
       <td>${one.action}</td>
       <td class="names">${one.caller}${one.account && html`<span class="under">account ${accountOf(one.account)}</span>`}</td>
       <td class="names">${one.destinations.map(destination).join(', ') || '–'}</td>

@@ -2,7 +2,7 @@
 import { go, href, keep, kept } from './address.js'
 import { get } from './api.js'
 import { Calls } from './calls.js'
-import { count, country, fromPrice, host, percent, words } from './format.js'
+import { count, country, fromPrice, host, named, percent, words } from './format.js'
 import { html } from './h.js'
 import { useEffect, useRef, useState } from './lib/hooks.js'
 import { right, Search, Table, Trouble, useAnswer } from './parts.js'
@@ -142,7 +142,7 @@ function Row({ signal, account }) {
   const link = href({ signal: signal.signal_agent_segment_id, ...(account && { account }) })
   const { data_provider_domain: domain, signal_source_url: source } = signal.signal_ref
   return html`<tr>
-    <td class="signal"><a href=${link}>${signal.name}</a><span class="under">${domain ?? host(source)} · ${words(signal.signal_type)}</span></td>
+    <td class="signal"><a href=${link}>${named(signal.name, signal.signal_agent_segment_id)}</a><span class="under">${domain ?? host(source)} · ${words(signal.signal_type)}</span></td>
     <td class="right">${percent(signal.coverage_percentage)}</td>
     <td class="right price">${fromPrice(signal.pricing_options)}</td>
     <td title=${sellers.join('\n')}>${sellers.length === 1 ? sellers[0] : `${sellers.length} sellers`}</td>

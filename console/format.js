@@ -95,3 +95,6 @@ export const destination = ({ platform, agent_url: url, account }) =>
   `${platform ?? url}${account ? ` (${account})` : ''}`
 
 export const words = (name) => String(name).replaceAll('_', ' ')
+
+/** A name that leaves something to see, and to click on: else the `handle`. */
+export const named = (name, handle) => (/[\p{L}\p{N}\p{P}\p{S}]/u.test(name) ? name : handle)

@@ -3,7 +3,7 @@ import { href } from './address.js'
 import { get } from './api.js'
 import { Calls } from './calls.js'
 import { Changes } from './changes.js'
-import { count, country, host, moment, percent, price, target, words } from './format.js'
+import { count, country, host, moment, named, percent, price, target, words } from './format.js'
 import { html } from './h.js'
 import { useEffect } from './lib/hooks.js'
 import { Facts, Problem, right, State, Table, Trouble, useAnswer, When } from './parts.js'
@@ -256,7 +256,7 @@ function SeenBy({ views = [] }) {
 export function Signal({ id, account, who, pulse }) {
   const query = new URLSearchParams({ id, ...(account && { account }) }).toString()
   const { value, error } = useAnswer((signal) => get(`signal?${query}`, signal), query, pulse.feed)
-  const title = value?.signal?.name ?? value?.explanation?.signal?.name ?? id
+  const title = named(value?.signal?.name ?? value?.explanation?.signal?.name ?? id, id)
   useEffect(() => {
     document.title = `${title} · Tributary`
   }, [title])
