@@ -10,7 +10,7 @@ import type { SigningKey } from '../signing/key.js'
 import { type AgentFacts, getAdcpCapabilities } from '../tasks/get-adcp-capabilities.js'
 import { type GetSignalsOptions, getSignals } from '../tasks/get-signals.js'
 import type { Task } from '../tasks/task.js'
-import { createFastLane, createRequestIds, isHostSound } from './answer/exchange.js'
+import { createFastLane, createRequestIds, inItsTurn, isHostSound } from './answer/exchange.js'
 import { createGzipPages } from './answer/gzip.js'
 import { createBodyReader, INVALID_MESSAGE, rpcError } from './answer/json-rpc.js'
 import { createClosing } from './closing.js'
@@ -214,6 +214,7 @@ export function createApp(options: ServerOptions): FastifyInstance {
   takeJsonBodies(app)
   answerFaults(app, log)
   refuseHosts(app)
+  app.addHook('preHandler', (_request, { raw }, done) => inItsTurn(raw, done))
   app.addHook('onResponse', (request, { statusCode }, done) => {
     const { raw, id: requestId, routeOptions } = request
     if (statusCode >= 400 && !observing.hasTold(raw)) {

@@ -171,12 +171,14 @@ test('every request of a connection that ends is told, also one whose turn has n
   let closed = 0
   const { open } = await serving(t, {
     routes: (routes) => {
-      routes.get('/long', (_request, reply) => {
+      routes.addHook('onRequest', (_request, { raw }, done) => {
         begun += 1
-        reply.hijack().raw.once('close', () => {
+        raw.once('close', () => {
           closed += 1
         })
+        done()
       })
+      routes.get('/long', (_request, reply) => void reply.hijack())
     },
   })
   const socket = open()

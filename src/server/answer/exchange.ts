@@ -1,8 +1,9 @@
 /**
  * One request to a transport and its response: the ids they get, the bytes that leave, and the fast lane.
  *
- * A caller may send requests one after another on a connection, without waiting for answers (RFC 9112, section 9.3.2). Node keeps
- * an answer until those before it have left, and tells the answers that it still keeps nothing when their connection ends.
+ * A caller may send requests one after another on a connection, without waiting for answers (RFC 9112, section 9.3.2). What changes
+ * something must not overtake what came before it, and what nobody reads yet must not be made: each begins when the answers before
+ * it have left. Node tells the answers whose turn has not come nothing when their connection ends.
  *
  * An answer is made of text and prepared bytes, and its pieces are handed to the socket as they are: joining them first costs
  * two thirds of the throughput of a page (docs/decisions.md#serving-from-bytes). The fast lane is for requests that arrive
@@ -22,6 +23,8 @@ import type { AnswerPayload } from './payload.js'
 
 const NO_BODY = new Uint8Array(0)
 const MOST_BYTES = 64 * 1024 // the usual request has a few hundred
+const MOST_WAITING = 2_000 // requests of one connection, behind one that is not answered: some megabytes
+const MOST_AHEAD = 4 * 1024 * 1024 // bytes of them
 const PLAIN_TYPES: ReadonlySet<string | undefined> = new Set([
   'application/json',
   'application/json; charset=utf-8',
@@ -76,29 +79,63 @@ function exchangeOf(reply: FastifyReply): Exchange {
   return { raw, body, response: reply.raw, id, isListening: () => server.listening }
 }
 
-/** The last request that was read on each connection. */
-const newest = new WeakMap<Socket, ServerResponse>()
+type Connection = {
+  /** The last request that was read. */
+  newest: ServerResponse
+  /** Those that came before the answers to others had left. */
+  waiting: Set<ServerResponse>
+  /** How many bytes had been read when the last one came that did not wait, or stopped waiting. */
+  readBefore: number
+}
+const connections = new WeakMap<Socket, Connection>()
+
+function addWaiting(socket: Socket, connection: Connection, response: ServerResponse): void {
+  const { waiting } = connection
+  waiting.add(response)
+  response.once('socket', () => {
+    waiting.delete(response)
+    connection.readBefore = socket.bytesRead
+  })
+  // Node stops reading for answers that it keeps, and would not for requests.
+  if (waiting.size > MOST_WAITING || socket.bytesRead - connection.readBefore > MOST_AHEAD) socket.destroy()
+}
+
+function connectionOf(socket: Socket, newest: ServerResponse): Connection {
+  const known = connections.get(socket)
+  if (known) return known
+  const waiting = new Set<ServerResponse>()
+  const made = { newest, waiting, readBefore: 0 }
+  connections.set(socket, made)
+  socket.once('close', () => {
+    for (const response of waiting) {
+      response.destroy()
+      response.emit('close')
+    }
+  })
+  return made
+}
 
 /** Looks at every request of the server before any other listener does. Gives what looks. */
 export function followConnections(server: Server) {
   const look = ({ socket }: { socket: Socket }, response: ServerResponse) => {
-    newest.set(socket, response)
-    if (response.socket !== null) return
-    const end = () => {
-      if (response.socket !== null) return
-      response.destroy()
-      response.emit('close')
-    }
-    socket.setMaxListeners(0).once('close', end)
-    response.once('close', () => socket.off('close', end))
+    const connection = connectionOf(socket, response)
+    connection.newest = response
+    if (response.socket === null) addWaiting(socket, connection, response)
+    else connection.readBefore = socket.bytesRead
   }
   server.prependListener('request', look)
   return look
 }
 
+/** Begins what answers a request, whose body has been read, when the answers before it on its connection have left. */
+export function inItsTurn(response: ServerResponse, begin: () => void): void {
+  if (response.socket !== null) begin()
+  else response.once('socket', () => setImmediate(begin))
+}
+
 /** Before an answer of a server that closes is written: the connection closes after the last request that was read on it. */
 export function closeAfterNewest(response: ServerResponse): void {
-  const isNewest = newest.get(response.req.socket) === response
+  const isNewest = connections.get(response.req.socket)?.newest === response
   response.setHeader('connection', isNewest ? 'close' : 'keep-alive') // Fastify would close it after any
 }
 
@@ -245,7 +282,9 @@ export function createFastLane({ idOf, onBug, timeouts, isOpen }: FastLaneOption
         const take = isOpen ? lanes.get(raw.url) : undefined
         const length = take && plainLength(raw)
         if (take && length !== undefined)
-          readWhole(raw, length, (body) => safely(take, { raw, body, response, id: idOf(raw), isListening }))
+          readWhole(raw, length, (body) =>
+            inItsTurn(response, () => safely(take, { raw, body, response, id: idOf(raw), isListening })),
+          )
         else for (const listener of listeners) listener.call(own, raw, response)
       })
       Object.assign(own, timeouts)
