@@ -2,6 +2,7 @@
  * The server as one Fastify instance: both transports, the tasks behind them, and the operations endpoints
  * (docs/operations.md). It listens to nothing yet; `close()` lets what is in flight finish.
  */
+import type { Readable } from 'node:stream'
 import Fastify, { type FastifyError, type FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
 import type { Preview, Release } from '../adcp/answer.js'
@@ -33,6 +34,8 @@ import { createA2aTasks, type SharedTasks } from './transports/a2a-tasks.js'
 import { addMcp } from './transports/mcp.js'
 
 const BODY_BYTES = 1024 * 1024 // the largest legal request, 500 references, takes a tenth of it
+const TOO_LARGE = `A request body must not be larger than ${BODY_BYTES} bytes`
+const FIRST_BYTES = 16 * 1024
 const REQUEST_MS = 30_000 // for headers and body together: slower clients are cut off
 const LOOK_MS = 5_000 // how often such clients are looked for
 const IDLE_MS = 150_000 // longer than the longest answer takes to begin
@@ -134,15 +137,43 @@ export async function loadRareCode({ jwt }: { jwt: boolean }): Promise<void> {
   ])
 }
 
+const fault = (statusCode: number, message: string) => Object.assign(new Error(message), { statusCode })
+
+/** The bytes of a body, which may come in pieces of one byte: kept one by one, those would take two hundred times the memory. */
+function readBody(payload: Readable, done: (error: Error | null, body?: Buffer) => void): void {
+  let body = Buffer.allocUnsafe(FIRST_BYTES)
+  let filled = 0
+  function end(error: Error | null): void {
+    payload.off('data', add).off('end', finish).off('error', fail)
+    done(error, body.subarray(0, filled))
+  }
+  const finish = () => end(null)
+  const fail = (error: Error) => end(Object.assign(error, { statusCode: 400 }))
+  function add(chunk: Buffer): void {
+    const length = filled + chunk.byteLength
+    if (length > BODY_BYTES) {
+      end(fault(413, TOO_LARGE))
+      return
+    }
+    if (length > body.byteLength) {
+      const larger = Buffer.allocUnsafe(Math.min(BODY_BYTES, Math.max(length, 2 * body.byteLength)))
+      body.copy(larger, 0, 0, filled)
+      body = larger
+    }
+    filled += chunk.copy(body, filled)
+  }
+  payload.on('data', add).on('end', finish).on('error', fail)
+}
+
 /** Bodies are taken as they are, in JSON and UTF-8 alone: what is in them is read where they are answered. */
 function takeJsonBodies(app: FastifyInstance): void {
   app.removeAllContentTypeParsers()
-  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body, done) => {
-    const { 'content-encoding': encoding = 'identity', 'content-type': type = '' } = request.headers
-    const refuse = (message: string) => done(Object.assign(new Error(message), { statusCode: 415 }))
-    if (encoding !== 'identity') refuse('A request body must not be encoded')
-    else if (!isUtf8(type)) refuse('A request body must be in UTF-8')
-    else done(null, body)
+  app.addContentTypeParser('application/json', ({ headers }, payload, done) => {
+    const { 'content-encoding': encoding = 'identity', 'content-type': type = '' } = headers
+    if (encoding !== 'identity') done(fault(415, 'A request body must not be encoded'))
+    else if (!isUtf8(type)) done(fault(415, 'A request body must be in UTF-8'))
+    else if (Number(headers['content-length']) > BODY_BYTES) done(fault(413, TOO_LARGE))
+    else readBody(payload, done)
   })
 }
 

@@ -1,0 +1,38 @@
+import type { AddressInfo, Socket } from 'node:net'
+import { connect } from 'node:net'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
+import { test } from 'tap'
+import { startServer } from '../support/server-fixture.js'
+import { until } from '../support/until.js'
+
+const CHUNKS = 200_000
+const MOST_BYTES = 10 * 1024 * 1024 // kept one by one they take 40 MB
+
+setFlagsFromString('--expose-gc')
+const collect = runInNewContext('gc') as () => void
+
+function used(): number {
+  collect()
+  const { heapUsed, external } = process.memoryUsage()
+  return heapUsed + external
+}
+
+test('a body in chunks of a byte takes as much memory as its bytes', async (t) => {
+  const { app } = await startServer(t)
+  const served: Socket[] = []
+  app.server.on('connection', (socket) => void served.push(socket))
+  const socket = connect((app.server.address() as AddressInfo).port, '127.0.0.1')
+  t.teardown(() => socket.destroy())
+  const head =
+    'POST /mcp HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n'
+  const body = head + '1\r\n \r\n'.repeat(CHUNKS)
+  const before = used()
+  socket.write(body)
+  await until(
+    () => served[0]?.bytesRead,
+    (read) => read === body.length,
+  )
+  const more = used() - before
+  t.ok(more < MOST_BYTES, `${Math.round(more / CHUNKS)} bytes for each`)
+})
