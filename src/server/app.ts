@@ -3,7 +3,7 @@
  * (docs/operations.md). It listens to nothing yet; `close()` lets what is in flight finish.
  */
 import type { Readable } from 'node:stream'
-import Fastify, { type FastifyError, type FastifyInstance } from 'fastify'
+import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply } from 'fastify'
 import type { Logger } from 'pino'
 import type { Preview, Release } from '../adcp/answer.js'
 import { discoveryMode, isPlainPage } from '../adcp/signal-requests.js'
@@ -35,6 +35,8 @@ import { addMcp } from './transports/mcp.js'
 
 const BODY_BYTES = 1024 * 1024 // the largest legal request, 500 references, takes a tenth of it
 const TOO_LARGE = `A request body must not be larger than ${BODY_BYTES} bytes`
+const BAD_PATH = 'The path of this request is not a path: a % stands before two hexadecimal digits'
+const NOTHING = 'Nothing is here'
 const FIRST_BYTES = 16 * 1024
 const REQUEST_MS = 30_000 // for headers and body together: slower clients are cut off
 const LOOK_MS = 5_000 // how often such clients are looked for
@@ -87,18 +89,29 @@ function isUtf8(contentType: string): boolean {
   return charset === undefined || /^(utf-?8|us-ascii)$/i.test(charset)
 }
 
+/** Fastify says of a media type that it is unsupported, and no more. */
+const notTaken = ({ code, message }: FastifyError) =>
+  code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE' ? 'Send the body as content-type: application/json' : message
+
+/** Faults of a path, which Fastify finds before any hook runs. */
+function refusePath({ code }: FastifyError, reply: FastifyReply): void {
+  if (code === 'FST_ERR_BAD_URL') reply.code(400).send({ error: BAD_PATH })
+  else reply.code(404).send({ error: NOTHING })
+}
+
 /** Faults that Fastify finds before a handler runs: body too large, media type, length mismatch. */
 function answerFaults(app: FastifyInstance, log: Logger): void {
   app.setErrorHandler((error: FastifyError, request, reply) => {
     const status = error.statusCode && error.statusCode >= 400 ? error.statusCode : 500
     if (status >= 500) log.error({ err: error, requestId: request.id }, 'a request failed')
-    const message = status >= 500 ? 'Something went wrong on our side' : error.message
+    const message =
+      status >= 500 ? 'Something went wrong on our side' : status === 415 ? notTaken(error) : error.message
     return reply
       .code(status)
       .header('content-type', 'application/json')
       .send(rpcError('null', INVALID_MESSAGE, message))
   })
-  app.setNotFoundHandler((_request, reply) => reply.code(404).send({ error: 'Nothing is here' }))
+  app.setNotFoundHandler((_request, reply) => reply.code(404).send({ error: NOTHING }))
 }
 
 /** Before every route: whom a request is for has one reading, for a proxy in front of us too. */
@@ -237,6 +250,7 @@ export function createApp(options: ServerOptions): FastifyInstance {
     // Node would read only the first of two lines that may come once: as one list they are refused where they are read.
     http: { connectionsCheckingInterval: LOOK_MS, joinDuplicateHeaders: true },
     genReqId,
+    frameworkErrors: (error, _request, reply) => refusePath(error, reply as FastifyReply),
     schemaController: { compilersFactory: { buildValidator: noCompiler, buildSerializer: noCompiler } },
   })
   app.server.maxHeadersCount = 0 // Node would drop what stands behind the thousandth line; their bytes are bounded by `maxHeaderSize`

@@ -40,3 +40,11 @@ test('a provider of white space is no provider', async (t) => {
     adcp_error: { code: 'INVALID_REQUEST', field: 'filters.data_providers[0]' },
   })
 })
+
+test('what is refused before it is read is told what to send, in our own words', async (t) => {
+  const { post, send } = await startServer(t)
+  const { status, json } = await send('/events/%zz', {})
+  t.equal(status, 400)
+  t.same(json, { error: 'The path of this request is not a path: a % stands before two hexadecimal digits' })
+  t.match((await post('/mcp', ping, { ...bearer, 'content-type': 'text/plain' })).text, /application\/json/)
+})
