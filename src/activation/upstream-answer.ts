@@ -311,7 +311,7 @@ export function understand(outcome: AgentOutcome, circumstances: Circumstances):
   if (outcome.kind === 'failed') {
     const retryAfter = retrySeconds(outcome.retryAfterMs)
     if (outcome.reason === 'unrepeatable') return { kind: 'unrepeatable' }
-    if (mayHaveActed || !NOT_MADE.has(outcome.reason)) return { kind: 'unknown', retryAfter }
+    if (mayHaveActed || !(outcome.unsent || NOT_MADE.has(outcome.reason))) return { kind: 'unknown', retryAfter }
     const message = 'The upstream that offers this cannot be reached just now.'
     const details = { upstream, reason: outcome.reason }
     const error = adcpError('SERVICE_UNAVAILABLE', message, {

@@ -290,8 +290,10 @@ async function sendOnce(
   const url = URL.canParse(request.url) ? new URL(request.url) : undefined
   if (url?.protocol !== 'http:' && url?.protocol !== 'https:') return failed('refused', 'not an http(s) url')
   const deadline = createDeadline(request)
+  let isTooLate = false
   const spent = () => {
     const end = deadline.why()
+    if (isTooLate) return failed('timeout', 'too little time was left to send it')
     return end && spentBy(end, request)
   }
   try {
@@ -312,6 +314,10 @@ async function sendOnce(
       },
       {
         ...{ deadline, reads, over },
+        mayBegin() {
+          isTooLate = request.mayBegin?.() === false
+          return !isTooLate
+        },
         bodyOf: (head, controls) =>
           createBodyReceiver(head.headers['content-encoding'] ?? '', {
             maxBytes: request.maxBytes,

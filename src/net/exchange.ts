@@ -47,6 +47,8 @@ function flatten(headers: Record<string, string | string[] | undefined>): Record
 type ExchangeOptions = {
   deadline: Deadline
   reads: Reads
+  /** Whether the request is still to be written, now that it has a connection. */
+  mayBegin(): boolean
   /** Makes who reads the body. */
   bodyOf(head: Head, controls: Pick<BodyBounds, 'stop' | 'goOn'>): BodyReceiver
   /** The connection is no longer used, which may be later than there is an answer. */
@@ -57,7 +59,7 @@ type ExchangeOptions = {
 export function exchange(
   dispatcher: Dispatcher,
   request: Dispatcher.DispatchOptions,
-  { deadline, reads, bodyOf, over }: ExchangeOptions,
+  { deadline, reads, mayBegin, bodyOf, over }: ExchangeOptions,
 ): Promise<Answer> {
   return new Promise((resolve, reject) => {
     let interim = 0
@@ -66,7 +68,7 @@ export function exchange(
     dispatcher.dispatch(request, {
       onRequestStart(controller) {
         const abort = () => controller.abort(new Error('nobody waits for the answer'))
-        if (deadline.why()) abort()
+        if (deadline.why() || !mayBegin()) abort()
         else void deadline.ended.then(abort)
       },
       onResponseStart(controller, status, received) {

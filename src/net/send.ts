@@ -31,6 +31,8 @@ export type Outbound = {
   caller?: string
   /** Somebody waits for it: its body goes ahead of work of our own. */
   isAwaited?: boolean
+  /** Asked when it has a connection and nothing of it was written: where the answer is no, nothing is. */
+  mayBegin?: (() => boolean) | undefined
   /**
    * For bodies that may never end (event streams) or are not wanted: called once per answer, it returns a reader of chunks, which
    * returns `true` when it has enough. The first chunk is empty: who needs nothing of the body has its reply with the header

@@ -20,14 +20,14 @@ const request = (more: object = {}) =>
   }) as never
 
 /** The activation room before one old agent over HTTP, which may take as long as a busy machine does. */
-async function rig(t: Parameters<typeof openLive>[0], storage: Pick<Storage, 'url'>, timeoutMs = 60_000) {
+async function rig(t: Parameters<typeof openLive>[0], storage: Pick<Storage, 'url'>, pace: object = {}) {
   const agent = await startOldAgent()
   t.teardown(() => agent.close())
   const store = await openLive(t, storage.url)
   const egress = createEgress({ policy: { allowHttp: false, allowNetworks: ['127.0.0.0/8'], hosts: {} } })
   const roster = rosterOf([{ id: 'old', url: agent.url, protocol: 'mcp' }])
   const upstreams = createUpstreams({
-    config: { ...roster, defaults: { ...roster.defaults, timeoutMs } },
+    config: { ...roster, defaults: { ...roster.defaults, ...pace } },
     ...{ send: egress.send, blobs: store.blobs, clock: systemClock, random: Math.random },
     ...{ referencesFor: () => [], onTrouble: () => {} },
   } as never)
@@ -82,7 +82,7 @@ onEveryStorage(
 )
 
 test('an agent slower than its timeout is asked once, however often its caller asks', async (t) => {
-  const { agent, store, activation } = await rig(t, await embedded(t), 3_000)
+  const { agent, store, activation } = await rig(t, await embedded(t), { timeoutMs: 3_000 })
   agent.behave({ answers: 'late', acts: false })
   const wish = request()
   const unknown = { error: { code: 'SERVICE_UNAVAILABLE', message: /would take a repetition for a second/ } }
@@ -112,6 +112,35 @@ test('an agent slower than its timeout is asked once, however often its caller a
     },
   })
   t.equal(agent.done(), 0)
+})
+
+test('of many at an agent that hangs, those that found no place in time were not sent', async (t) => {
+  const { agent, store, activation } = await rig(t, await embedded(t), { timeoutMs: 3_000, concurrency: 2 })
+  await activation.activate(request(), buyer, soon())
+  agent.behave({ answers: 'late', acts: true })
+  const wishes = Array.from({ length: 6 }, () => request())
+  const said = await Promise.all(wishes.map((wish) => activation.activate(wish, buyer, Date.now() + 3_500)))
+  t.equal(agent.done(), 3, 'the first, and two that hang')
+  const unsent = said.flatMap((one, at) =>
+    one.kind === 'refused' && /Nothing was done/.test(one.error.suggestion ?? '') ? [at] : [],
+  )
+  t.equal(unsent.length, 4)
+  const outcomes = (await store.ledger.query({}, 10)).map(({ outcome }) => outcome)
+  t.strictSame(outcomes.sort(), ['completed', 'failed', 'failed', 'failed', 'failed', 'pending', 'pending'])
+  agent.behave({ answers: 'yes', acts: true })
+  const again = await activation.activate(wishes[unsent[0] as number] as never, buyer, soon())
+  t.match(again, { kind: 'answer', fields: { deployments: [{ is_live: true }] } }, 'its key is free')
+  t.equal(agent.done(), 4)
+})
+
+test('an agent that nobody could connect to was sent nothing', async (t) => {
+  const { agent, store, activation } = await rig(t, await embedded(t))
+  await activation.activate(request(), buyer, soon())
+  await agent.close()
+  t.match(await activation.activate(request(), buyer, soon()), {
+    error: { code: 'SERVICE_UNAVAILABLE', suggestion: /^Nothing was done/ },
+  })
+  t.match(await store.ledger.query({}, 10), [{ outcome: 'failed' }, { outcome: 'completed' }])
 })
 
 test('what an agent cannot be told is refused before it is asked', async (t) => {

@@ -64,6 +64,8 @@ export type Budget = {
   signal?: AbortSignal
   /** A caller waits for the answer. */
   isAwaited?: boolean
+  /** Of a change: asked when the request that carries it is about to be written (net/send.ts). */
+  mayBegin?: () => boolean
 }
 
 /** A flat AdCP response object (docs/protocol.md#envelope). */
@@ -88,6 +90,8 @@ export type CallFailure = {
   reason: UpstreamFailure
   message: string
   retryAfterMs?: number
+  /** Of a change: it was not sent. */
+  unsent?: true
 }
 
 export type AgentOutcome =

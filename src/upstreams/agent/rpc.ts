@@ -302,6 +302,7 @@ export function createRpc(send: Send) {
       redirects: 'same-site',
       ...(budget.signal && { signal: budget.signal }),
       ...(budget.isAwaited && { isAwaited: true }),
+      mayBegin: budget.mayBegin,
       enough(answer) {
         if (statusFailure(answer, Date.now())) return () => true // its body is not read
         if (!isEventStream(answer.headers)) return undefined

@@ -14,6 +14,7 @@ import {
   type Auth,
   type CallFailure,
   callFailed,
+  isRead,
   type Protocol,
   type UpstreamFailure,
 } from '../agent/agent.js'
@@ -35,6 +36,7 @@ const PREFIX = 'dialect/'
 const DIALECT_MS = 24 * 60 * 60 * 1_000
 const CAPABILITIES = 'get_adcp_capabilities'
 const PROBE_WITHIN_MS = 60_000
+const LEAST_MS = 1_000 // for the answer to a change
 
 /** Failures that an agent may have because it is spoken to in words that are no longer its own. */
 const OF_ITS_SPEECH: ReadonlySet<UpstreamFailure> = new Set([
@@ -261,10 +263,11 @@ export function createContact(options: ContactOptions) {
     return within(dialect(), limits, () => callFailed('timeout', 'the deadline has passed'))
   }
 
-  async function call(
+  async function ask(
     task: string,
     args: Arguments,
     { deadline, signal: given, auth = entry.auth, sentAt }: UpstreamCall,
+    onSending?: () => void,
   ): Promise<AgentOutcome> {
     const troubles = link.broken()
     const againAt = isReader() ? nextReadingAt() : probeAt
@@ -282,9 +285,29 @@ export function createContact(options: ContactOptions) {
       return callFailed('unrepeatable', 'it would take the repetition for a second request')
     }
     const sent = argumentsFor(speaking.value, task, args)
-    const budget = { timeoutMs: left, isAwaited: true, ...(given && { signal: given }) }
+    const until = Date.now() + left // budgets are of real time
+    const mayBegin = () => {
+      const isInTime = until - Date.now() >= Math.min(LEAST_MS, timeoutMs() / 2)
+      if (isInTime) onSending?.()
+      return isInTime
+    }
+    const budget = {
+      ...{ timeoutMs: left, isAwaited: true },
+      ...(given && { signal: given }),
+      ...(onSending && { mayBegin }),
+    }
     const name = nameOf(task, speaking.value.tools)
     return shared(task, await link.call(name, sent, auth, budget), sent, auth)
+  }
+
+  /** A change that waited so long that its answer could hardly be awaited is not sent: what came of it would be unknown. */
+  async function call(task: string, args: Arguments, given: UpstreamCall): Promise<AgentOutcome> {
+    if (isRead(task)) return await ask(task, args, given)
+    let isSent = false
+    const outcome = await ask(task, args, given, () => {
+      isSent = true
+    })
+    return outcome.kind === 'failed' && !isSent ? { ...outcome, unsent: true } : outcome
   }
 
   return {
