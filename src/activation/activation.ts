@@ -226,12 +226,16 @@ export type ActivationOptions = {
 export function createActivation(options: ActivationOptions) {
   const { store, clock, newId, resolve, upstreamAt, hasOwnCredential, call, refreshSoon, onProblem } = options
   const { retention, reached = () => {} } = options
+  const activations = activationCalls(() => `task_${newId()}`)
   const createdDelivery = createDelivery({
     ...{ store, clock, call, upstreamAt, reached },
-    kinds: { activate_signal: activationCalls(() => `task_${newId()}`), report_usage: usageCalls },
+    kinds: { activate_signal: activations, report_usage: usageCalls },
     onChanged: refreshSoon,
   })
-  const createdProgress = createTaskProgress({ store, clock, call, upstreamAt, onChanged: refreshSoon })
+  const createdProgress = createTaskProgress({
+    ...{ store, clock, call, upstreamAt, kind: activations },
+    onChanged: refreshSoon,
+  })
   const worker: Worker = createWorker({
     ...{ jobs: store.jobs, clock },
     owner: newId(),

@@ -194,7 +194,8 @@ export function activationCalls(newTaskId: () => string): CallKind {
       if (!done) return { action, deployments: kept }
       if (done.kind === 'submitted') {
         const unknown = [...destinationsOf(call)]
-        return { action, deployments: kept, unknown, taskId: newTaskId(), upstreamTaskId: done.taskId }
+        const named = done.taskId !== undefined && { upstreamTaskId: done.taskId }
+        return { action, deployments: kept, unknown, taskId: newTaskId(), ...named }
       }
       const { deployments, unknown } = readTold(done.payload, destinationsOf(call))
       return { action, deployments: [...deployments, ...kept], unknown }
@@ -212,7 +213,7 @@ export function activationCalls(newTaskId: () => string): CallKind {
       const told = { deployments: withoutKeys(deployments) }
       // Stored with the outcome, not after it: this saves a commit, and a replay finds it in any case.
       const kept = call.answer
-      if (taskId === undefined || upstreamTaskId === undefined) {
+      if (taskId === undefined) {
         // By the time that this is stored, the others for whom it left something on may no longer want it.
         return { kept, settlement: { outcome: 'completed', ...told }, ...(call.kept && { decide }) }
       }
@@ -224,7 +225,7 @@ export function activationCalls(newTaskId: () => string): CallKind {
         type: 'activate_signal',
         status: 'submitted',
         upstream: entry?.upstream ?? call.agentUrl,
-        upstreamTaskId,
+        ...(upstreamTaskId !== undefined && { upstreamTaskId }),
         callId: call.id,
         request: {
           action: actionOf(call),

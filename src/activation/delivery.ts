@@ -118,9 +118,22 @@ const GIVEN_UP = adcpError('SERVICE_UNAVAILABLE', 'The operator of this agent en
 /** Attempts so far that certainly did not reach the agent. */
 const unsentOf = ({ held }: Working) => (held.data as { unsent?: number }).unsent ?? 0
 
+/** Reads at the upstream whether a call was carried out, which cannot be repeated or named no task. */
+export function createLook(ask: CallUpstream) {
+  return async ({ state }: CallKind, call: Call, deadline: number): Promise<Done | undefined> => {
+    if (!state) return undefined
+    const { agentUrl, caller, seenAs } = call
+    const context = { deadline, caller, seenAs }
+    const outcome = await ask(agentUrl, 'get_signals', state.question(call), context)
+    if (outcome.kind !== 'answer') return undefined
+    return state.read(call, withSignals(outcome.payload, listingsOf(outcome.rows)))
+  }
+}
+
 /** Gives a function of the worker that holds the calls: the two are made of each other. */
 export function createDelivery(options: DeliveryOptions) {
   const { store, clock, upstreamAt, kinds, onChanged, reached } = options
+  const look = createLook(options.call)
   const places = createRecent<LimitFunction>(MAX_UPSTREAMS) // by upstream
 
   async function end(call: Working, state: Exclude<Call['state'], 'open'>, answer?: unknown): Promise<Call> {
@@ -157,17 +170,6 @@ export function createDelivery(options: DeliveryOptions) {
     })
   }
 
-  /** Reads at the upstream whether an unrepeatable call was carried out. */
-  async function look(call: Call, deadline: number): Promise<Done | undefined> {
-    const { state } = kinds[call.task]
-    if (!state) return undefined
-    const { agentUrl, caller, seenAs } = call
-    const context = { deadline, caller, seenAs }
-    const outcome = await options.call(agentUrl, 'get_signals', state.question(call), context)
-    if (outcome.kind !== 'answer') return undefined
-    return state.read(call, withSignals(outcome.payload, listingsOf(outcome.rows)))
-  }
-
   /** The later calls on the same target that had an effect, or still may. */
   async function laterThan(call: Call): Promise<Call[]> {
     const target = callTarget(call)
@@ -189,7 +191,9 @@ export function createDelivery(options: DeliveryOptions) {
     // Nobody reversed the rest of it, but its state is unknown, and it cannot be asked for separately.
     if (much !== 'nothing') return much === 'all' ? 'superseded' : 'abandoned'
     const understood = await ask(call, deadline, call.createdAt)
-    return understood.kind === 'unrepeatable' ? ((await look(call, deadline)) ?? understood) : understood
+    return understood.kind === 'unrepeatable'
+      ? ((await look(kinds[call.task], call, deadline)) ?? understood)
+      : understood
   }
 
   /** A call that was never sent; a new one is the latest. */

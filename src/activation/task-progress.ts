@@ -12,12 +12,13 @@ import { isFinal, type StoredTask, type TaskProgress, type TaskStatus } from '..
 import type { Store } from '../store/store.js'
 import { pauseAfter, type Worker } from '../store/worker.js'
 import type { AgentOutcome } from '../upstreams/agent/agent.js'
-import { type CallUpstream, upstreamsUntil } from './delivery.js'
+import { type CallKind, type CallUpstream, createLook, upstreamsUntil } from './delivery.js'
 import { unwantedNow, visibleDeployments } from './holders.js'
 import {
   type Activated,
   ENDED,
   failureIn,
+  GOES_ON,
   readStatus,
   readTold,
   toldFields,
@@ -41,7 +42,8 @@ const OF_THE_QUESTION: ReadonlySet<string> = new Set([
 /** The data of such a job; jobs of an earlier release do not say in whose name the upstream was called. */
 type UpstreamTask = {
   agentUrl: string
-  upstreamTaskId: string
+  /** Absent when the upstream named no task. */
+  upstreamTaskId?: string
   callId?: string
   seenAs?: Call['seenAs']
 }
@@ -52,6 +54,8 @@ type TaskProgressOptions = {
   call: CallUpstream
   /** The current id of an agent (canonical url). */
   upstreamAt: (agentUrl: string) => string
+  /** What the calls mean that such tasks come from. */
+  kind: CallKind
   onChanged: (upstream: string, caller: string) => void
 }
 
@@ -82,17 +86,11 @@ export function upstreamTaskJob({
   seenAs,
   taskId,
   upstreamTaskId,
-}: Call & { taskId: string; upstreamTaskId: string }): NewJob {
-  const data: UpstreamTask = { agentUrl, upstreamTaskId, callId: id, seenAs }
+}: Call & { taskId: string; upstreamTaskId?: string | undefined }): NewJob {
+  const named = upstreamTaskId !== undefined && { upstreamTaskId }
+  const data: UpstreamTask = { agentUrl, ...named, callId: id, seenAs }
   return { id: taskId, kind: 'upstream_task', lane: agentUrl, caller, data, afterMs: FIRST_UNASKED_MS }
 }
-
-const GOES_ON: ReadonlySet<string> = new Set<TaskStatus>([
-  'submitted',
-  'working',
-  'input-required',
-  'auth-required',
-])
 
 function withoutResult(upstream: string, status: string, code = ''): TaskProgress {
   const refused = understand(
@@ -108,6 +106,12 @@ function withoutResult(upstream: string, status: string, code = ''): TaskProgres
           details: { upstream },
         }
   return { status: status as TaskStatus, error }
+}
+
+/** Some tasks complete without a result: the next reading of the feed shows what is live. */
+function completed({ request }: StoredTask, payload: Readonly<Record<string, unknown>>): TaskProgress {
+  const { destinations } = request as { destinations: readonly Destination[] }
+  return { status: 'completed', result: toldFields(readTold(payload, destinations)) }
 }
 
 /** The upstream's state of the task; undefined when it does not state one. */
@@ -128,11 +132,10 @@ function readProgress(task: StoredTask, upstream: string, outcome: AgentOutcome)
   if (GOES_ON.has(status)) return { status: status as TaskStatus }
   if (ENDED.has(status)) return withoutResult(upstream, status)
   if (status !== 'completed') return undefined
-  const { action, destinations } = task.request as { action: Action; destinations: readonly Destination[] }
+  const { action } = task.request as { action: Action }
   const failure = failureIn(outcome.payload, action === 'activate')
   if (failure) return withoutResult(upstream, 'failed', failure.code)
-  // Some tasks complete without a result: the next reading of the feed shows what is live.
-  return { status, result: toldFields(readTold(outcome.payload, destinations)) }
+  return completed(task, outcome.payload)
 }
 
 /** `call`: the upstream's answer with the task, while it is known. */
@@ -147,8 +150,10 @@ function settlement({ status, result, error }: TaskProgress, call: Call | undefi
 }
 
 /** Gives a function of the worker that holds the jobs. */
-export function createTaskProgress({ store, clock, call, upstreamAt, onChanged }: TaskProgressOptions) {
-  const asked = createRecent<number>(MOST_ASKED) // when, by task
+export function createTaskProgress(options: TaskProgressOptions) {
+  const { store, clock, call, upstreamAt, kind, onChanged } = options
+  const look = createLook(call)
+  const askedAt = createRecent<number>(MOST_ASKED) // by task
 
   /** Stores the state of the task; ends the job if the task has ended. */
   async function record(held: Held, task: StoredTask, progress: TaskProgress): Promise<void> {
@@ -168,22 +173,32 @@ export function createTaskProgress({ store, clock, call, upstreamAt, onChanged }
     })
   }
 
+  /** What the upstream says of the task; of one that it did not name, what it shows of the signal. */
+  async function asked(held: Held, task: StoredTask, deadline: number): Promise<TaskProgress | undefined> {
+    const { agentUrl, upstreamTaskId, callId = '', seenAs } = held.data as UpstreamTask
+    if (upstreamTaskId !== undefined) {
+      const args = { task_id: upstreamTaskId, include_result: true }
+      const context = { deadline, caller: held.caller, ...(seenAs && { seenAs }) }
+      const outcome = await call(agentUrl, 'get_task_status', args, context)
+      return readProgress(task, upstreamAt(agentUrl), outcome)
+    }
+    const job = await store.jobs.get(callId)
+    const done = job && (await look(kind, readCall(job), deadline))
+    return done?.kind === 'done' ? completed(task, done.payload) : undefined
+  }
+
   /** Asks the upstream about a task whose job is held, then releases the job. */
   async function advanceHeld(held: Held, deadline: number): Promise<void> {
-    const { agentUrl, upstreamTaskId, seenAs } = held.data as UpstreamTask
+    const { agentUrl } = held.data as UpstreamTask
     const task = await store.tasks.get(held.caller, held.id)
     if (!task || isFinal(task.status)) return void (await store.jobs.end(held, 'abandoned'))
     if (clock.now() - held.createdAt > GIVE_UP_MS) return await record(held, task, FORGOTTEN)
-    asked.set(held.id, clock.now())
-    const args = { task_id: upstreamTaskId, include_result: true }
-    const context = { deadline, caller: held.caller, ...(seenAs && { seenAs }) }
-    const outcome = await call(agentUrl, 'get_task_status', args, context)
-    const upstream = upstreamAt(agentUrl)
-    const progress = readProgress(task, upstream, outcome)
+    askedAt.set(held.id, clock.now())
+    const progress = await asked(held, task, deadline)
     // A task of ours begins as submitted: an upstream that says so again says nothing new, or takes back what it said since.
     const isNews = progress && progress.status !== task.status && progress.status !== 'submitted'
     if (isNews) await record(held, task, progress)
-    if (progress && isFinal(progress.status)) onChanged(upstream, held.caller)
+    if (progress && isFinal(progress.status)) onChanged(upstreamAt(agentUrl), held.caller)
     else await store.jobs.release(held, pauseAfter(held.attempts))
   }
 
@@ -198,7 +213,7 @@ export function createTaskProgress({ store, clock, call, upstreamAt, onChanged }
     /** Asks the upstream, unless it was asked moments ago. On failure a later question will find out. */
     async advance(task: StoredTask, deadline: number): Promise<void> {
       if (isFinal(task.status) || task.type !== 'activate_signal') return
-      if (clock.now() - (asked.get(task.id) ?? task.createdAt) < POLL_EVERY_MS) return
+      if (clock.now() - (askedAt.get(task.id) ?? task.createdAt) < POLL_EVERY_MS) return
       const held = await worker.claim(task.id, true)
       if (held) await worker.during(held, () => advanceHeld(held, upstreamsUntil(deadline, clock.now())))
     },

@@ -64,7 +64,13 @@ const UNDECIDED: ReadonlySet<string> = new Set([
   'GOVERNANCE_UNAVAILABLE',
 ])
 
-const WORKING: ReadonlySet<unknown> = new Set(['submitted', 'working'])
+/** Statuses of what goes on. */
+export const GOES_ON: ReadonlySet<unknown> = new Set<TaskStatus>([
+  'submitted',
+  'working',
+  'input-required',
+  'auth-required',
+])
 /** Statuses of what ended without a result. */
 export const ENDED: ReadonlySet<unknown> = new Set<TaskStatus>(['failed', 'canceled', 'rejected'])
 
@@ -212,7 +218,8 @@ export type Activated = {
 
 export type UnderstoodAnswer =
   | { kind: 'done'; payload: Readonly<Record<string, unknown>> }
-  | { kind: 'submitted'; taskId: string }
+  /** Without a task id it can only be seen at the signal what becomes of it. */
+  | { kind: 'submitted'; taskId?: string }
   | Refused
   /** It did not reach the agent: `error` is for a caller who will not wait. */
   | { kind: 'not_made'; error: AdcpError; retryAfter: number }
@@ -284,12 +291,17 @@ function fromError(upstream: string, { code, field, recovery, retryAfterMs }: Sa
   return { kind: 'refused', error: upstreamRefusal(upstream, code, field) }
 }
 
+/** Whether a deployment has come to the state that was wanted: then something was done, whatever else the answer says. */
+function showsDone(payload: Payload, wantsLive: boolean): boolean {
+  return readTold(payload, []).deployments.some(({ is_live }) => is_live === wantsLive)
+}
+
 /**
  * The failure of an activation that an answer tells, wherever it tells it (schema signals/activate-signal-response); undefined
- * where a deployment has come to the state that was wanted: then something was done. `wantsLive`: that state.
+ * where it shows that something was done. `wantsLive`: the state that was wanted.
  */
 export function failureIn(payload: Payload, wantsLive: boolean): SaidError | undefined {
-  if (readTold(payload, []).deployments.some(({ is_live }) => is_live === wantsLive)) return undefined
+  if (showsDone(payload, wantsLive)) return undefined
   for (const { adcp_error, errors } of inside(payload)) {
     const said = firstError(isRecord(adcp_error) ? [adcp_error] : errors)
     if (said) return said
@@ -311,7 +323,8 @@ export function understand(outcome: AgentOutcome, circumstances: Circumstances):
   if (outcome.kind === 'failed') {
     const retryAfter = retrySeconds(outcome.retryAfterMs)
     if (outcome.reason === 'unrepeatable') return { kind: 'unrepeatable' }
-    if (mayHaveActed || !(outcome.unsent || NOT_MADE.has(outcome.reason))) return { kind: 'unknown', retryAfter }
+    if (mayHaveActed || !(outcome.unsent || NOT_MADE.has(outcome.reason)))
+      return { kind: 'unknown', retryAfter }
     const message = 'The upstream that offers this cannot be reached just now.'
     const details = { upstream, reason: outcome.reason }
     const error = adcpError('SERVICE_UNAVAILABLE', message, {
@@ -334,8 +347,9 @@ export function understand(outcome: AgentOutcome, circumstances: Circumstances):
   const { payload } = outcome
   const failure = wantsLive === undefined ? undefined : failureIn(payload, wantsLive)
   if (failure) return fromError(upstream, failure)
-  if (WORKING.has(stateOf(payload.status)) && typeof payload.task_id === 'string') {
-    return { kind: 'submitted', taskId: payload.task_id }
-  }
-  return { kind: 'done', payload }
+  if (!GOES_ON.has(stateOf(payload.status))) return { kind: 'done', payload }
+  if (isText(payload.task_id)) return { kind: 'submitted', taskId: payload.task_id }
+  return wantsLive === undefined || showsDone(payload, wantsLive)
+    ? { kind: 'done', payload }
+    : { kind: 'submitted' }
 }

@@ -188,6 +188,35 @@ test('a task that its upstream says has failed, or waits, is told as that', asyn
   }
 })
 
+onEveryStorage(
+  'work that goes on without a task of the upstream is seen at its signal',
+  async (t, storage) => {
+    const { agent, store, activation } = await rig(t, storage)
+    const how = { answers: 'submitted without a task', acts: true } as const
+    agent.behave({ ...how, live: false })
+    const wish = request()
+    const answer = await activation.activate(wish, buyer, soon())
+    if (answer.kind !== 'answer') return void t.fail('it is submitted')
+    t.match(answer, { status: 'submitted', fields: { task_id: /^task_/, deployments: [] } })
+    const task = { task_id: answer.fields.task_id as string, include_result: true }
+    await due(store)
+    await activation.round()
+    t.match(await activation.taskStatus(task, buyer, soon()), { status: 'submitted' })
+    t.match(await store.ledger.query({}, 1), [{ outcome: 'submitted' }])
+    agent.behave({ ...how, live: true })
+    await due(store)
+    await activation.round()
+    const deployments = [{ ...TRADE_DESK, is_live: true }]
+    t.match(await activation.taskStatus(task, buyer, soon()), {
+      status: 'completed',
+      fields: { result: { deployments } },
+    })
+    t.match(await store.ledger.query({}, 1), [{ outcome: 'completed' }])
+    t.match(await activation.activate(wish, buyer, soon()), { status: 'submitted', replayed: true })
+    t.equal(agent.done(), 1)
+  },
+)
+
 const live = { ...TRADE_DESK, is_live: true, activation_key: { type: 'segment_id', segment_id: 'ttd_77' } }
 const part = { kind: 'data', data: { deployments: [live] } }
 

@@ -217,15 +217,29 @@ test('the field that an upstream names is passed on when it is one of the reques
   t.end()
 })
 
-test('work that goes on is told by a task id; without one the answer is what it is', (t) => {
+test('work that goes on is told by its status, with a task id or without', (t) => {
   t.same(understand(answered({ status: 'submitted', task_id: 'up-1' }), first), {
     kind: 'submitted',
     taskId: 'up-1',
   })
-  for (const status of ['working', 'pending', 'processing', 'SUBMITTED', 'TASK_STATE_WORKING'])
+  for (const status of [
+    'working',
+    'pending',
+    'input-required',
+    'auth-required',
+    'processing',
+    'SUBMITTED',
+    'TASK_STATE_WORKING',
+  ])
     t.equal(understand(answered({ status, task_id: 'up-1' }), first).kind, 'submitted', status)
   t.equal(understand(answered({ status: 'deployed', task_id: 'up-1' }), first).kind, 'done')
-  t.equal(understand(answered({ status: 'submitted' }), first).kind, 'done')
+  for (const task_id of [undefined, '', 7]) {
+    const said = answered({ status: 'submitted', task_id })
+    t.same(understand(said, first), { kind: 'submitted' }, `task ${task_id}`)
+    t.equal(understand(said, { ...first, wantsLive: undefined }).kind, 'done', 'of no other call')
+  }
+  const done = { deployments: [{ type: 'platform', platform: 'the-trade-desk', is_live: true }] }
+  t.equal(understand(answered({ status: 'submitted', ...done }), first).kind, 'done')
   t.equal(
     understand(answered({ deployments: [], errors: [{ severity: 'warning', code: 'X' }] }), first).kind,
     'done',

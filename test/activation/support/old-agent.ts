@@ -4,7 +4,13 @@ import { type RunningAgent, readJson, startHttp } from '../../support/upstream-a
 export type OldAgent = RunningAgent & {
   /** Activations that it carried out. */
   done(): number
-  behave(how: { answers: 'yes' | 'cut' | 'late' | 'submitted'; acts: boolean; task?: object }): void
+  behave(how: {
+    answers: 'yes' | 'cut' | 'late' | 'submitted' | 'submitted without a task'
+    acts: boolean
+    task?: object
+    /** Whether its signal shows as live. Default: once it was activated. */
+    live?: boolean
+  }): void
 }
 
 const row = (live: boolean) => ({
@@ -39,7 +45,7 @@ export async function startOldAgent(): Promise<OldAgent> {
       return reply({ tools: [{ name: 'get_signals', inputSchema: { type: 'object' } }] })
     }
     if (body.params?.name === 'get_task_status') return said({ task_id: 'old_task', ...how.task })
-    if (body.params?.name === 'get_signals') return said({ signals: [row(done > 0)] })
+    if (body.params?.name === 'get_signals') return said({ signals: [row(how.live ?? done > 0)] })
     if (body.params?.name !== 'activate_signal') {
       return reply({ isError: true, content: [{ type: 'text', text: 'Unknown tool' }] })
     }
@@ -47,6 +53,7 @@ export async function startOldAgent(): Promise<OldAgent> {
     if (how.answers === 'cut') return void request.socket.destroy()
     if (how.answers === 'late') return
     if (how.answers === 'submitted') return said({ status: 'submitted', task_id: 'old_task' })
+    if (how.answers === 'submitted without a task') return said({ status: 'submitted' })
     said({ deployments: row(true).deployments })
   })
   return {
