@@ -6,7 +6,7 @@
  * count, bytes and time, and keeps prepared rows as they are. It is a ring with reused places, because every call over A2A
  * ends in one: new objects for each task would survive the collector's youngest generation, and that costs more than the call.
  */
-import { randomBytes } from 'node:crypto'
+import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'
 import { bufferOf } from '../../adcp/json.js'
 import { type Clock, pause } from '../../net/clock.js'
 import { StorageUnavailable } from '../../store/database/storage-work.js'
@@ -20,7 +20,8 @@ export const TASK_NOT_FOUND = -32_001
 const MAX_TASKS = 2_000
 const MAX_BYTES = 64 * 1024 * 1024
 const KEEP_MS = 10 * 60_000
-const IDS = /^a2a_[\w-]{16}_\d+$/
+const IDS = /^a2a_[\w-]{16}_[\w-]{1,22}$/
+const CIPHER = 'aes-128-ecb' // of numbers that never come twice
 const LISTED = 100 // newest tasks of an owner that a listing returns; each may hold a page
 
 const BATCH = 64 // written at once for other processes
@@ -203,12 +204,35 @@ function bytesOf(payload: AnswerPayload): number {
   return payload.rows.reduce((sum, row) => sum + row.byteLength, payload.head.length + payload.tail.length)
 }
 
+/** Ids that tell nobody their numbers: a caller would see from two of its own how many tasks others had in between. */
+function createIds() {
+  const start = `a2a_${randomBytes(12).toString('base64url')}_`
+  const [key, block] = [randomBytes(16), Buffer.alloc(16)]
+  const cipher = createCipheriv(CIPHER, key, null).setAutoPadding(false)
+  const decipher = createDecipheriv(CIPHER, key, null).setAutoPadding(false)
+
+  function idOf(number: number): string {
+    block.writeDoubleBE(number)
+    return `${start}${cipher.update(block).toString('base64url')}`
+  }
+
+  return {
+    idOf,
+    isOurs: (id: string) => id.startsWith(start),
+    /** NaN where it is none of ours. */
+    numberOf(id: string): number {
+      const hidden = id.startsWith(start) ? Buffer.from(id.slice(start.length), 'base64url') : block
+      if (hidden.length !== block.length) return Number.NaN
+      const number = decipher.update(hidden).readDoubleBE()
+      return idOf(number) === id ? number : Number.NaN
+    },
+  }
+}
+
 /** `shared`: where other processes find them, and this one theirs; absent: it is alone. */
 export function createA2aTasks(now: () => number, shared?: SharedTasks) {
-  const [ours, nobodys] = [0, 1].map(() => `a2a_${randomBytes(12).toString('base64url')}_`) as [
-    string,
-    string,
-  ]
+  const ours = createIds()
+  const nobodys = createIds()
   const places: (Held | undefined)[] = new Array(MAX_TASKS).fill(undefined)
   const times = new Float64Array(MAX_TASKS)
   /** Answers that are given again are held once for all their tasks. */
@@ -246,7 +270,7 @@ export function createA2aTasks(now: () => number, shared?: SharedTasks) {
    */
   function keep(owner: string | undefined, answered: AnsweredTask, at: number): string {
     while (oldest < next && isOver(oldest, at)) drop()
-    if (owner === undefined) return `${nobodys}${unowned++}`
+    if (owner === undefined) return nobodys.idOf(unowned++)
     if (next - oldest === MAX_TASKS) drop()
     const number = next++
     const held = heldOf(owner, answered)
@@ -254,16 +278,16 @@ export function createA2aTasks(now: () => number, shared?: SharedTasks) {
     times[placeOf(number)] = at
     bytes += held.bytes
     while (bytes > MAX_BYTES) drop()
-    const id = `${ours}${number}`
+    const id = ours.idOf(number)
     shared?.add(owner, id, held, at)
     return id
   }
 
   function find(owner: string | undefined, id: string): { held: Held; at: number } | undefined {
-    const number = id.startsWith(ours) ? Number(id.slice(ours.length)) : Number.NaN
+    const number = ours.numberOf(id)
     const isKept = number >= oldest && number < next && !isOver(number, now())
     const held = isKept ? places[placeOf(number)] : undefined
-    if (held === undefined || held.owner !== owner || `${ours}${number}` !== id) return undefined
+    if (held === undefined || held.owner !== owner) return undefined
     return { held, at: times[placeOf(number)] as number }
   }
 
@@ -275,13 +299,13 @@ export function createA2aTasks(now: () => number, shared?: SharedTasks) {
   async function known(owner: string, id: string): Promise<FoundTask | undefined> {
     const found = find(owner, id)
     if (found) return own(id, found)
-    return owner !== '' && IDS.test(id) && !id.startsWith(ours) ? await shared?.find(owner, id) : undefined
+    return owner !== '' && IDS.test(id) && !ours.isOurs(id) ? await shared?.find(owner, id) : undefined
   }
 
   function newestHere(owner: string): FoundTask[] {
     const listed: FoundTask[] = []
     for (let number = next - 1; number >= oldest && listed.length < LISTED; number -= 1) {
-      const id = `${ours}${number}`
+      const id = ours.idOf(number)
       const found = find(owner, id)
       if (found) listed.push(own(id, found))
     }
@@ -292,7 +316,7 @@ export function createA2aTasks(now: () => number, shared?: SharedTasks) {
   async function newest(owner: string): Promise<FoundTask[]> {
     const here = newestHere(owner)
     const elsewhere = owner === '' ? [] : ((await shared?.newest(owner, LISTED)) ?? [])
-    const others = elsewhere.filter(({ id }) => !id.startsWith(ours))
+    const others = elsewhere.filter(({ id }) => !ours.isOurs(id))
     return [...here, ...others].sort((one, other) => other.at - one.at).slice(0, LISTED)
   }
 
