@@ -39,6 +39,7 @@ const BYTES_OF_ONE = 4 * 1_024
 /** Subscribers that are looked at before others have the thread. */
 const LOOKED_AT = 500
 
+type Told = NonNullable<Awaited<ReturnType<Standings['since']>>>
 type StreamChange = JobChange & { data: Stream }
 type Failure = Exclude<WebhookOutcome, { kind: 'delivered' }>
 
@@ -109,6 +110,12 @@ function withheld({ base, eyes: _, isCoalesced: __, ...rest }: Stream): Stream {
   return { ...rest, ...(versions && { versions }), pending: [], hasMissed: true }
 }
 
+/** What a stream has told once these events are sent. */
+function stateAfter({ versions, events }: Told): Pick<Stream, 'versions' | 'lastId'> {
+  const { id: lastId } = events.at(-1) ?? {}
+  return { versions, ...(lastId !== undefined && { lastId }) }
+}
+
 /** How much of a lot of writes the change of a stream takes. */
 const weightOf = ({ data }: StreamChange) =>
   1 + data.pending.reduce((sum, { body, sealed }) => sum + (body ?? sealed ?? '').length, 0) / BYTES_OF_ONE
@@ -149,10 +156,10 @@ export function createAnnouncer(options: AnnouncerOptions) {
       return versions ? { ...stream, versions } : stream
     }
     const { versions: base, hasMissed = false, ...rest } = stream
-    const next = await standings.since(base, eyes, hasMissed)
+    const next = await standings.since(base, eyes, hasMissed, stream.lastId)
     if (!next) return stream
     const pending = pendingOf(subscription, next.events)
-    return { ...rest, base, versions: next.versions, pending, eyes: eyesName(eyes) }
+    return { ...rest, ...stateAfter(next), base, pending, eyes: eyesName(eyes) }
   }
 
   /** One event in place of all that are pending: they were too many, or cannot be sent any more. */
@@ -161,12 +168,12 @@ export function createAnnouncer(options: AnnouncerOptions) {
     const takesIt = (subscription.config.event_types as string[]).includes(BULK_EVENT)
     const before = stream.base ?? stream.versions
     if (!eyes || !before || !takesIt) return stream
-    const next = await standings.since(before, eyes, true)
+    const next = await standings.since(before, eyes, true, stream.lastId)
     const isSaid =
       stream.isCoalesced && stream.versions && next && sameVersions(stream.versions, next.versions)
     if (!next || isSaid) return stream
     const pending = pendingOf(subscription, next.events)
-    return { ...stream, versions: next.versions, pending, eyes: eyesName(eyes), isCoalesced: true }
+    return { ...stream, ...stateAfter(next), pending, eyes: eyesName(eyes), isCoalesced: true }
   }
 
   async function suspend(held: Held, { subscriberId }: StoredSubscription, reason: string): Promise<void> {

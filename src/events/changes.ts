@@ -122,12 +122,15 @@ export function mostSingles(signals: number): number {
 }
 
 /**
- * Ids of feed events: UUIDs of version 7 (RFC 9562, section 5.7), each above every earlier one of this process, so that a
- * receiver can put events in order by their ids (schema core/wholesale-feed-event). `now` in ms.
+ * Ids of feed events: UUIDs of version 7 (RFC 9562, section 5.7), each above every earlier one of this process, and above
+ * those of another one that it follows, so that a receiver can put events in order by their ids (schema
+ * core/wholesale-feed-event). `now` in ms.
  */
 export function createEventIds(now: () => number) {
   let last = 0 // milliseconds and counter as one number, which is exact until the year 2039
-  return (): string => {
+  let raised = 0
+
+  function next(): string {
     last = Math.max(last + 1, now() * 2 ** COUNTER_BITS)
     const time = Math.floor(last / 2 ** COUNTER_BITS)
       .toString(16)
@@ -138,9 +141,23 @@ export function createEventIds(now: () => number) {
     const tail = random.toString('hex')
     return `${time.slice(0, 8)}-${time.slice(8)}-7${counter}-${tail.slice(0, 4)}-${tail.slice(4)}`
   }
+
+  return {
+    next,
+    /** Ids from now on are above this one, whatever the clock that it was made by. */
+    follow(id: string): void {
+      const [high = '', low = '', counter = ''] = id.split('-')
+      const told = Number.parseInt(high + low + counter.slice(1), 16)
+      if (!(told > last)) return
+      last = told
+      raised += 1
+    },
+    /** How often ids had to be raised: those from before may be below what somebody was told. */
+    raised: () => raised,
+  }
 }
 
-type EventIds = ReturnType<typeof createEventIds>
+type EventIds = ReturnType<typeof createEventIds>['next']
 
 /** What a wholesale read answers with for one layer. */
 export type FeedTokens = { feed: string; pricing: string }

@@ -54,7 +54,7 @@ type LayerHistory = {
 }
 
 export function createStandings({ feed, clock }: StandingsOptions) {
-  const newId = createEventIds(clock.now)
+  const ids = createEventIds(clock.now)
   const numberOf = createNumbers()
   const layers = new Map<string, LayerHistory>() // by account; the public one has no name
   const compared = new Map<string, Promise<ChangeSet>>()
@@ -141,10 +141,10 @@ export function createStandings({ feed, clock }: StandingsOptions) {
   ): Promise<FeedEvent[]> {
     const name = readerName(reader)
     const bulk = (count: number) =>
-      bulkEvent({ id: newId(), at: clock.now(), appliesTo }, { previous, version: standing.tokens, count })
+      bulkEvent({ id: ids.next(), at: clock.now(), appliesTo }, { previous, version: standing.tokens, count })
     if (isBulk) return [bulk(standing.entries.length)]
     // Content may come back, and its tokens with it: what leads there then has happened anew.
-    const moment = [numberOf(standing.snapshot), standing.tokens]
+    const moment = [numberOf(standing.snapshot), standing.tokens, ids.raised()]
     return await remember(told, JSON.stringify([name, previous, moment, appliesTo]), async () => {
       const before = stoodAt(reader, previous, standing)
       if (!before) return [bulk(standing.entries.length)]
@@ -153,7 +153,9 @@ export function createStandings({ feed, clock }: StandingsOptions) {
         standing.snapshot,
         mostSingles(standing.entries.length) * 2,
       )
-      return await inOwnTurns(eventsBetween(before, standing, changes, { appliesTo, newId, at: clock.now() }))
+      return await inOwnTurns(
+        eventsBetween(before, standing, changes, { appliesTo, newId: ids.next, at: clock.now() }),
+      )
     })
   }
 
@@ -167,13 +169,16 @@ export function createStandings({ feed, clock }: StandingsOptions) {
 
   /**
    * What leads from what a subscriber was told last to how the feed stands now; undefined when that is the same, or cannot be
-   * said yet. `isBulk`: in one event for each layer, whether it changed or not.
+   * said yet. `isBulk`: in one event for each layer, whether it changed or not. `lastId`: of the
+   * event that was made for it last, perhaps by another process.
    */
   async function since(
     before: ToldVersions,
     { open, own, account }: Eyes,
     isBulk = false,
+    lastId?: string,
   ): Promise<{ versions: ToldVersions; events: FeedEvent[] } | undefined> {
+    if (lastId !== undefined) ids.follow(lastId)
     const everybody = await standingOf(open)
     const standing = own && (await standingOf(own))
     if (!everybody || (own && !standing)) return undefined

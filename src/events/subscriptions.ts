@@ -33,6 +33,8 @@ export type Pending = { key: string; type: string; body?: string; sealed?: strin
 export type Stream = {
   /** What the subscriber holds once it has taken all that is pending; absent before the first feed. */
   versions?: ToldVersions
+  /** The event that was made for it last, by its id: later ones are above it. */
+  lastId?: string
   /** What it held before. */
   base?: ToldVersions
   pending: readonly Pending[]

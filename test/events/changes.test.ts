@@ -77,7 +77,7 @@ test('a new version without a change that the reader sees is told as one', (t) =
   if (!seen) throw new Error('nothing was published')
   const [before, after] = ['a', 'b'].map((token) => ({ ...seen, tokens: { feed: token, pricing: token } }))
   if (!before || !after) throw new Error('two of them')
-  const context = { appliesTo: { scope: 'public' }, newId: createEventIds(() => 0), at: 0 } as const
+  const context = { appliesTo: { scope: 'public' }, newId: createEventIds(() => 0).next, at: 0 } as const
   const none = { count: 0, changes: [], isWhole: true }
   t.match(drained(eventsBetween(before, after, none, context)), [
     { type: 'wholesale_feed.bulk_change', previous: before.tokens, version: after.tokens },

@@ -69,10 +69,10 @@ async function stage(t: Test, storage: Storage, real?: Clock, isBusy = false) {
     return egress.send({ ...request, timeoutMs: 120_000 })
   }
 
-  /** `through`: how it reaches its jobs. */
-  async function process(through = (jobs: Jobs) => jobs) {
+  /** `through`: how it reaches its jobs. `own`: the clock that it names events by. */
+  async function process(through = (jobs: Jobs) => jobs, own = clock) {
     const store = await storage.open({ now: clock.now })
-    const standings = createStandings({ feed, clock })
+    const standings = createStandings({ feed, clock: own })
     const announcer = createAnnouncer({
       ...{
         store: { ...store, jobs: through(store.jobs) },
@@ -737,5 +737,35 @@ onEmbeddedStorage(
       announcer.published()
       await until(`it is told after ${steps} steps`, () => one.events.length > length)
     }
+  },
+)
+
+onEmbeddedStorage(
+  'a process that follows another gives its events higher ids, whatever its clock says',
+  async (t, storage) => {
+    const { publishNext, process, subscribe, receiver } = await stage(t, storage, systemClock)
+    const receivers = await Promise.all([receiver(), receiver()])
+    const behind = (ms: number): Clock => ({ ...systemClock, now: () => systemClock.now() - ms })
+    const ids = () => receivers.map(({ events }) => events.map(({ body }) => body.notification_id as string))
+    for (const [turn, ms] of [0, 60_000, 3_600_000].entries()) {
+      const { store, announcer } = await process(undefined, behind(ms))
+      for (const [index, { url }] of receivers.entries()) {
+        if (turn === index) await subscribe(store, `s${index}`, url)
+      }
+      await announcer.round()
+      announcer.wake()
+      await until('all are known', () => announcer.waiting() === Math.min(turn + 1, 2))
+      for (let published = 1; published <= 2; published += 1) {
+        publishNext()
+        announcer.published()
+        const told = [turn * 2 + published, (turn - 1) * 2 + published]
+        await until('they are told', () =>
+          receivers.every(({ events }, at) => events.length >= (told[at] ?? 0)),
+        )
+      }
+      await announcer.close()
+      await store.close()
+    }
+    for (const of of ids()) t.same(of, [...of].sort())
   },
 )
