@@ -9,7 +9,12 @@ import type { AccountReference, Caller } from '../adcp/caller.js'
 import { ListAccountsRequest, ListAccountsResponse } from '../adcp/task-schemas.js'
 import { shownConfig } from '../events/notification-config.js'
 import { plainCursors } from '../feed/cursor.js'
-import type { StoredAccount, StoredSubscription, Suspension } from '../store/records/accounts.js'
+import type {
+  AccountFilter,
+  StoredAccount,
+  StoredSubscription,
+  Suspension,
+} from '../store/records/accounts.js'
 import type { Store } from '../store/store.js'
 import { foreignCursor, rowsOfPage } from './list-tasks.js'
 import type { Task } from './task.js'
@@ -68,23 +73,33 @@ function suspensionsOf(subscriptions: readonly StoredSubscription[], accountId: 
   )
 }
 
+/** The accounts that the operator configured for the caller, by id. */
+function configuredAccounts(caller: Caller, held: (id: string) => HeldAccount): HeldAccount[] {
+  return [...caller.accounts.keys()].sort().map(held)
+}
+
+/** Gives each stored account with its subscriptions; one of which nothing is stored, by its id alone. */
+function holding(stored: readonly StoredAccount[], subscriptions: readonly StoredSubscription[]) {
+  const byId = new Map(stored.map((account) => [account.accountId, account]))
+  return (id: string): HeldAccount => {
+    const account = byId.get(id)
+    if (!account) return { id }
+    const suspended = suspensionsOf(subscriptions, id)
+    return { id, stored: account, ...(suspended.size > 0 && { suspended }) }
+  }
+}
+
 /** All accounts of the caller: configured ones by id, then declared ones, oldest first. */
 export function heldAccounts(
   caller: Caller,
   stored: readonly StoredAccount[],
   subscriptions: readonly StoredSubscription[],
 ): HeldAccount[] {
-  const byId = new Map(stored.map((account) => [account.accountId, account]))
-  const heldAs = (id: string, account: StoredAccount): HeldAccount => {
-    const suspended = suspensionsOf(subscriptions, id)
-    return { id, stored: account, ...(suspended.size > 0 && { suspended }) }
-  }
-  const configured = [...caller.accounts.keys()].sort().map((id): HeldAccount => {
-    const told = byId.get(id)
-    return told ? heldAs(id, told) : { id }
-  })
-  const declared = stored.filter(({ naturalKey }) => naturalKey !== undefined)
-  return [...configured, ...declared.map((account) => heldAs(account.accountId, account))]
+  const held = holding(stored, subscriptions)
+  const declared = stored.filter(
+    ({ accountId, naturalKey: key }) => key !== undefined && !caller.accounts.has(accountId),
+  )
+  return [...configuredAccounts(caller, held), ...declared.map(({ accountId }) => held(accountId))]
 }
 
 function namedBy(reference: AccountReference): (account: HeldAccount) => boolean {
@@ -93,29 +108,69 @@ function namedBy(reference: AccountReference): (account: HeldAccount) => boolean
   return ({ stored }) => stored?.naturalKey === key
 }
 
+type Asked = Pick<ListAccountsRequest, 'account' | 'status' | 'sandbox'>
+
+function isAsked({ account, status, sandbox }: Asked): (account: HeldAccount) => boolean {
+  const isNamed = account ? namedBy(account) : () => true
+  return (one) =>
+    isNamed(one) &&
+    (status === undefined || status === (one.stored?.status ?? 'active')) &&
+    (sandbox === undefined || sandbox === (one.stored?.settings.sandbox === true))
+}
+
+function filterOf({ account, status, sandbox }: Asked, { accounts }: Caller): AccountFilter {
+  return {
+    without: [...accounts.keys()],
+    ...(account &&
+      ('account_id' in account ? { accountId: account.account_id } : { naturalKey: naturalKey(account) })),
+    ...(status !== undefined && { status }),
+    ...(sandbox !== undefined && { sandbox }),
+  }
+}
+
 export function listAccounts({ store }: { store: Store }): Task<typeof ListAccountsRequest> {
+  async function configuredOf(caller: Caller, subscriptions: readonly StoredSubscription[]) {
+    const wanted = [...caller.accounts.keys()].map((accountId) => ({ caller: caller.id, accountId }))
+    const stored = wanted.length > 0 ? await store.accounts.getAll(wanted) : []
+    return configuredAccounts(
+      caller,
+      holding(
+        stored.flatMap((one) => one ?? []),
+        subscriptions,
+      ),
+    )
+  }
+
+  /** A caller may have thousands of declared accounts: no more of them are read than are shown. */
   async function list(request: ListAccountsRequest, caller: Caller): Promise<Answer> {
-    const { account, status, sandbox, pagination = {} } = request
-    const subscriptions = await store.subscriptions.ofCaller(caller.id)
-    const held = heldAccounts(caller, await store.accounts.list(caller.id), subscriptions)
-    const isNamed = account ? namedBy(account) : () => true
-    const matching = held.filter((one) => {
-      if (!isNamed(one)) return false
-      if (status !== undefined && status !== (one.stored?.status ?? 'active')) return false
-      return sandbox === undefined || sandbox === (one.stored?.settings.sandbox === true)
-    })
+    const { pagination = {} } = request
+    const limit = rowsOfPage(pagination)
     const after = pagination.cursor === undefined ? undefined : CURSORS.read(pagination.cursor)
-    const start = after === undefined ? 0 : matching.findIndex(({ id }) => id === after) + 1
-    if (pagination.cursor !== undefined && start === 0) return foreignCursor('list_accounts')
-    const page = matching.slice(start, start + rowsOfPage(pagination))
-    const more = start + page.length < matching.length
+    const subscriptions = await store.subscriptions.ofCaller(caller.id)
+    const configured = (await configuredOf(caller, subscriptions)).filter(isAsked(request))
+    const isOfDeclared = after !== undefined && !caller.accounts.has(after)
+    const isForeign = isOfDeclared
+      ? (await store.accounts.get(caller.id, after))?.naturalKey === undefined
+      : pagination.cursor !== undefined && after === undefined
+    if (isForeign) return foreignCursor('list_accounts')
+    const first = isOfDeclared ? [] : configured.filter(({ id }) => after === undefined || id > after)
+    const shown = first.slice(0, limit)
+    const declared = await store.accounts.declared(caller.id, filterOf(request, caller), {
+      ...(isOfDeclared && { after }),
+      limit: limit - shown.length + 1, // whether there are more
+    })
+    const held = holding(declared.accounts, subscriptions)
+    const following = declared.accounts.slice(0, limit - shown.length).map(({ accountId }) => held(accountId))
+    const page = [...shown, ...following]
+    const more = first.length + declared.accounts.length > page.length
     const cursor = more && CURSORS.write(page.at(-1)?.id ?? '')
+    const total = configured.length + declared.total
     return {
       kind: 'answer',
-      message: `${page.length} of ${howMany(matching.length, 'account')}.`,
+      message: `${page.length} of ${howMany(total, 'account')}.`,
       fields: {
         accounts: page.map(accountView),
-        pagination: { has_more: more, ...(cursor && { cursor }), total_count: matching.length },
+        pagination: { has_more: more, ...(cursor && { cursor }), total_count: total },
       },
     }
   }

@@ -242,6 +242,103 @@ onEmbeddedStorage(
   },
 )
 
+onEveryStorage(
+  'every page of every selection of accounts is the part that it should be',
+  async (t, storage) => {
+    const { sync, list } = await tasks(storage)
+    const caller = { ...buyer, accounts: new Map(['acc_b', 'acc_z', 'acc_a'].map((id) => [id, new Map()])) }
+    for (const at of [3, 1, 2, 0, 4]) {
+      const brand = { domain: `brand${at}.example`, brand_id: at === 2 ? 'a_sandbox_true' : 'b' }
+      await sync([{ ...acme, brand, ...(at % 2 === 1 && { sandbox: true }) }], {}, caller)
+    }
+    const keyOf = (at: number, sandbox = false) => ({
+      ...{ brand: { domain: `brand${at}.example`, brand_id: 'b' }, operator: acme.operator },
+      ...(sandbox && { sandbox: true }),
+    })
+    await sync([{ account: { account_id: 'acc_z' }, payment_terms: 'net_30' }], {}, caller)
+    const whole = (await list({}, caller)).accounts
+    t.equal(whole.length, 8)
+    const closed = whole[5]?.account_id
+    const rest = whole.slice(3).filter(({ account_id }) => account_id !== closed)
+    const kept = rest.map(({ brand, operator, sandbox }) => ({
+      ...acme,
+      brand,
+      operator,
+      ...(sandbox === true && { sandbox }),
+    }))
+    await sync(kept as never, { delete_missing: true }, caller)
+    const all = (await list({}, caller)).accounts
+    const first = all[3]?.account_id as string
+    const selections: [object, (row: Record<string, unknown>) => boolean][] = [
+      [{}, () => true],
+      [{ status: 'active' }, ({ status }) => status === 'active'],
+      [{ status: 'closed' }, ({ status }) => status === 'closed'],
+      [{ sandbox: true }, ({ sandbox }) => sandbox === true],
+      [{ sandbox: false }, ({ sandbox }) => sandbox !== true],
+      [
+        { sandbox: false, status: 'active' },
+        ({ sandbox, status }) => sandbox !== true && status === 'active',
+      ],
+      [{ account: { account_id: 'acc_a' } }, ({ account_id }) => account_id === 'acc_a'],
+      [{ account: { account_id: first } }, ({ account_id }) => account_id === first],
+      [
+        { account: keyOf(1, true) },
+        ({ brand }) => (brand as { domain?: string } | undefined)?.domain === 'brand1.example',
+      ],
+      [{ account: keyOf(1) }, () => false],
+    ]
+    for (const [selection, isMeant] of selections) {
+      const wanted = all.filter(isMeant)
+      for (const max_results of [1, 2, 3, 4, 7, 8, 9]) {
+        const found: unknown[] = []
+        for (let cursor: string | undefined, pages = 0; pages < 10; pages += 1) {
+          const page = await list(
+            { ...selection, pagination: { max_results, ...(cursor && { cursor }) } },
+            caller,
+          )
+          found.push(...page.accounts)
+          t.match(page.pagination, { total_count: wanted.length, has_more: found.length < wanted.length })
+          cursor = page.pagination.cursor
+          if (!cursor) break
+        }
+        t.same(found, wanted, `${JSON.stringify(selection)} by ${max_results}`)
+      }
+    }
+    const named = { ...caller, accounts: new Map([[first, new Map()]]) }
+    const ids = (await list({}, named)).accounts.map(({ account_id }) => account_id)
+    t.equal(new Set(ids).size, ids.length, 'one that is declared and configured is one account')
+  },
+)
+
+onEmbeddedStorage('of many accounts those of the page are read', async (t, storage) => {
+  const store = await storage.open()
+  const rows = Array.from(
+    { length: 400 },
+    (_, at) => `{"brand":{"domain":"b${at}.example"},"operator":"o.example"}`,
+  )
+  for (const [at, naturalKey] of rows.entries()) {
+    const settings = { ...JSON.parse(naturalKey), billing: 'operator' }
+    const more = { naturalKey, settings, status: 'active', notificationConfigs: [] } as const
+    await store.accounts.put({ caller: buyer.id, accountId: `acc_${at}`, ...more })
+  }
+  const read: number[] = []
+  const heard =
+    <A extends unknown[], R>(ask: (...given: A) => Promise<R>) =>
+    async (...given: A): Promise<R> => {
+      const result = await ask(...given)
+      read.push(JSON.stringify(result ?? '').length)
+      return result
+    }
+  const { list, declared, getAll } = store.accounts
+  const accounts = { ...store.accounts, list: heard(list), declared: heard(declared), getAll: heard(getAll) }
+  const answer = await asked(listAccounts({ store: { ...store, accounts } }))(
+    { pagination: { max_results: 10 } },
+    buyer,
+  )
+  t.match(answer, { fields: { pagination: { has_more: true, total_count: 400 } } })
+  t.ok(Math.max(...read) < 4_000, `${Math.max(...read)} bytes`)
+})
+
 const many = (length: number) =>
   Array.from({ length }, (_, at) => ({ ...acme, brand: { domain: `brand-${at}.example` } }))
 

@@ -4,8 +4,8 @@
  * subscription that its caller has proved to control, with the job that delivers to it (schema core/notification-config). Paused
  * subscriptions are stored only with their account.
  */
-import { type Selectable, sql } from 'kysely'
-import type { AccountTable, Db, SqlDialect, SubscriptionTable } from '../database/database.js'
+import { type ExpressionBuilder, type Selectable, sql } from 'kysely'
+import type { AccountTable, Db, SqlDialect, SubscriptionTable, Tables } from '../database/database.js'
 import type { Seal } from '../database/seal.js'
 
 /** enums/account-status */
@@ -31,6 +31,16 @@ export type StoredAccount = {
   notificationConfigs: readonly Readonly<Record<string, unknown>>[]
 }
 
+/** Of declared accounts; each member that is there must hold. */
+export type AccountFilter = {
+  accountId?: string
+  naturalKey?: string
+  status?: string
+  sandbox?: boolean
+  /** Ids of accounts that are left out. */
+  without: readonly string[]
+}
+
 export type Accounts = {
   get(caller: string, accountId: string): Promise<StoredAccount | undefined>
   /** The same for many, in their order. */
@@ -40,7 +50,31 @@ export type Accounts = {
   byNaturalKey(caller: string, naturalKey: string): Promise<StoredAccount | undefined>
   /** All accounts of the caller, oldest first. */
   list(caller: string): Promise<StoredAccount[]>
+  /** Those of the declared ones that match, oldest first, from the one after `after` on; and how many match in all. */
+  declared(
+    caller: string,
+    filter: AccountFilter,
+    page: { after?: string | undefined; limit: number },
+  ): Promise<{ accounts: StoredAccount[]; total: number }>
   put(account: StoredAccount): Promise<void>
+}
+
+/** A natural key says it at its end: its members are in order, and a text in it would have its quotes escaped. */
+const SANDBOX_END = ',"sandbox":true}'
+
+function matching(caller: string, { accountId, naturalKey, status, sandbox, without }: AccountFilter) {
+  return (eb: ExpressionBuilder<Tables, 'accounts'>) => {
+    const conditions = [eb('caller', '=', caller), eb('natural_key', 'is not', null)]
+    if (without.length > 0) conditions.push(eb('account_id', 'not in', without))
+    if (accountId !== undefined) conditions.push(eb('account_id', '=', accountId))
+    if (naturalKey !== undefined) conditions.push(eb('natural_key', '=', naturalKey))
+    if (status !== undefined) conditions.push(eb('status', '=', status))
+    if (sandbox !== undefined) {
+      const isSandbox = sql<boolean>`replace(natural_key, ${SANDBOX_END}, '') <> natural_key`
+      conditions.push((sandbox ? isSandbox : sql<boolean>`not (${isSandbox})`) as never)
+    }
+    return eb.and(conditions)
+  }
 }
 
 export function createAccounts(db: Db, now: () => number, dialect: SqlDialect, seal: Seal): Accounts {
@@ -86,6 +120,31 @@ export function createAccounts(db: Db, now: () => number, dialect: SqlDialect, s
     return rows.map(fromRow)
   }
 
+  async function declared(
+    caller: string,
+    filter: AccountFilter,
+    { after, limit }: { after?: string | undefined; limit: number },
+  ) {
+    const matches = matching(caller, filter)
+    const counted = await db
+      .selectFrom('accounts')
+      .select((eb) => eb.fn.countAll<number>().as('count'))
+      .where(matches)
+      .executeTakeFirstOrThrow()
+    const isLater = sql<boolean>`(created_at, account_id) > (select one.created_at, one.account_id from accounts as one
+      where one.caller = ${caller} and one.account_id = ${after})`
+    const rows = await db
+      .selectFrom('accounts')
+      .selectAll()
+      .where(matches)
+      .$if(after !== undefined, (query) => query.where(isLater))
+      .orderBy('created_at')
+      .orderBy('account_id')
+      .limit(limit)
+      .execute()
+    return { accounts: rows.map(fromRow), total: Number(counted.count) }
+  }
+
   async function put(account: StoredAccount): Promise<void> {
     const at = now()
     const settable = {
@@ -112,6 +171,7 @@ export function createAccounts(db: Db, now: () => number, dialect: SqlDialect, s
     getAll,
     byNaturalKey,
     list,
+    declared,
     put,
   }
 }
