@@ -18,7 +18,7 @@ import {
   signalHandle,
   signalPart,
 } from '../merge/identity.js'
-import { nextPortion } from '../process/portions.js'
+import { inTurns, nextPortion } from '../process/portions.js'
 import type { Roster } from '../upstreams/roster/roster.js'
 import type { Slab } from '../upstreams/rows/slab.js'
 import { type Slice, sliceListing } from '../upstreams/rows/slice.js'
@@ -208,7 +208,10 @@ function formerly(
 export function createExplainer(sources: ExplainSources) {
   const { feed, departures, now } = sources
 
-  function signalAt(handle: string, account: string | undefined): SignalExplanation | undefined {
+  async function signalAt(
+    handle: string,
+    account: string | undefined,
+  ): Promise<SignalExplanation | undefined> {
     const snapshot = feed.current(account)
     const key = handleKey(handle)
     if (!snapshot || !key) return undefined
@@ -216,7 +219,7 @@ export function createExplainer(sources: ExplainSources) {
       const state = sources.providerState(domain)
       return state && evidenceOf(state, sources.provider(domain), verdict)
     }
-    return explainSignal({ snapshot, key, judge: sources.judge(), evidence })
+    return await inTurns(explainSignal({ snapshot, key, judge: sources.judge(), evidence }))
   }
 
   /** An agent that is not in the roster. */
@@ -298,7 +301,7 @@ export function createExplainer(sources: ExplainSources) {
     const held =
       meaning.kind === 'signal' ? meaning.handle : await handleOfSegment(sources.slices(account), ref)
     const handle = held ?? departures.handleOfSegment(ref)
-    const signal = handle === undefined ? undefined : signalAt(handle, account)
+    const signal = handle === undefined ? undefined : await signalAt(handle, account)
     if (!signal) return aboutAbsent(ref, meaning, handle, account)
     return aboutOffers(signal, question, meaning)
   }

@@ -23,6 +23,7 @@ import {
 } from '../merge/identity.js'
 import { publishedRef, standingOffers } from '../merge/merged-signal.js'
 import type { Offer } from '../merge/offer.js'
+import { createMeter, type InPortions, rowUnits } from '../process/portions.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import { sliceListing } from '../upstreams/rows/slice.js'
 
@@ -92,11 +93,12 @@ type ExplainInput = {
 type Found = { identity: Identity; offers: Offer[]; shown: boolean }
 
 /** The listings of one identity, withheld ones included; undefined when no slice has any. */
-function findOffers({ snapshot, key, judge }: ExplainInput): Found | undefined {
+function* findOffers({ snapshot, key, judge }: ExplainInput): InPortions<Found | undefined> {
   const entry = findKey(snapshot.keys, snapshot.count, key)
   if (entry < 0) return undefined
   const { at, slice, row } = snapshot.offers
   const found: Found[] = []
+  const meter = createMeter()
   for (let one = at[entry] as number; one < (at[entry + 1] as number); one += 1) {
     const from = snapshot.slices[slice[one] as number]?.slice
     const listing = from && sliceListing(from, row[one] as number)
@@ -104,6 +106,8 @@ function findOffers({ snapshot, key, judge }: ExplainInput): Found | undefined {
     if (!identity) continue
     const { upstream, agentUrl, mode } = from
     const bytes = from.rows.length[row[one] as number] as number
+    meter.did(rowUnits(bytes))
+    if (meter.isDue()) yield
     const verdict =
       identity.kind === 'provider' ? judge(identity.domain).decide(identity.id, agentUrl) : NOT_APPLICABLE
     found.push({ identity, offers: [{ upstream, agentUrl, mode, listing, bytes, verdict }], shown: false })
@@ -150,9 +154,9 @@ function resolutions(offers: readonly Offer[], definition: Definition | undefine
   })
 }
 
-/** Undefined when no upstream in the snapshot lists the signal. */
-export function explainSignal(input: ExplainInput): SignalExplanation | undefined {
-  const found = findOffers(input)
+/** Undefined when no upstream in the snapshot lists the signal. Thousands of upstreams' rows may be offers of one. */
+export function* explainSignal(input: ExplainInput): InPortions<SignalExplanation | undefined> {
+  const found = yield* findOffers(input)
   if (!found) return undefined
   const { identity, offers, shown } = found
   const handle = signalHandle(identityKey(identity))
@@ -160,13 +164,40 @@ export function explainSignal(input: ExplainInput): SignalExplanation | undefine
   const definition = identity.kind === 'provider' ? provider?.definition(identity.id) : undefined
   const policy = provider?.policy ?? 'strict'
   const standing = standingOffers(offers, policy, definition).standing.map(({ offer }) => offer)
+  yield
   const stands = new Set(standing)
   const hasEntitled = offers.some(isEntitled)
   const upstreamAt = (at: number) => standing[at]?.upstream ?? NOBODY
   const ref = publishedRef(identity, handle)
-  const coverage = mergeCoverage(standing, ref).offer
   const { keysOf } = mergeDeployments(offers)
-
+  yield
+  const explained: OfferExplanation[] = []
+  const meter = createMeter()
+  for (const [at, offer] of offers.entries()) {
+    const { upstream, agentUrl, listing, verdict, bytes } = offer
+    const evidence = identity.kind === 'provider' ? input.evidence(identity.domain, verdict) : undefined
+    const countries = standingOffers([offer], 'observe', definition).standing[0]?.countries
+    explained.push({
+      upstream,
+      agent_url: agentUrl,
+      handle: offerHandle(handle, agentUrl, listing.signal_agent_segment_id),
+      segment_id: listing.signal_agent_segment_id,
+      fate: fateOf(offer, hasEntitled && !isEntitled(offer), stands, policy, definition),
+      verdict: verdict.outcome,
+      ...(evidence && { evidence }),
+      ...(countries && { countries }),
+      deployments: keysOf[at] ?? [],
+      pricing_options: listing.pricing_options?.length ?? 0,
+    })
+    meter.did(rowUnits(bytes))
+    if (meter.isDue()) yield
+  }
+  explained.sort(standingFirst)
+  yield
+  const { deployments } = mergeDeployments(standing)
+  yield
+  const coverage = mergeCoverage(standing, ref).offer
+  yield
   return {
     handle,
     ref,
@@ -174,26 +205,8 @@ export function explainSignal(input: ExplainInput): SignalExplanation | undefine
     shown,
     ...(provider && { policy }),
     defined_by_provider: definition !== undefined,
-    offers: offers
-      .map((offer, at) => {
-        const { upstream, agentUrl, listing, verdict } = offer
-        const evidence = identity.kind === 'provider' ? input.evidence(identity.domain, verdict) : undefined
-        const countries = standingOffers([offer], 'observe', definition).standing[0]?.countries
-        return {
-          upstream,
-          agent_url: agentUrl,
-          handle: offerHandle(handle, agentUrl, listing.signal_agent_segment_id),
-          segment_id: listing.signal_agent_segment_id,
-          fate: fateOf(offer, hasEntitled && !isEntitled(offer), stands, policy, definition),
-          verdict: verdict.outcome,
-          ...(evidence && { evidence }),
-          ...(countries && { countries }),
-          deployments: keysOf[at] ?? [],
-          pricing_options: listing.pricing_options?.length ?? 0,
-        }
-      })
-      .sort(standingFirst),
-    deployments: mergeDeployments(standing).deployments.map(({ key, offer, deployment }) => ({
+    offers: explained,
+    deployments: deployments.map(({ key, offer, deployment }) => ({
       key,
       taken_from: upstreamAt(offer),
       is_live: deployment.is_live,

@@ -3,8 +3,10 @@ import type { PricingOption } from '../../src/adcp/signal.js'
 import { explainSignal, explainView } from '../../src/explain/signal.js'
 import type { Selection } from '../../src/feed/query.js'
 import { handleKey } from '../../src/merge/identity.js'
+import { drained, inTurns } from '../../src/process/portions.js'
 import { ask, emptyFeed, publish } from '../feed/feed-of.js'
 import { buyer, judgeThat, listing, sliceOf } from '../feed/world.js'
+import { countTurns } from '../support/turns.js'
 
 const cpm = (price: number): PricingOption[] => [
   { pricing_option_id: 'po', model: 'cpm', cpm: price, currency: 'USD' },
@@ -38,7 +40,7 @@ test('what explain says leaves a signal out is what leaves it out of the feed', 
   const snapshot = publish(feed, [sliceOf('alpha', [german]), sliceOf('beta', [american])])
   const handle = ask(feed, {}).signals[0]?.signal_agent_segment_id ?? ''
   const key = handleKey(handle) as Uint32Array
-  const signal = explainSignal({ snapshot, key, judge: judgeThat(), evidence: () => undefined })
+  const signal = drained(explainSignal({ snapshot, key, judge: judgeThat(), evidence: () => undefined }))
   if (!signal) throw new Error('the signal is there')
   for (const [selection, by] of QUESTIONS) {
     const question = JSON.stringify(selection)
@@ -46,4 +48,20 @@ test('what explain says leaves a signal out is what leaves it out of the feed', 
     const view = await explainView({ feed, signal, reader: buyer, anonymous: 'metadata', selection })
     t.same(view.filtered_by, by, question)
   }
+})
+
+test('a signal with thousands of offers is explained in portions', async (t) => {
+  async function turnsFor(offers: number): Promise<number> {
+    const feed = emptyFeed()
+    const rows = Array.from({ length: offers }, (_, at) => ({ ...german, signal_agent_segment_id: `s${at}` }))
+    const snapshot = publish(feed, [sliceOf('alpha', rows)])
+    const key = handleKey(ask(feed, {}).signals[0]?.signal_agent_segment_id ?? '') as Uint32Array
+    const turns = countTurns()
+    const input = { snapshot, key, judge: judgeThat(), evidence: () => undefined }
+    const signal = await inTurns(explainSignal(input))
+    t.equal(signal?.offers.length, offers)
+    return turns.stop()
+  }
+  const [few, many] = [await turnsFor(500), await turnsFor(2_000)]
+  t.ok(many > few + 40, `${few} turns, then ${many}`)
 })
