@@ -19,6 +19,7 @@ const twice = (first: 'before it acts' | 'after it acted'): Command => ({
   manners: [`is cut ${first}`, 'is cut before it acts'],
 })
 const later: Command = { kind: 'time passes', ms: 20_000 }
+const reload: Command = { kind: 'reload', moved: 1, isListed: true }
 
 /** Once found by random runs. */
 const FOUND: Record<string, Command[]> = {
@@ -30,6 +31,17 @@ const FOUND: Record<string, Command[]> = {
   'what a later request leaves undecided of a call is unknown': [
     twice('after it acted'),
     ...[ask(0, true, 'dv360', 'the-trade-desk'), ask(0, false, 'dv360'), later, later],
+  ],
+  'work without a task of the upstream ends as it is seen to, or unknown': [
+    {
+      kind: 'manners',
+      at: 'keyed',
+      manners: ['works on it and names no task', 'works on it and names no task'],
+    },
+    ...[ask(0, true, 'dv360'), ask(1, true, 'the-trade-desk'), reload, later],
+    { kind: 'tasks go on', at: 'keyed', end: 'completed' },
+    later,
+    ask(0, false, 'dv360'),
   ],
   'a later request that was refused takes no one`s place': [
     { kind: 'manners', at: 'keyed', manners: ['is cut after it acted', 'is cut before it acts', 'refuses'] },

@@ -47,6 +47,8 @@ export type Command =
   | { kind: 'trouble'; room: number; trouble: Trouble }
   | { kind: 'crash'; room: number; at?: Step }
   | { kind: 'time passes'; ms: number }
+  /** The configuration is read again: ids have moved by so many places, and credentials are other ones. */
+  | { kind: 'reload'; moved: number; isListed: boolean }
   | { kind: 'backup' }
   | { kind: 'restore' }
 
@@ -111,6 +113,10 @@ const command: fc.Arbitrary<Command> = fc.oneof(
       ms: fc.constantFrom(SECOND, 20 * SECOND, 2 * MINUTE, 11 * MINUTE, 3 * HOUR, 21 * HOUR),
     }),
   },
+  {
+    weight: 2,
+    arbitrary: fc.record({ kind: fc.constant('reload'), moved: fc.nat(2), isListed: fc.boolean() }),
+  },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('backup') }) },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('restore') }) },
 ) as fc.Arbitrary<Command>
@@ -145,8 +151,10 @@ export async function startModelGround({ open, isShared }: GroundOptions) {
   const egress = createEgress({ policy: { allowHttp: false, allowNetworks: ['127.0.0.0/8'], hosts: {} } })
   const roster = rosterOf(KINDS.map((id) => ({ id, url: scripted.urlOf(id), protocol: 'mcp' as const })))
   let store = await open(clock.now)
+  let reloads = 0
+  const config = { ...roster, defaults: { ...roster.defaults, timeoutMs: TIMEOUT_MS } }
   const upstreams = createUpstreams({
-    config: { ...roster, defaults: { ...roster.defaults, timeoutMs: TIMEOUT_MS } },
+    config,
     ...{ send: egress.send, blobs: store.blobs, clock, random: Math.random },
     ...{ referencesFor: () => [], onTrouble: () => {} },
   })
@@ -161,6 +169,15 @@ export async function startModelGround({ open, isShared }: GroundOptions) {
         .where('due', 'is not', null)
         .execute()
     }
+  }
+
+  function reload(moved: number, isListed: boolean): void {
+    const token = `token-${++reloads}`
+    const statics = KINDS.map((id, at) => ({
+      ...{ id, url: scripted.urlOf(KINDS[(at + moved) % KINDS.length] as Kind), protocol: 'mcp' as const },
+      auth: { type: 'bearer' as const, token },
+    }))
+    upstreams.reconfigure({ ...config, statics: isListed ? statics : [] })
   }
 
   async function wipe(): Promise<void> {
@@ -327,7 +344,8 @@ export async function startModelGround({ open, isShared }: GroundOptions) {
         if (said?.kind === 'refused' && said.error.code !== 'SERVICE_UNAVAILABLE') {
           throw new Error(`the task of ${wish?.name} is not there: ${said.error.message}`)
         }
-      } else if (one.kind === 'time passes') {
+      } else if (one.kind === 'reload') reload(one.moved, one.isListed)
+      else if (one.kind === 'time passes') {
         await passTime(one.ms)
         await rounds()
       } else if (one.kind === 'backup') {

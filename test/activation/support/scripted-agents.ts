@@ -20,7 +20,9 @@ export const MANNERS = [
   'is busy',
   'acts and says that it is busy',
   'acts and says something unreadable',
+  'acts and says what nobody can read a meaning in',
   'works on it',
+  'works on it and names no task',
 ] as const
 export type Manner = (typeof MANNERS)[number]
 
@@ -51,6 +53,7 @@ const ACTS: ReadonlySet<Manner> = new Set([
   'hangs after it acted',
   'acts and says that it is busy',
   'acts and says something unreadable',
+  'acts and says what nobody can read a meaning in',
 ])
 const BUSY = { adcp_error: { code: 'SERVICE_UNAVAILABLE', message: 'busy', recovery: 'transient' } }
 const NO = { adcp_error: { code: 'INVALID_REQUEST', message: 'no', recovery: 'correctable' } }
@@ -58,6 +61,13 @@ const UNKNOWN = { adcp_error: { code: 'REFERENCE_NOT_FOUND', message: 'gone' } }
 
 /** Manners in which nothing is heard. */
 const SILENT = /^(is cut|hangs|acts and says something)/
+const MEANINGLESS = {
+  status: 7,
+  task_id: {},
+  deployments: [null, { is_live: 'yes' }],
+  errors: 'none',
+  result: [[]],
+}
 const heard = (answer: Fields): Said => ({ manner: 'answers', answer })
 const placeOf = ({ platform, account }: Fields) => `${platform}#${account ?? ''}`
 
@@ -123,13 +133,14 @@ function createAgent(kind: Kind) {
   function carryOut(manner: Manner, deed: Deed): Fields {
     if (manner === 'refuses') return NO
     if (manner === 'is busy') return BUSY
-    if (manner === 'works on it') {
+    if (manner.startsWith('works on it')) {
       const task_id = `${kind}_task_${tasks.size + 1}`
       tasks.set(task_id, { deed, status: 'working' })
-      return { status: 'submitted', task_id }
+      return manner === 'works on it' ? { status: 'submitted', task_id } : { status: 'submitted' }
     }
     if (!ACTS.has(manner)) return {}
     act(deed)
+    if (manner === 'acts and says what nobody can read a meaning in') return MEANINGLESS
     return manner === 'answers with nothing' ? {} : { deployments: deploymentsOf(deed) }
   }
 
@@ -178,7 +189,7 @@ function createAgent(kind: Kind) {
         destinations: (args.destinations ?? args.deployments) as Fields[],
       }
       const answer = carryOut(manner, deed)
-      if (ACTS.has(manner) || manner === 'works on it') keys.set(key, answer)
+      if (ACTS.has(manner) || manner.startsWith('works on it')) keys.set(key, answer)
       return { manner, answer: manner === 'acts and says that it is busy' ? BUSY : answer }
     },
   }
