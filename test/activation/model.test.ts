@@ -6,7 +6,7 @@ import { type Command, commandsOfOneRun, startModelGround } from './support/mode
 const RUNS = 2
 const COMMANDS = 12 // of one run at most; thousands of runs are tried by `npm run soak`
 
-type Wished = { isOn: boolean; places: ('dv360' | 'the-trade-desk')[] }
+type Wished = { isOn: boolean; forAccount?: boolean; places: ('dv360' | 'the-trade-desk')[] }
 
 const inOrder = (by: number, ...wishes: Wished[]): Command => ({
   ...{ kind: 'ask', inOrder: true },
@@ -21,7 +21,10 @@ const twice = (first: 'before it acts' | 'after it acted'): Command => ({
 const later: Command = { kind: 'time passes', ms: 20_000 }
 const reload: Command = { kind: 'reload', moved: 1, isListed: true }
 
-/** Once found by random runs. */
+const sync = (by: number, isOpen: boolean): Command => ({ kind: 'sync', by, isOpen, room: 0 })
+const forAccount = (by: number, isOn: boolean) => inOrder(by, { isOn, forAccount: true, places: ['dv360'] })
+
+/** Once found by random runs, or too rare for them. */
 const FOUND: Record<string, Command[]> = {
   'a deactivation that is repeated takes nothing from another who activated since': [
     ask(0, true, 'dv360'),
@@ -43,6 +46,17 @@ const FOUND: Record<string, Command[]> = {
     later,
     ask(0, false, 'dv360'),
   ],
+  'what is on for one account is switched off although it is on for none or another, also when it is closed':
+    [
+      ...[sync(0, true), forAccount(0, true), ask(1, true, 'dv360'), reload, forAccount(0, false)],
+      ...[
+        forAccount(0, true),
+        forAccount(1, true),
+        sync(0, false),
+        forAccount(0, false),
+        forAccount(1, false),
+      ],
+    ],
   'a later request that was refused takes no one`s place': [
     { kind: 'manners', at: 'keyed', manners: ['is cut after it acted', 'is cut before it acts', 'refuses'] },
     ...[ask(0, true, 'dv360'), ask(0, false, 'dv360'), later, later],

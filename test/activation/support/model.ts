@@ -36,7 +36,17 @@ const REPEATED_FOR_MS = 20 * HOUR // later a key may stand for a new wish
 const CALLERS: readonly Caller[] = [buyer, other]
 const PLACES = ['the-trade-desk', 'dv360'] as const
 
-type Ask = { at: Kind; by: number; isOn: boolean; places: readonly (typeof PLACES)[number][]; room: number }
+const ACME = { brand: { domain: 'acme.example' }, operator: 'agency.example' }
+const NOVA = { ...ACME, brand: { domain: 'nova.example' } }
+
+type Ask = {
+  at: Kind
+  by: number
+  isOn: boolean
+  forAccount?: boolean
+  places: readonly (typeof PLACES)[number][]
+  room: number
+}
 export type Command =
   /** At once; `inOrder`: each as soon as the one before it is written down. */
   | { kind: 'ask'; asks: readonly Ask[]; inOrder: boolean }
@@ -49,6 +59,8 @@ export type Command =
   | { kind: 'time passes'; ms: number }
   /** The configuration is read again: ids have moved by so many places, and credentials are other ones. */
   | { kind: 'reload'; moved: number; isListed: boolean }
+  /** The caller declares its account, or closes it. */
+  | { kind: 'sync'; by: number; isOpen: boolean; room: number }
   | { kind: 'backup' }
   | { kind: 'restore' }
 
@@ -70,6 +82,7 @@ const ask = fc.record({
   ...{ at, room, by: fc.nat(CALLERS.length - 1) },
   isOn: fc.oneof({ arbitrary: fc.constant(true), weight: 3 }, { arbitrary: fc.constant(false), weight: 2 }),
   places: fc.subarray([...PLACES], { minLength: 1 }),
+  forAccount: fc.boolean(),
 })
 const command: fc.Arbitrary<Command> = fc.oneof(
   {
@@ -116,6 +129,13 @@ const command: fc.Arbitrary<Command> = fc.oneof(
   {
     weight: 2,
     arbitrary: fc.record({ kind: fc.constant('reload'), moved: fc.nat(2), isListed: fc.boolean() }),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      ...{ kind: fc.constant('sync'), room },
+      ...{ by: fc.nat(CALLERS.length - 1), isOpen: fc.boolean() },
+    }),
   },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('backup') }) },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('restore') }) },
@@ -181,7 +201,7 @@ export async function startModelGround({ open, isShared }: GroundOptions) {
   }
 
   async function wipe(): Promise<void> {
-    for (const table of TABLES) await store.db.deleteFrom(table).execute()
+    for (const table of [...TABLES, 'accounts'] as const) await store.db.deleteFrom(table).execute()
   }
 
   /** One sequence of commands; throws what is wrong in the end, or on the way. */
@@ -275,6 +295,7 @@ export async function startModelGround({ open, isShared }: GroundOptions) {
           idempotency_key: `key-${name}-${clock.now()}`,
           signal_agent_segment_id: handleOf(given.at),
           ...{ action: given.isOn ? 'activate' : 'deactivate', destinations, context: { wish: name } },
+          ...(given.forAccount && given.at !== 'old' && { account: ACME }),
         },
       }
       wishes.push(wish)
@@ -344,6 +365,12 @@ export async function startModelGround({ open, isShared }: GroundOptions) {
         if (said?.kind === 'refused' && said.error.code !== 'SERVICE_UNAVAILABLE') {
           throw new Error(`the task of ${wish?.name} is not there: ${said.error.message}`)
         }
+      } else if (one.kind === 'sync') {
+        const idempotency_key = `sync-${clock.now()}-${++asked}`
+        const accounts = [{ ...(one.isOpen ? ACME : NOVA), billing: 'operator' }]
+        const request = { idempotency_key, accounts, delete_missing: true }
+        const where = roomAt(one.room)
+        await result(where, where.activation.syncAccounts(request as never, CALLERS[one.by] as Caller))
       } else if (one.kind === 'reload') reload(one.moved, one.isListed)
       else if (one.kind === 'time passes') {
         await passTime(one.ms)
@@ -416,17 +443,19 @@ export async function startModelGround({ open, isShared }: GroundOptions) {
     }
 
     /** What is on at an agent is what the ledger says, where the ledger knows. */
-    async function checkPlace(kind: Kind, platform: string): Promise<void> {
+    async function checkPlace(kind: Kind, platform: string, account?: typeof ACME): Promise<void> {
       const all = await store.ledger.ofSegment(scripted.urlOf(kind), `${kind}_segment`)
-      const here = all.filter(({ destinations }) =>
-        (destinations as { platform: string }[]).some((one) => one.platform === platform),
+      const here = all.filter(
+        ({ destinations, upstreamAccount }) =>
+          (upstreamAccount !== undefined) === (account !== undefined) &&
+          (destinations as { platform: string }[]).some((one) => one.platform === platform),
       )
       if (here.some(({ outcome }) => outcome === 'unknown')) return
       const counted = here.filter(({ outcome }) => outcome === 'completed')
       const newest = new Map<string, Entry>()
       for (const entry of counted) if (!newest.has(entry.caller)) newest.set(entry.caller, entry)
       const isOn = [...newest.values()].some(({ action }) => action === 'activate')
-      const isLive = scripted.agents[kind].isLive({ platform })
+      const isLive = scripted.agents[kind].isLive({ platform }, account)
       if (isOn === isLive) return
       const history = here.map(({ caller, action, outcome, seq }) => [seq, caller, action, outcome].join(' '))
       throw new Error(
@@ -443,7 +472,7 @@ export async function startModelGround({ open, isShared }: GroundOptions) {
       for (const wish of wishes) await checkWish(wish)
       if (lost.size > 0) return
       for (const kind of ['keyed', 'plain'] as const) {
-        for (const place of PLACES) await checkPlace(kind, place)
+        for (const place of PLACES) for (const one of [undefined, ACME]) await checkPlace(kind, place, one)
       }
     } finally {
       for (const one of rooms) await overTime(one.end())

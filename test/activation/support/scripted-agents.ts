@@ -40,7 +40,7 @@ export const ENDS = [
 export type End = (typeof ENDS)[number]
 
 /** One thing that an agent did. */
-export type Deed = { wish: string; isOn: boolean; destinations: readonly Fields[] }
+export type Deed = { wish: string; isOn: boolean; account?: unknown; destinations: readonly Fields[] }
 
 type Fields = Record<string, unknown>
 type Said = { manner: Manner; answer?: Fields }
@@ -69,7 +69,8 @@ const MEANINGLESS = {
   result: [[]],
 }
 const heard = (answer: Fields): Said => ({ manner: 'answers', answer })
-const placeOf = ({ platform, account }: Fields) => `${platform}#${account ?? ''}`
+const placeOf = ({ platform, account }: Fields, of: unknown) =>
+  `${platform}#${account ?? ''} ${JSON.stringify(of ?? null)}`
 
 function createAgent(kind: Kind) {
   const manners: Manner[] = []
@@ -83,10 +84,11 @@ function createAgent(kind: Kind) {
   function act(deed: Deed): void {
     deeds.push(deed)
     for (const destination of deed.destinations) {
-      if (deed.isOn) live.set(placeOf(destination), destination)
-      else live.delete(placeOf(destination))
+      const place = placeOf(destination, deed.account)
+      if (deed.isOn) live.set(place, { ...destination, of: deed.account })
+      else live.delete(place)
       for (const task of tasks.values()) {
-        const isItsPlace = task.deed.destinations.some((one) => placeOf(one) === placeOf(destination))
+        const isItsPlace = task.deed.destinations.some((one) => placeOf(one, task.deed.account) === place)
         if (isItsPlace && task.status === 'working') task.status = 'canceled' // what is newer counts
       }
     }
@@ -106,14 +108,16 @@ function createAgent(kind: Kind) {
     }
   }
 
-  const row = () => ({
+  const row = (account: unknown) => ({
     signal_agent_segment_id: `${kind}_segment`,
     name: `${kind} signal`,
     description: 'A signal of the model',
     signal_type: 'owned',
     data_provider: 'House',
     coverage_percentage: 10,
-    deployments: [...live.values()].map((destination) => ({ ...destination, is_live: true })),
+    deployments: [...live.values()]
+      .filter(({ of }) => JSON.stringify(of) === JSON.stringify(account))
+      .map(({ of: _, ...destination }) => ({ ...destination, is_live: true })),
     pricing: { cpm: 2, currency: 'USD' },
   })
 
@@ -147,7 +151,7 @@ function createAgent(kind: Kind) {
   return {
     manners,
     deeds: (): readonly Deed[] => deeds,
-    isLive: (destination: Fields) => live.has(placeOf(destination)),
+    isLive: (destination: Fields, account: unknown) => live.has(placeOf(destination, account)),
     /** Tasks that it works on go on so. */
     endTasks(end: End): void {
       for (const task of tasks.values()) {
@@ -173,7 +177,7 @@ function createAgent(kind: Kind) {
     /** What is said to a call, and the manner of it: some say nothing. */
     call(name: string, args: Fields): Said {
       if (name === 'get_adcp_capabilities') return heard(capabilities() ?? { unknown: true })
-      if (name === 'get_signals') return heard({ signals: [row()] })
+      if (name === 'get_signals') return heard({ signals: [row(args.account)] })
       if (name === 'get_task_status') return heard(taskStatus(args))
       const key = String(args.idempotency_key)
       const kept = kind === 'keyed' ? keys.get(key) : undefined
@@ -186,6 +190,7 @@ function createAgent(kind: Kind) {
       const deed = {
         wish,
         isOn: args.action !== 'deactivate',
+        account: args.account,
         destinations: (args.destinations ?? args.deployments) as Fields[],
       }
       const answer = carryOut(manner, deed)
