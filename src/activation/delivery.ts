@@ -119,7 +119,7 @@ const GIVEN_UP = adcpError('SERVICE_UNAVAILABLE', 'The operator of this agent en
 const unsentOf = ({ held }: Working) => (held.data as { unsent?: number }).unsent ?? 0
 
 /** Reads at the upstream whether a call was carried out, which cannot be repeated or named no task. */
-export function createLook(ask: CallUpstream) {
+export function createStateReading(ask: CallUpstream) {
   return async ({ state }: CallKind, call: Call, deadline: number): Promise<Done | undefined> => {
     if (!state) return undefined
     const { agentUrl, caller, seenAs } = call
@@ -133,7 +133,7 @@ export function createLook(ask: CallUpstream) {
 /** Gives a function of the worker that holds the calls: the two are made of each other. */
 export function createDelivery(options: DeliveryOptions) {
   const { store, clock, upstreamAt, kinds, onChanged, reached } = options
-  const look = createLook(options.call)
+  const look = createStateReading(options.call)
   const places = createRecent<LimitFunction>(MAX_UPSTREAMS) // by upstream
 
   async function end(call: Working, state: Exclude<Call['state'], 'open'>, answer?: unknown): Promise<Call> {

@@ -12,7 +12,7 @@ import { isFinal, type StoredTask, type TaskProgress, type TaskStatus } from '..
 import type { Store } from '../store/store.js'
 import { pauseAfter, type Worker } from '../store/worker.js'
 import type { AgentOutcome } from '../upstreams/agent/agent.js'
-import { type CallKind, type CallUpstream, createLook, upstreamsUntil } from './delivery.js'
+import { type CallKind, type CallUpstream, createStateReading, upstreamsUntil } from './delivery.js'
 import { unwantedNow, visibleDeployments } from './holders.js'
 import {
   type Activated,
@@ -152,7 +152,7 @@ function settlement({ status, result, error }: TaskProgress, call: Call | undefi
 /** Gives a function of the worker that holds the jobs. */
 export function createTaskProgress(options: TaskProgressOptions) {
   const { store, clock, call, upstreamAt, kind, onChanged } = options
-  const look = createLook(call)
+  const look = createStateReading(call)
   const askedAt = createRecent<number>(MOST_ASKED) // by task
 
   /** Stores the state of the task; ends the job if the task has ended. */
