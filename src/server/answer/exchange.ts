@@ -84,13 +84,14 @@ type Connection = {
   newest: ServerResponse
   /** Those that came before the answers to others had left. */
   waiting: Set<ServerResponse>
-  /** How many bytes had been read when the last one came that did not wait, or stopped waiting. */
+  /** How many bytes had been read when they began to wait, or when the last of them stopped. */
   readBefore: number
 }
 const connections = new WeakMap<Socket, Connection>()
 
 function addWaiting(socket: Socket, connection: Connection, response: ServerResponse): void {
   const { waiting } = connection
+  if (waiting.size === 0) connection.readBefore = socket.bytesRead
   waiting.add(response)
   response.once('socket', () => {
     waiting.delete(response)
@@ -121,7 +122,6 @@ export function followConnections(server: Server) {
     const connection = connectionOf(socket, response)
     connection.newest = response
     if (response.socket === null) addWaiting(socket, connection, response)
-    else connection.readBefore = socket.bytesRead
   }
   server.prependListener('request', look)
   return look
