@@ -1,19 +1,15 @@
 /**
  * A copy of a feed: where rows are kept, with the version that they are a copy of. It is replaced whole or not at all, so whoever
- * reads it sees one version of the feed, and a process that ends at any moment leaves the previous copy. In files it is
- * `feed.ndjson`, one signal a line in the feed's order, and in the same folder `state.json`: what it is a copy of, with the length
- * and the digest of the lines. Two files cannot change in one step; the digest tells when only the first did, or when somebody else
- * wrote to it, and then a whole walk makes both new. In SQLite or PostgreSQL it is a table, `tributary_mirror_signals`, one row a
- * signal, and in `tributary_mirror_state` what it is a copy of. Both change in one transaction. The rows of a walk wait in a table
- * of their own meanwhile, so a feed of any size fits, and rows that did not change are not written again.
+ * reads it sees one version of the feed, and a process that ends at any moment leaves the previous copy. It is kept in files
+ * (json-lines.ts), or in SQLite or PostgreSQL: there it is a table, `tributary_mirror_signals`, one row a signal, and in
+ * `tributary_mirror_state` what it is a copy of. Both change in one transaction. The rows of a walk wait in a table of their own
+ * meanwhile, so a feed of any size fits, and rows that did not change are not written again.
  */
-import { createHash, randomUUID } from 'node:crypto'
-import { createReadStream } from 'node:fs'
-import { type FileHandle, open, readFile, rename, rm } from 'node:fs/promises'
+import { randomUUID } from 'node:crypto'
 import { join, resolve } from 'node:path'
 import { type Kysely, sql } from 'kysely'
-import { isRecord } from '../adcp/json.js'
-import { makeFolder, syncFolder } from '../store/blob-files.js'
+import { isRecord, tryParseJson } from '../adcp/json.js'
+import { makeFolder } from '../store/blob-files.js'
 import { embedded, POSTGRES, type SqlDialect, type Tables } from '../store/database/database.js'
 import { openPostgres } from '../store/database/postgres.js'
 import { lockFolder, openSqlite } from '../store/database/sqlite.js'
@@ -71,169 +67,24 @@ export type Copy = {
   close(): Promise<void>
 }
 
-const LINES = 'feed.ndjson'
-const STATE = 'state.json'
-const PORTION = 2 ** 20 // characters that are written at once
 const CONNECTIONS = 2
 
-type Written = CopyState & { bytes: number; sha256: string }
-
-/** On disk when it resolves: a rename that is on disk before what it names leaves an empty file after a power cut. */
-async function writeDown(file: string, text: string): Promise<void> {
-  const handle = await open(file, 'w')
-  try {
-    await handle.writeFile(text)
-    await handle.sync()
-  } finally {
-    await handle.close()
-  }
-}
-
-async function digestOfFile(file: string): Promise<string> {
-  const digest = createHash('sha256')
-  for await (const chunk of createReadStream(file)) digest.update(chunk as Buffer)
-  return digest.digest('hex')
-}
-
-const lineOf = (row: CopyRow['row']) => `${JSON.stringify(row)}\n`
-const ID = /"signal_agent_segment_id":("(?:[^"\\]|\\.)*")/g
-
-/** The row of a line, where it may be one of those that change; most lines need not be parsed for that. */
-function rowIn(line: string, changes: RowChanges): CopyRow | undefined {
-  const isNamed = [...line.matchAll(ID)].some(([, id]) => changes.has(JSON.parse(id as string) as string))
-  if (!isNamed) return undefined
-  const row = JSON.parse(line) as CopyRow['row']
-  const id = row.signal_agent_segment_id as string
-  return changes.has(id) ? { id, row } : undefined
-}
-
-/** Without their ends. A line is what ends in "\n": `readline` ends them at U+2028 too, which JSON may hold. */
-async function* linesOf(file: string): AsyncGenerator<string> {
-  let rest = ''
-  for await (const chunk of createReadStream(file, 'utf8')) {
-    const lines = `${rest}${chunk}`.split('\n')
-    rest = lines.pop() ?? ''
-    yield* lines
-  }
-}
-
-function changed(row: CopyRow['row'], change: RowChange): CopyRow['row'] | undefined {
-  if (change.kind === 'put') return change.row
-  return change.kind === 'set' ? { ...row, ...change.members } : undefined
-}
-
-/** What the state says, when the lines are those that it was written for. */
-async function readState(folder: string): Promise<CopyState | undefined> {
-  try {
-    const written: unknown = JSON.parse(await readFile(join(folder, STATE), 'utf8'))
-    if (!isRecord(written) || typeof written.source !== 'string') return undefined
-    const { bytes: _, sha256, ...state } = written as Written
-    return (await digestOfFile(join(folder, LINES))) === sha256 ? state : undefined
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
-    if (code === 'ENOENT' || error instanceof SyntaxError) return undefined
-    throw error
-  }
+/** What the text says, when it is a state, and no person or disk made something else of it. */
+export function stateIn(text: string): CopyState | undefined {
+  const state = tryParseJson(Buffer.from(text), Number.POSITIVE_INFINITY)
+  if (!isRecord(state) || !Array.isArray(state.incomplete)) return undefined
+  const { source, version = '', pricing = '', scope = '', rows, walkedAt } = state
+  const areTexts = [source, version, pricing, scope].every((value) => typeof value === 'string')
+  return areTexts && [rows, walkedAt].every(Number.isFinite) ? (state as CopyState) : undefined
 }
 
 /** Takes the folder, which is made where it is not there. Rejects when another process has it, or it cannot be written. */
-export async function openJsonLines(path: string): Promise<Copy> {
+export async function takeFolder(path: string) {
+  const advice = 'name a folder that this process may make and write to, or postgres://...'
+  if (path === '') throw new Error(advice)
   const folder = resolve(path)
-  await makeFolder(folder)
-  const release = await lockFolder(folder)
-  const part = join(folder, `${LINES}.part`)
-  // The folder is locked until it is closed, so its state is read once and then remembered.
-  let held = await readState(folder).catch((error: unknown) => {
-    release()
-    throw error
-  })
-  let writing: FileHandle | undefined
-
-  async function drop(): Promise<void> {
-    await writing?.close()
-    writing = undefined
-    await rm(part, { force: true })
-  }
-
-  /** Lines that take the place of those before once they are committed. */
-  async function rewrite() {
-    await drop()
-    const handle = await open(part, 'w')
-    writing = handle
-    const digest = createHash('sha256')
-    let bytes = 0
-    return {
-      async add(text: string): Promise<void> {
-        const lines = Buffer.from(text)
-        digest.update(lines)
-        bytes += lines.length
-        await handle.writeFile(lines)
-      },
-      async commit(state: CopyState): Promise<void> {
-        await handle.sync()
-        await handle.close()
-        writing = undefined
-        const written: Written = { ...state, bytes, sha256: digest.digest('hex') }
-        await writeDown(join(folder, `${STATE}.part`), `${JSON.stringify(written)}\n`)
-        held = undefined // between the two renames the folder holds no valid copy
-        await rename(part, join(folder, LINES))
-        await rename(join(folder, `${STATE}.part`), join(folder, STATE))
-        await syncFolder(folder)
-        held = state
-      },
-    }
-  }
-
-  return {
-    state: async () => held,
-    async replace() {
-      const { add, commit } = await rewrite()
-      return { add: (rows) => add(rows.map(({ row }) => lineOf(row)).join('')), commit, abandon: drop }
-    },
-
-    /** Rows stay where they are; new ones come last. */
-    async amend(changes, versions) {
-      if (!held) return undefined
-      const { add, commit } = await rewrite()
-      try {
-        const left = new Map(changes)
-        let [rows, text] = [0, '']
-        const write = async (line: string) => {
-          text += line
-          rows += 1
-          if (text.length < PORTION) return
-          await add(text)
-          text = ''
-        }
-        for await (const line of linesOf(join(folder, LINES))) {
-          const found = rowIn(line, changes)
-          const change = found && left.get(found.id)
-          if (!change) {
-            await write(`${line}\n`)
-            continue
-          }
-          left.delete(found.id)
-          const row = changed(found.row, change)
-          if (row) await write(lineOf(row))
-        }
-        for (const change of left.values()) {
-          if (change.kind === 'set') return undefined
-          if (change.kind === 'put') await write(lineOf(change.row))
-        }
-        await add(text)
-        const state = { ...held, ...versions, rows }
-        await commit(state)
-        return state
-      } finally {
-        await drop()
-      }
-    },
-
-    async close() {
-      await drop()
-      release()
-    },
-  }
+  await makeFolder(folder).catch(({ message }: Error) => Promise.reject(new Error(`${message}; ${advice}`)))
+  return { folder, release: await lockFolder(folder) }
 }
 
 type TableOptions = {
@@ -248,12 +99,6 @@ type TableOptions = {
 /** The row as JSON that PostgreSQL takes: U+FFFD stands for U+0000 and for halves of surrogate pairs. */
 function storableText(row: CopyRow['row']): string {
   return JSON.stringify(row).replace(/(?<!\\)((?:\\\\)*)\\u(?:0000|d[89a-f]..)/gi, '$1\\ufffd')
-}
-
-/** What the text says, when it is a state. */
-function stateIn(text: string): CopyState | undefined {
-  const state: unknown = JSON.parse(text)
-  return isRecord(state) && typeof state.source === 'string' ? (state as CopyState) : undefined
 }
 
 async function openTable({ db, dialect, json, release }: TableOptions): Promise<Copy> {
@@ -373,14 +218,9 @@ async function openTable({ db, dialect, json, release }: TableOptions): Promise<
   }
 }
 
-/**
- * `feed.sqlite` in a folder, which is made where it is not there. Rejects when another process has it, or it cannot be
- * written.
- */
+/** `feed.sqlite` in a folder. Rejects when it cannot be taken, or the file be opened. */
 export async function openSqliteCopy(path: string, onProblem: (problem: string) => void): Promise<Copy> {
-  const folder = resolve(path)
-  await makeFolder(folder)
-  const release = await lockFolder(folder)
+  const { folder, release } = await takeFolder(path)
   try {
     const db = await openSqlite(join(folder, 'feed.sqlite'), { check: false, onProblem })
     return await openTable({ db, dialect: embedded(Date.now), json: 'text', release })

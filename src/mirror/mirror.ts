@@ -7,7 +7,8 @@ import { shownUrl } from '../adcp/redaction.js'
 import { backoffMs, type Clock, jittered, pause, systemClock } from '../net/clock.js'
 import { createEgress } from '../net/egress.js'
 import { catchUp, createInbox, type FeedReading, readFeed, stepOf } from './catching-up.js'
-import { type Copy, type CopyState, openJsonLines, openPostgresCopy, openSqliteCopy } from './copy.js'
+import { type Copy, type CopyState, openPostgresCopy, openSqliteCopy } from './copy.js'
+import { openJsonLines } from './json-lines.js'
 import { createFeedAsker, type Listening, type ListenOptions, startListening } from './mirrored-agent.js'
 
 const EVERY_MS = 60_000
@@ -75,7 +76,7 @@ export async function openFeedMirror(options: FeedMirrorOptions) {
   const { allowNetworks = [], hosts = {} } = options.egress ?? {}
   const egress = createEgress({ policy: { allowHttp: false, allowNetworks, hosts } }) // throws before anything is open
   const copy = await openCopy(options).catch((cause: Error) => {
-    throw new Error(`${shownUrl(options.out)} cannot be opened: ${cause.message}`, { cause })
+    throw new Error(`${shownUrl(options.out) || '(nothing)'} cannot be opened: ${cause.message}`, { cause })
   })
   const lifetime = new AbortController()
   const { signal } = lifetime

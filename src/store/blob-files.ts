@@ -6,8 +6,8 @@
  */
 import { hash } from 'node:crypto'
 import { constants } from 'node:fs'
-import { link, mkdir, open, readdir, rename, rm } from 'node:fs/promises'
-import { join } from 'node:path'
+import { link, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
 import { crc32 } from 'node:zlib'
 import { nextOwnPortion } from '../process/portions.js'
 import { answerJobs, createPool } from '../process/threads.js'
@@ -67,14 +67,22 @@ export function checksumOf(part: Uint8Array): Promise<number> {
   return isForThreads ? threads.run('', part, [], part.byteLength).catch(() => sumHere(part)) : sumHere(part)
 }
 
-/** Creates a folder and its parents; an existing one is left unchanged. Rejects with the system's error. */
+/**
+ * Creates a folder and its parents; an existing one is left unchanged. Rejects with the system's error. Node's own `recursive` asks for
+ * ever where a folder is there and takes no other (/proc), and reports ENOENT for a read-only file system.
+ */
 export async function makeFolder(path: string, mode?: number): Promise<void> {
-  const options = mode === undefined ? {} : { mode }
-  try {
-    await mkdir(path, { ...options, recursive: true })
-  } catch {
-    await mkdir(path, options) // with `recursive`, Node reports ENOENT for a read-only file system
+  const make = () => mkdir(path, mode === undefined ? {} : { mode })
+  async function underNewParents(error: NodeJS.ErrnoException): Promise<void> {
+    if (error.code !== 'ENOENT' || dirname(path) === path) throw error
+    await makeFolder(dirname(path), mode)
+    await make()
   }
+  async function unlessThere(error: unknown): Promise<void> {
+    const found = await stat(path).catch(() => undefined)
+    if (!found?.isDirectory()) throw error
+  }
+  await make().catch(underNewParents).catch(unlessThere)
 }
 
 /** Makes the names in a folder last: a renamed file is there after a power cut only when its folder was written too. */

@@ -16,6 +16,8 @@ export type Place = {
   rows(): Promise<Row[]>
   /** Takes one row out, behind the mirror's back. */
   spoil(): Promise<void>
+  /** Writes another text where its state is. */
+  spoilState(spoilt: (text: string) => string): Promise<void>
 }
 
 const byId = (rows: Row[]) =>
@@ -38,6 +40,10 @@ export async function linesPlace(t: Test): Promise<Place> {
     async spoil() {
       const [, ...rest] = await lines()
       await writeFile(file, `${rest.join('\n')}\n`)
+    },
+    async spoilState(spoilt) {
+      const state = join(out, 'state.json')
+      await writeFile(state, spoilt(await readFile(state, 'utf8')))
     },
   }
 }
@@ -68,15 +74,20 @@ async function sqlitePlace(t: Test): Promise<Place> {
           'delete from tributary_mirror_signals where id in (select id from tributary_mirror_signals limit 1)',
         ),
       ),
+    spoilState: async (spoilt) =>
+      using((db) => {
+        const [row] = db.prepare('select state from tributary_mirror_state').all() as { state: string }[]
+        db.prepare('update tributary_mirror_state set state = ?').run(spoilt(String(row?.state)))
+      }),
   }
 }
 
 function postgresPlace(url: string): Place {
-  async function ask(sql: string): Promise<Row[]> {
+  async function ask(sql: string, values: string[] = []): Promise<Row[]> {
     const client = new pg.Client({ connectionString: url })
     await client.connect()
     try {
-      return (await client.query(sql)).rows as Row[]
+      return (await client.query(sql, values)).rows as Row[]
     } finally {
       await client.end()
     }
@@ -90,6 +101,10 @@ function postgresPlace(url: string): Place {
       void (await ask(
         'delete from tributary_mirror_signals where id in (select id from tributary_mirror_signals limit 1)',
       )),
+    async spoilState(spoilt) {
+      const [row] = await ask('select state from tributary_mirror_state')
+      await ask('update tributary_mirror_state set state = $1', [spoilt(String(row?.state))])
+    },
   }
 }
 
