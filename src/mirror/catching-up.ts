@@ -3,7 +3,7 @@
  *
  * A reading ends `unchanged`, or after a walk of all pages under one version (specification, "mid-pagination"). Versions have no parts
  * that a client could check against the rows, so these are checked instead: every page carries the same ones, "unchanged" names those
- * that were sent, and as many rows come as were announced.
+ * that were sent, and as many rows come as any page announced, the same number on each that says one.
  *
  * Notified changes (specification, "Events"; schema core/wholesale-feed-webhook) are read as steps from one version of the feed to the
  * next and wait in an inbox, which need not be durable. Steps that begin at the version that is held and follow each other without a
@@ -123,6 +123,7 @@ export async function readFeed(options: ReadingOptions): Promise<FeedReading> {
     const ids = new Set<string>()
     const cursors = new Set<string>()
     let versions: Versions | undefined
+    let announced: number | undefined
     let received = 0
     for (let reply = first; ; ) {
       if (reply.kind !== 'answer') {
@@ -138,10 +139,12 @@ export async function readFeed(options: ReadingOptions): Promise<FeedReading> {
       const fresh = page.rows.filter(({ id }) => !ids.has(id) && ids.add(id))
       await into.add(fresh)
       received += page.rows.length
-      const { cursor, total } = page
+      const { cursor, total = announced } = page
+      announced ??= total
+      if (total !== announced) return undefined
       if (cursor === undefined) {
-        if (total !== undefined && total !== received)
-          return failed('unsound', `it announced ${total} signals and gave ${received}`)
+        if (announced !== undefined && announced !== received)
+          return failed('unsound', `it announced ${announced} signals and gave ${received}`)
         const incomplete = Array.isArray(answer.incomplete) ? answer.incomplete : []
         const state = { source, ...versions, rows: ids.size, walkedAt: clock.now(), incomplete }
         await into.commit(state)

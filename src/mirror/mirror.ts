@@ -11,6 +11,8 @@ import { type Copy, type CopyState, openPostgresCopy, openSqliteCopy } from './c
 import { openJsonLines } from './json-lines.js'
 import { createFeedAsker, type Listening, type ListenOptions, startListening } from './mirrored-agent.js'
 
+export type { Clock, CopyState, FeedReading, ListenOptions }
+
 const EVERY_MS = 60_000
 const ALIVE_MS = 2 ** 30
 const WHOLE_MS = 24 * 3_600_000 // a token may be wrong, so once a day the rows themselves are read
@@ -64,11 +66,26 @@ async function keptAlive<T>(work: Promise<T>): Promise<T> {
   return await work.finally(() => clearInterval(alive))
 }
 
+/** A mirror that is open; its place is free for another one when `close` has resolved. */
+export type FeedMirror = {
+  /** Reads once: when it resolves, the copy is current or unchanged, or it says why not. Rejects when it cannot be written. */
+  read(): Promise<FeedReading>
+  /**
+   * Reads again and again until it is closed, and at once when the agent tells that something changed. After a failure sooner at
+   * first, then ever later up to a minute.
+   */
+  follow(): Promise<void>
+  /** The port that is listened on. */
+  port: number | undefined
+  /** Aborts a reading; the copy stays as it is. */
+  close(): Promise<void>
+}
+
 /**
  * Opens the copy, or makes it; nothing is asked yet. Rejects when it cannot be written, when another process works on it, and
  * when it is a copy of something else: of another agent, with other filters, or for another account.
  */
-export async function openFeedMirror(options: FeedMirrorOptions) {
+export async function openFeedMirror(options: FeedMirrorOptions): Promise<FeedMirror> {
   const { token, filters, account, everyMs = EVERY_MS, onReading = () => {}, clock = systemClock } = options
   const url = endpointOf(options.url)
   const question = { ...(filters && { filters }), ...(account && { account: { account_id: account } }) }
@@ -91,7 +108,11 @@ export async function openFeedMirror(options: FeedMirrorOptions) {
     throw new Error(`the place holds a copy of something else: ${before.source}`)
   }
 
-  const isRecent = ({ walkedAt }: CopyState) => clock.now() - walkedAt < WHOLE_MS
+  /** A walk that ended later than now was timed by a clock that was set back since: nobody knows how old it is. */
+  function isRecent({ walkedAt }: CopyState): boolean {
+    const age = clock.now() - walkedAt
+    return age >= 0 && age < WHOLE_MS
+  }
 
   async function readNow(): Promise<FeedReading> {
     const state = await copy.state()
@@ -115,7 +136,6 @@ export async function openFeedMirror(options: FeedMirrorOptions) {
   let last: Promise<unknown> = Promise.resolve()
   let following: Promise<void> | undefined
 
-  /** Aborts a reading; the copy stays as it is. */
   function close(): Promise<void> {
     ending ??= end()
     return ending
@@ -144,16 +164,11 @@ export async function openFeedMirror(options: FeedMirrorOptions) {
     return reading
   }
 
-  /** Reads once: when it resolves, the copy is current or unchanged. Rejects when it cannot be written. */
   const read = () => keptAlive(inTurn(readNow))
 
   const canApply = (held: CopyState) => filters === undefined && isRecent(held)
   const catchUpNow = () => catchUp({ asker, question, copy, inbox, clock, signal, read: readNow, canApply })
 
-  /**
-   * Reads again and again until it is closed, and at once when the agent tells that something changed. After a failure sooner at
-   * first, then ever later up to a minute.
-   */
   async function follow(): Promise<void> {
     following ??= listening?.follow()
     for (let failures = 0; !signal.aborted; ) {
@@ -170,11 +185,5 @@ export async function openFeedMirror(options: FeedMirrorOptions) {
     }
   }
 
-  return {
-    read,
-    follow: () => keptAlive(follow()),
-    /** The port that is listened on. */
-    port: listening?.port,
-    close,
-  }
+  return { read, follow: () => keptAlive(follow()), port: listening?.port, close }
 }

@@ -1,4 +1,5 @@
 /** What a mirror makes of agents that are not as the protocol wants them, on the official SDK's server. */
+import { existsSync } from 'node:fs'
 import { type Test, test } from 'tap'
 import { forTerminal } from '../../src/adcp/redaction.js'
 import { type FeedMirrorOptions, openFeedMirror } from '../../src/mirror/mirror.js'
@@ -7,6 +8,7 @@ import { runCommand } from '../support/command.js'
 import { startMcpAgent, type TaskHandler } from '../support/upstream-agent.js'
 import { wholesaleAgent } from '../support/upstream-feed.js'
 import { linesPlace, onEveryCopy, type Place } from './support/copies.js'
+import { startGate } from './support/gate.js'
 
 const HOUR_MS = 3_600_000
 
@@ -100,6 +102,42 @@ test('rows that change under one version are found within a day', async (t) => {
   t.match(await mirror.read(), { kind: 'unchanged' })
 })
 
+test('rows are found within a day also when the walk before was timed by a clock that was wrong', async (t) => {
+  const place = await linesPlace(t)
+  const { feed, time, mirrorAt } = await start(t, place)
+  const mirror = await mirrorAt()
+  time.past = 10_000 * HOUR_MS
+  await mirror.read()
+  feed.publish(rowsOf(99), 'v1')
+  t.match(await mirror.read(), { kind: 'unchanged' })
+  time.past = 0
+  t.match(await mirror.read(), { kind: 'replaced', state: { rows: 99 } })
+})
+
+const STATES: [string, (state: Row) => unknown][] = [
+  ['no list of gaps', ({ incomplete: _, ...state }) => state],
+  ['no number of rows', (state) => ({ ...state, rows: 'many' })],
+  ['no time', (state) => ({ ...state, walkedAt: null })],
+  ['a version that is none', (state) => ({ ...state, version: 7 })],
+  ['nothing', () => null],
+]
+
+onEveryCopy('a state that somebody changed into none is no state', async (t, place) => {
+  const { mirrorAt } = await start(t, place)
+  const first = await mirrorAt()
+  await first.read()
+  await first.close()
+  for (const [what, bend] of STATES) {
+    await place.spoilState((text) => JSON.stringify(bend(JSON.parse(text) as Row)))
+    const mirror = await mirrorAt()
+    t.match(await mirror.read(), { kind: 'replaced', state: { version: 'v1', rows: 230 } }, what)
+    await mirror.close()
+  }
+  await place.spoilState((text) => text.slice(0, -9))
+  const mirror = await mirrorAt()
+  t.match(await mirror.read(), { kind: 'replaced', state: { version: 'v1', rows: 230 } }, 'cut')
+})
+
 test('a feed without versions is walked whole each time', async (t) => {
   const place = await linesPlace(t)
   const { feed, mirrorAt } = await start(t, place, ({ wholesale_feed_version: _, ...answer }) => answer)
@@ -114,6 +152,13 @@ const UNSOUND: [string, (answer: Row, asked: Row) => Row][] = [
   [
     'fewer rows than it announced',
     (answer) => ({ ...answer, pagination: { ...(answer.pagination as Row), total_count: 500 } }),
+  ],
+  [
+    'a last page that is cut and says no number',
+    (answer, asked) =>
+      (asked.pagination as Row).cursor === undefined
+        ? answer
+        : { ...answer, signals: (answer.signals as Row[]).slice(0, 10), pagination: undefined },
   ],
   ['pages without end', (answer) => ({ ...answer, pagination: { has_more: true, cursor: '100' } })],
   ['more to come and no way to it', (answer) => ({ ...answer, pagination: { has_more: true } })],
@@ -153,6 +198,44 @@ test('an answer without end is read no further than a page may be, and the copy 
   t.match(await mirror.read(), { kind: 'failed', reason: 'unsound', message: /more than 33554432 bytes/ })
   isBent = false
   t.match(await mirror.read(), { kind: 'replaced', state: { version: 'v2' } })
+})
+
+test('what an agent streams unasked is read no further than a page may be', async (t) => {
+  const { out } = await linesPlace(t)
+  const agent = await startMcpAgent(wholesaleAgent(rowsOf(1), 'v1').handle)
+  t.teardown(agent.close)
+  const portion = 'x'.repeat(2 ** 16)
+  let [sent, end] = [0, () => {}]
+  const ended = new Promise<void>((resolve) => {
+    end = resolve
+  })
+  const gate = await startGate(t, agent.url, (response) => {
+    response.on('close', end).writeHead(200, { 'content-type': 'text/event-stream' }).write('data: ')
+    const send = (): void => {
+      if (sent === 96 * 2 ** 20) return void response.end()
+      sent += portion.length
+      response.write(portion, (error) => error ?? send())
+    }
+    send()
+  })
+  const mirror = await openFeedMirror({ url: gate.url, out })
+  t.teardown(mirror.close)
+  t.match(await mirror.read(), { kind: 'replaced' })
+  await ended
+  t.ok(sent < 64 * 2 ** 20, `${sent} bytes`)
+})
+
+test('what an agent says of a failure is told in part, and without the key', async (t) => {
+  const place = await linesPlace(t)
+  const token = 'a-key-of-some-length'
+  const refusal = { code: 'INVALID_REQUEST', message: `${token} `.repeat(9_000), recovery: 'correctable' }
+  const { mirrorAt } = await start(t, place, () => ({ adcp_error: refusal }))
+  const mirror = await mirrorAt({ token })
+  const reading = await mirror.read()
+  if (reading.kind !== 'failed') return t.fail(reading.kind)
+  t.match(reading.message, /^INVALID_REQUEST: /)
+  t.notMatch(reading.message, token)
+  t.ok(reading.message.length < 2_000, `${reading.message.length} characters`)
 })
 
 onEveryCopy('rows of any text are kept, and one that comes twice is kept once', async (t, place) => {
@@ -216,4 +299,11 @@ test('what keeps a mirror from its start is told with the option or the place th
   t.equal(code, 1)
   t.match(err, /^tributary: postgres:\S+127\.0\.0\.1:2\/copy cannot be opened: .*ECONNREFUSED/)
   t.notMatch(err, /secret/)
+  t.match(await run(...agent, '--out', ''), { code: 1, err: /name a folder that this process may make/ })
+  if (!existsSync('/proc/self')) return
+  // A folder in which nobody can make one.
+  t.match(await run(...agent, '--out', '/proc/tributary/copy'), {
+    code: 1,
+    err: /^tributary: \/proc\/tributary\/copy cannot be opened: ENOENT\b.*name a folder that this process may make/,
+  })
 })
