@@ -12,6 +12,7 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import { ErrorCode, McpError } from '@modelcontextprotocol/sdk/types.js'
 import { isRecord } from '../adcp/json.js'
+import { redacted } from '../adcp/redaction.js'
 import { FEED_EVENTS } from '../adcp/signal.js'
 import { canonicalUrl } from '../adcp/url.js'
 import {
@@ -23,12 +24,13 @@ import {
   type ReceiverReply,
 } from '../events/receiver.js'
 import { type Clock, jittered, pause } from '../net/clock.js'
-import type { Send } from '../net/send.js'
+import { askedWaitMs, type Send } from '../net/send.js'
 import { createReplayGuard } from '../signing/verify.js'
 import { readFeedEvents } from '../upstreams/agent/dialect.js'
 
 const TIMEOUT_MS = 60_000
 const ANSWER_BYTES = 32 * 2 ** 20 // a hundred rows of 256 KiB, and the envelope around them
+const MESSAGE_CHARS = 1_000 // of what the agent says of a failure
 const GOES_AWAY = [404, 408, 409, 425, 429] // the session ended, or too much is asked at once
 
 /**
@@ -63,13 +65,22 @@ type AskerOptions = {
   hosts: Readonly<Record<string, string>>
 }
 
-/** `fetch` that cuts an answer to a POST at `ANSWER_BYTES` and reports it. */
-function boundedFetch(hosts: AskerOptions['hosts'], onTooLarge: () => void): typeof fetch {
+type Heard = {
+  /** The agent asks for a pause: ms. */
+  onWait(ms: number): void
+  onTooLarge(): void
+}
+
+/** `fetch` that cuts every body at `ANSWER_BYTES`, and hears of pauses that are asked for. */
+function boundedFetch(hosts: AskerOptions['hosts'], { onWait, onTooLarge }: Heard): typeof fetch {
   return async (target, init) => {
     const url = new URL(String(target))
     const origin = hosts[url.hostname]
     const reply = await fetch(origin ? new URL(`${url.pathname}${url.search}`, origin) : url, init)
-    if (!reply.body || init?.method !== 'POST') return reply
+    const { status, statusText, headers } = reply
+    const asked = headers.get('retry-after')
+    if (asked !== null) onWait(askedWaitMs({ 'retry-after': asked }, Date.now()) ?? 0)
+    if (!reply.body) return reply
     let left = ANSWER_BYTES
     const bound = new TransformStream<Uint8Array, Uint8Array>({
       transform(chunk, controller) {
@@ -79,7 +90,6 @@ function boundedFetch(hosts: AskerOptions['hosts'], onTooLarge: () => void): typ
         controller.error(new Error('the answer is too large'))
       },
     })
-    const { status, statusText, headers } = reply
     return new Response(reply.body.pipeThrough(bound), { status, statusText, headers })
   }
 }
@@ -132,9 +142,15 @@ export function createFeedAsker({ url, token, hosts }: AskerOptions): FeedAsker 
   const requestInit = { headers: { ...(token && { authorization: `Bearer ${token}` }) } }
   let client: Client | undefined
   let isTooLarge = false
-  const bounded = boundedFetch(hosts, () => {
-    isTooLarge = true
-    void close() // the client waits for the end of a stream that broke
+  let waitMs: number | undefined // what the answers of HTTP to this question ask for
+  const bounded = boundedFetch(hosts, {
+    onWait(ms) {
+      waitMs = ms
+    },
+    onTooLarge() {
+      isTooLarge = true
+      void close() // the client waits for the end of a stream that broke
+    },
   })
 
   async function connected(): Promise<Client> {
@@ -152,18 +168,27 @@ export function createFeedAsker({ url, token, hosts }: AskerOptions): FeedAsker 
     await closing?.close().catch(() => {}) // an agent that cannot be reached keeps no session
   }
 
+  async function askOnce(name: string, args: Readonly<Record<string, unknown>>): Promise<FeedReply> {
+    try {
+      const speaking = await connected()
+      return replyOf(await speaking.callTool({ name, arguments: args }, undefined, { timeout: TIMEOUT_MS }))
+    } catch (error) {
+      await close()
+      if (isTooLarge) return { kind: 'unsound', message: `an answer has more than ${ANSWER_BYTES} bytes` }
+      return failureOf(error)
+    }
+  }
+
   return {
     async ask(task, args) {
       isTooLarge = false
-      try {
-        const speaking = await connected()
-        const call = { name: task, arguments: args }
-        return replyOf(await speaking.callTool(call, undefined, { timeout: TIMEOUT_MS }))
-      } catch (error) {
-        await close()
-        if (isTooLarge) return { kind: 'unsound', message: `an answer has more than ${ANSWER_BYTES} bytes` }
-        return failureOf(error)
-      }
+      waitMs = undefined
+      const reply = await askOnce(task, args)
+      if (reply.kind === 'answer') return reply
+      // What an agent writes may be a whole page, and repeat the key that it refuses.
+      const message = redacted(reply.message.slice(0, MESSAGE_CHARS), token ? [token] : [])
+      const waits = reply.kind === 'trouble' && waitMs !== undefined
+      return { ...(waits && { retryAfterMs: waitMs }), ...reply, message } as FeedReply
     },
     close,
   }

@@ -130,6 +130,28 @@ test('a walk outlives a server that is away for a page', async (t) => {
   await mirror.close()
 })
 
+test('a page is asked for again when Retry-After says', async (t) => {
+  const { gate, mirrorAt } = await startFeed(t)
+  const place = await linesPlace(t)
+  const replies = [
+    { status: 503, headers: { 'retry-after': '7' } },
+    { status: 429, headers: { 'retry-after': new Date(systemClock.now() + 30_000).toUTCString() } },
+    { status: 429, headers: { 'retry-after': 'soon' } },
+  ]
+  gate.before(() => replies.shift())
+  const waits: number[] = []
+  const after = (ms: number, task: () => void) => {
+    waits.push(ms)
+    return systemClock.after(0, task)
+  }
+  const mirror = await mirrorAt(place, { clock: { ...systemClock, after } })
+  t.match(await mirror.read(), { kind: 'replaced' })
+  const [seconds = 0, date = 0, neither = 0] = waits
+  t.equal(seconds, 7_000)
+  t.ok(date > 20_000 && date <= 30_000, `${date} ms`)
+  t.ok(neither < 7_000, `${neither} ms`)
+})
+
 test('a disk that cannot be written is told, and tried again', async (t) => {
   const { feedNow, mirrorAt } = await startFeed(t)
   const place = await linesPlace(t)
