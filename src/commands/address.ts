@@ -67,7 +67,9 @@ type TaskResult = Record<string, unknown> & { status: string; message?: string }
 function refusalIn({ adcp_error: error }: Record<string, unknown>): string | undefined {
   if (!isRecord(error)) return undefined
   const parts = [`${error.code}: ${error.message}`, error.suggestion]
-  return forTerminal(parts.filter((part) => typeof part === 'string').join(' '))
+  const said = parts.filter((part) => typeof part === 'string').join(' ')
+  const choices = isRecord(error.details) && Array.isArray(error.details.choices) ? error.details.choices : []
+  return [said, ...choices.map((choice) => `  ${JSON.stringify(choice)}`)].map(forTerminal).join('\n')
 }
 
 /** What was answered, as JSON or message by message in a stream of events, whose reader is loaded with the first of them. */

@@ -92,9 +92,10 @@ export async function openFeedMirror(options: FeedMirrorOptions): Promise<FeedMi
   const source = canonicalize({ url, ...question }) as string
   const { allowNetworks = [], hosts = {} } = options.egress ?? {}
   const egress = createEgress({ policy: { allowHttp: false, allowNetworks, hosts } }) // throws before anything is open
-  const copy = await openCopy(options).catch((cause: Error) => {
-    throw new Error(`${shownUrl(options.out) || '(nothing)'} cannot be opened: ${cause.message}`, { cause })
-  })
+  const place = shownUrl(options.out) || '(nothing)'
+  const told = (what: string) => (cause: Error) =>
+    Promise.reject(new Error(`${place} cannot be ${what}: ${cause.message}`, { cause }))
+  const copy = await openCopy(options).catch(told('opened'))
   const lifetime = new AbortController()
   const { signal } = lifetime
   const asker = createFeedAsker({ url, token, hosts })
@@ -159,7 +160,7 @@ export async function openFeedMirror(options: FeedMirrorOptions): Promise<FeedMi
 
   /** After a reading that is under way. */
   function inTurn(read: () => Promise<FeedReading>): Promise<FeedReading> {
-    const reading = last.then(read)
+    const reading = last.then(read).catch(told('written'))
     last = reading.catch(() => {}) // told to whoever asked for it
     return reading
   }

@@ -170,7 +170,8 @@ test('a disk that cannot be written is told, and tried again', async (t) => {
     }).then((mirror) => mirror.follow())
   })
   await done
-  t.match(told.slice(0, 2), [{ kind: 'failed', reason: 'unwritten' }, { kind: 'replaced' }])
+  const message = `${place.out} cannot be written: E`
+  t.match(told.slice(0, 2), [{ kind: 'failed', reason: 'unwritten', message }, { kind: 'replaced' }])
   t.same(await place.rows(), await feedNow())
 })
 
