@@ -206,6 +206,8 @@ async function openTable({ db, dialect, json, release }: TableOptions): Promise<
               select id, signal from tributary_mirror_walk where walk = ${walk}
               on conflict (id) do update set signal = excluded.signal
               where tributary_mirror_signals.signal <> excluded.signal`.execute(tx)
+            if ((await count('tributary_mirror_signals', tx)) !== state.rows)
+              throw new Error('another mirror works on these tables, and they are for one')
             await keep(state, tx)
             await sql`delete from tributary_mirror_walk where walk = ${walk}`.execute(tx)
           })
