@@ -103,7 +103,7 @@ const SOLD = ['destination', 'upstream', 'max_cpm']
 test('every value of a facet is counted as often as the choice of it finds a row', async (t) => {
   await proven(
     t,
-    150,
+    75,
     fc.asyncProperty(anySlices, anyParams, async (slices, params) => {
       const feed = emptyFeed()
       publish(feed, slices)
@@ -126,7 +126,7 @@ test('prices are counted as a reader who names countries sees them', async (t) =
   const steps = [1, 2, 5, 10, 20, Number.POSITIVE_INFINITY]
   await proven(
     t,
-    150,
+    75,
     fc.asyncProperty(anySlices, anyParams, async (slices, params) => {
       const feed = emptyFeed()
       publish(feed, slices)

@@ -51,7 +51,7 @@ function narrowed(signal: MergedSignal, offers: Parameters<typeof mergeSignal>[1
 test('a row that countries narrow says of its offers what the usable ones alone would', (t) => {
   proven(
     t,
-    250,
+    125,
     fc.property(anyOffers, anyCountries, (offers, countries) => {
       const whole = merged(offers)
       fc.pre(whole?.mixed === true)
@@ -73,7 +73,7 @@ test('a row that countries narrow says of its offers what the usable ones alone 
 test('where every offer may be used, narrowing changes no byte', (t) => {
   proven(
     t,
-    250,
+    125,
     fc.property(anyOffers, (offers) => {
       const whole = merged(offers)
       fc.pre(whole?.mixed === true)

@@ -33,7 +33,7 @@ test('an offer gives way only to smaller ones, and only where there is no room',
   const sizes = fc.array(fc.integer({ min: 1, max: 4_000 }), { minLength: 2, maxLength: 5 })
   proven(
     t,
-    20,
+    10,
     fc.property(sizes, (counts) => {
       const { contributes } = merge(counts.map((count, at) => listing(`u${at}`, count)))
       const parts = counts.map((count) => count + 2) // a price, and the offer itself
@@ -93,7 +93,7 @@ test('where upstreams list little, none of them loses an offer to one that lists
   )
   proven(
     t,
-    20,
+    10,
     fc.property(world, (upstreams) => {
       const offers = upstreams.flatMap(({ segments: count, each }, at) =>
         segments(`u${at}`, count, { deployments: deployments(`u${at}`, each) }),
