@@ -9,6 +9,7 @@ import { overlayName } from '../../src/feed/query.js'
 import type { FeedReading } from '../../src/mirror/catching-up.js'
 import { systemClock } from '../../src/net/clock.js'
 import { startCommand } from '../support/command.js'
+import { sameRows } from '../support/same-rows.js'
 import { BUYER_TOKEN } from '../support/server-fixture.js'
 import { linesPlace, onEveryCopy } from './support/copies.js'
 import { content, startFeed } from './support/feed.js'
@@ -21,7 +22,7 @@ onEveryCopy('a copy is the feed, and stays it', async (t, place) => {
   const { feed, gate, feedNow, mirrorAt } = await startFeed(t)
   const mirror = await mirrorAt(place)
   t.match(await mirror.read(), { kind: 'replaced', state: { rows: 250, scope: 'public' } })
-  t.same(await place.rows(), await feedNow())
+  sameRows(t, await place.rows(), await feedNow())
 
   const asked = gate.asked.length
   t.match(await mirror.read(), { kind: 'unchanged', state: { rows: 250 } })
@@ -29,7 +30,7 @@ onEveryCopy('a copy is the feed, and stays it', async (t, place) => {
 
   feed.publishContent({ listings: [...content(3, 200).listings, ...content(200, 260, 9).listings] }, 1)
   t.match(await mirror.read(), { kind: 'replaced', state: { rows: 257 } })
-  t.same(await place.rows(), await feedNow(), 'rows that went, came, changed and stayed')
+  sameRows(t, await place.rows(), await feedNow(), 'rows that went, came, changed and stayed')
 
   await mirror.close()
   const again = await mirrorAt(place)
@@ -39,7 +40,7 @@ onEveryCopy('a copy is the feed, and stays it', async (t, place) => {
   await place.spoil()
   const repaired = await mirrorAt(place)
   t.match(await repaired.read(), { kind: 'replaced' }, 'a copy that somebody changed is read again')
-  t.same(await place.rows(), await feedNow())
+  sameRows(t, await place.rows(), await feedNow())
   await repaired.close()
 
   await t.rejects(mirrorAt(place, { filters: { catalog_types: ['owned'] } }), /a copy of something else/)
@@ -58,7 +59,7 @@ onEveryCopy('a feed that moves between two pages is never copied in part', async
     return undefined
   })
   t.match(await mirror.read(), { kind: 'replaced' })
-  t.same(await place.rows(), began, 'the walk goes on in the feed in which it began')
+  sameRows(t, await place.rows(), began, 'the walk goes on in the feed in which it began')
 
   gate.before(({ pagination }) => {
     if (pagination?.cursor !== undefined && moves < 3) {
@@ -69,7 +70,7 @@ onEveryCopy('a feed that moves between two pages is never copied in part', async
   })
   t.match(await mirror.read(), { kind: 'replaced', state: { rows: 247 } })
   t.equal(moves, 3, 'it began again when its feed had to be let go')
-  t.same(await place.rows(), await feedNow())
+  sameRows(t, await place.rows(), await feedNow())
   await mirror.close()
 })
 
@@ -79,13 +80,13 @@ test("an account's copy is what the account reads, and the public one when it ha
   const place = await linesPlace(t)
   const mirror = await mirrorAt(place, { account: 'acc_1' })
   t.match(await mirror.read(), { kind: 'replaced', state: { scope: 'account' } })
-  t.same(await place.rows(), await feedNow({ account: { account_id: 'acc_1' } }))
+  sameRows(t, await place.rows(), await feedNow({ account: { account_id: 'acc_1' } }))
   t.notSame(await place.rows(), await feedNow())
   t.match(await mirror.read(), { kind: 'unchanged' })
 
   feed.publishContent(content(0, 250), 1)
   t.match(await mirror.read(), { kind: 'replaced', state: { scope: 'public' } })
-  t.same(await place.rows(), await feedNow())
+  sameRows(t, await place.rows(), await feedNow())
   await mirror.close()
   await t.rejects(mirrorAt(place), /a copy of something else/, 'a place holds the copy for one account')
 })
@@ -109,11 +110,11 @@ test('a place is for one mirror, and a refusal leaves the copy alone', async (t)
   await reached
   await mirror.close()
   t.match(await reading, { kind: 'failed', reason: 'trouble' }, 'closed in the middle of a walk')
-  t.same(await place.rows(), before)
+  sameRows(t, await place.rows(), before)
   gate.before(() => undefined)
   const stranger = await mirrorAt(place, { token: 'no-such-key' })
   t.match(await stranger.read(), { kind: 'failed', reason: 'refused' })
-  t.same(await place.rows(), before)
+  sameRows(t, await place.rows(), before)
 })
 
 test('a walk outlives a server that is away for a page', async (t) => {
@@ -125,7 +126,7 @@ test('a walk outlives a server that is away for a page', async (t) => {
   const mirror = await mirrorAt(place, { clock })
   t.match(await mirror.read(), { kind: 'replaced', state: { rows: 250 } })
   t.equal(statuses.length, 0)
-  t.same(await place.rows(), await feedNow())
+  sameRows(t, await place.rows(), await feedNow())
   t.equal(gate.asked.filter(({ pagination }) => pagination?.cursor === undefined).length, 1, 'one walk')
   await mirror.close()
 })
@@ -172,7 +173,7 @@ test('a disk that cannot be written is told, and tried again', async (t) => {
   await done
   const message = `${place.out} cannot be written: E`
   t.match(told.slice(0, 2), [{ kind: 'failed', reason: 'unwritten', message }, { kind: 'replaced' }])
-  t.same(await place.rows(), await feedNow())
+  sameRows(t, await place.rows(), await feedNow())
 })
 
 test('the command follows the feed until it is told to end', async (t) => {
@@ -185,7 +186,7 @@ test('the command follows the feed until it is told to end', async (t) => {
   await command.printed(/^replaced: 250 signals, version \S+$/m)
   feed.publishContent(content(0, 120), 1)
   await command.printed(/^replaced: 120 signals/m)
-  t.same(await place.rows(), await feedNow())
+  sameRows(t, await place.rows(), await feedNow())
   command.process.kill('SIGTERM')
   t.match(await command.finished, { code: 0, err: '' })
 })
