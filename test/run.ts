@@ -13,7 +13,7 @@ import { availableParallelism, tmpdir } from 'node:os'
 import { dirname, join, relative, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { t } from 'tap'
-import { postgresBinaries, startPostgres } from './store/support/postgres.js'
+import { makeCluster, postgresBinaries, startPostgres } from './store/support/postgres.js'
 import { givenOptions, refuse } from './support/given.js'
 import { LONGEST_MS, SOAK } from './support/longest.js'
 import { keepFilesInMemory } from './support/memory-folder.js'
@@ -83,6 +83,7 @@ if (!values.slow) keepFilesInMemory()
 
 // One for all files: each of them makes databases of its own in it.
 const binaries = postgresBinaries()
+if (binaries) t.teardown(makeCluster(binaries))
 const postgres = binaries ? await startPostgres(binaries) : undefined
 if (postgres) t.teardown(postgres.remove)
 const environment = {

@@ -128,28 +128,38 @@ const KEEPER = `folder=$1; shift; "$@" & server=$!
   read -r asked; kill -QUIT $server; wait $server
   [ -n "$asked" ] || rm -rf "$folder"`
 
-export async function startPostgres(binaries: string): Promise<Postgres> {
-  const user = unprivileged()
+/** A folder of whoever runs the server. */
+function folderOf(user: User | undefined): string {
   const folder = mkdtempSync(join(tmpdir(), 'tributary-postgres-'))
   if (user) chownSync(folder, user.uid, user.gid)
+  return folder
+}
+
+function initialize(binaries: string, folder: string, data: string, user: User | undefined): void {
+  const how = ['-U', 'tributary', '-A', 'trust', '-E', 'UTF8', '--locale=C', '--no-sync', '--wal-segsize=1']
+  execFileSync(join(binaries, 'initdb'), ['-D', data, ...how], { ...user, cwd: folder, stdio: 'pipe' })
+}
+
+/**
+ * A cluster that no server has started: from now on this process, and those that it starts, copy it where they need one of their
+ * own, in a twentieth of the time that it takes to make it. Gives what removes it.
+ */
+export function makeCluster(binaries: string): () => void {
+  const user = unprivileged()
+  const folder = folderOf(user)
   const data = join(folder, 'data')
-  execFileSync(
-    join(binaries, 'initdb'),
-    [
-      '-D',
-      data,
-      '-U',
-      'tributary',
-      '-A',
-      'trust',
-      '-E',
-      'UTF8',
-      '--locale=C',
-      '--no-sync',
-      '--wal-segsize=1',
-    ],
-    { ...user, cwd: folder, stdio: 'pipe' },
-  )
+  initialize(binaries, folder, data, user)
+  process.env.TRIBUTARY_TEST_CLUSTER = data
+  return () => rmSync(folder, { recursive: true, force: true })
+}
+
+export async function startPostgres(binaries: string): Promise<Postgres> {
+  const user = unprivileged()
+  const folder = folderOf(user)
+  const data = join(folder, 'data')
+  const { TRIBUTARY_TEST_CLUSTER: made } = process.env
+  if (made) execFileSync('cp', ['-rp', made, data], { ...user, cwd: folder, stdio: 'pipe' })
+  else initialize(binaries, folder, data, user)
   const port = await reservedPort()
   let server: ChildProcess | undefined
 
