@@ -164,9 +164,10 @@ test('for every way a signal can be missing, explain names the true reason', asy
   t.match(await about('p.example/good'), { reason: 'starting' }, 'nothing is missing before the feed is open')
   await federation.ready
 
-  const isIn = async (id: string) =>
-    (await federation.contributions()).some(({ upstream }) => upstream === id)
-  await until('whoever answers is in the feed', () => ['main', 'rival', 'mortal'].every(isIn))
+  await until('whoever answers is in the feed', async () => {
+    const found = new Set((await federation.contributions()).map(({ upstream }) => upstream))
+    return ['main', 'rival', 'mortal'].every((id) => found.has(id))
+  })
   const good = await eventually('p.example/good', 'present')
   t.match(good, {
     kind: 'signal',
