@@ -15,12 +15,13 @@ import type { Store } from '../store/store.js'
 import { createTurn, createWorker, type Worker } from '../store/worker.js'
 import type { FeedEvent } from './changes.js'
 import { type Eyes, eyesName, type Standings, sameVersions, type ToldVersions } from './standings.js'
-import { FEED_EVENTS_JOB, type Pending, type Stream } from './subscriptions.js'
+import { FEED_EVENTS_JOB, isLost, type Pending, type Stream, stateAfter, taken, withheld } from './stream.js'
 import { hasLostSecret, type PushConfig, type Webhook, type WebhookOutcome } from './webhook.js'
 
 const IDLE_MS = 3_600_000 // a subscriber is woken when something changes; this is in case that fails
 const LOOK_AGAIN_MS = 5_000 // while subscribers cannot be looked for
-const [FIRST_PAUSE_MS, LONGEST_PAUSE_MS] = [1_000, 5 * 60_000]
+const FIRST_PAUSE_MS = 1_000
+const LONGEST_PAUSE_MS = 5 * 60_000
 const OUTAGE_MS = 15 * 60_000
 const GIVE_UP_MS = 24 * 3_600_000
 /** A caller whose receivers all hang leaves most places to others. */
@@ -39,7 +40,6 @@ const BYTES_OF_ONE = 4 * 1_024
 /** Subscribers that are looked at before others have the thread. */
 const LOOKED_AT = 500
 
-type Told = NonNullable<Awaited<ReturnType<Standings['since']>>>
 type StreamChange = JobChange & { data: Stream }
 type Failure = Exclude<WebhookOutcome, { kind: 'delivered' }>
 
@@ -94,26 +94,6 @@ function notificationOf(
 /** A notification as it is stored until it is sent: encrypted when activation keys are in it. */
 function pendingForm({ body, ...rest }: Notification): Pending {
   return body.includes('"activation_key"') ? { ...rest, sealed: body } : { ...rest, body }
-}
-
-/** The stream after the receiver has accepted so many events: it can be reached again. */
-function taken({ failingSince: _, isCoalesced: __, pending, ...rest }: Stream, count: number): Stream {
-  return { ...rest, pending: pending.slice(count), failures: 0 }
-}
-
-const isLost = ({ body, sealed }: Pending) => body === undefined && sealed === undefined
-
-/** The pending events cannot or must not be sent any more: one event says to read again. */
-function withheld({ base, eyes: _, isCoalesced: __, ...rest }: Stream): Stream {
-  if (rest.pending.length === 0) return rest
-  const versions = base ?? rest.versions
-  return { ...rest, ...(versions && { versions }), pending: [], hasMissed: true }
-}
-
-/** What a stream has told once these events are sent. */
-function stateAfter({ versions, events }: Told): Pick<Stream, 'versions' | 'lastId'> {
-  const { id: lastId } = events.at(-1) ?? {}
-  return { versions, ...(lastId !== undefined && { lastId }) }
 }
 
 /** How much of a lot of writes the change of a stream takes. */

@@ -7,15 +7,13 @@
 import { hash, randomBytes } from 'node:crypto'
 import pLimit from 'p-limit'
 import { isRecord, tryParseJson } from '../adcp/json.js'
-import type { NewJob } from '../store/jobs.js'
 import type { StoredSubscription } from '../store/records/accounts.js'
 import type { Repositories, Store } from '../store/store.js'
 import type { Post } from './letter.js'
 import type { ConfigRules, NotificationConfig, NotificationProblem } from './notification-config.js'
 import type { Eyes, Standings, ToldVersions } from './standings.js'
+import { subscriptionJob } from './stream.js'
 
-/** The kind of a subscription's job. */
-export const FEED_EVENTS_JOB = 'feed_events'
 const CHALLENGE_MS = 10_000
 const MAX_REPLY_BYTES = 4 * 1_024
 const CHALLENGE_BYTES = 32
@@ -25,49 +23,6 @@ const MOST_ACTIVE = 100
 const CHALLENGES_AT_ONCE = 16
 /** Challenges that one caller can have us send, bounded because the caller alone chooses where they go. */
 const [MOST_CHALLENGES, WITHIN_MS] = [200, 60_000]
-
-/** An event that was written down for one subscriber; `sealed` where it holds activation keys. */
-export type Pending = { key: string; type: string; body?: string; sealed?: string }
-
-/** What the job of a subscription knows. */
-export type Stream = {
-  /** What the subscriber holds once it has taken all that is pending; absent before the first feed. */
-  versions?: ToldVersions
-  /** The event that was made for it last, by its id: later ones are above it. */
-  lastId?: string
-  /** What it held before. */
-  base?: ToldVersions
-  pending: readonly Pending[]
-  /** Names the reader for whom `pending` was compared: it is not sent to another. */
-  eyes?: string
-  failures: number
-  /** ms since the epoch. */
-  failingSince?: number
-  /** The pending event replaces all that were missed. */
-  isCoalesced?: boolean
-  /** It was not sent what changed before `versions`. */
-  hasMissed?: boolean
-}
-
-/** The job of a new subscription: the feed stands at `versions`, and the subscriber has read it, or `hasMissed` something. */
-export function subscriptionJob(
-  id: string,
-  caller: string,
-  { versions, hasMissed }: { versions: ToldVersions | undefined; hasMissed: boolean },
-): NewJob {
-  const stream: Stream = {
-    ...{ pending: [], failures: 0 },
-    ...(versions && { versions }),
-    ...(hasMissed && { hasMissed }),
-  }
-  return { id, kind: FEED_EVENTS_JOB, lane: caller, caller, data: stream }
-}
-
-/** How far a subscriber is behind, from its job: how many events wait, and since when none is accepted, ms. */
-export function deliveryOf(stream: unknown): { pending: number; failures: number; failingSince?: number } {
-  const { pending = [], failures = 0, failingSince } = (stream ?? {}) as Partial<Stream>
-  return { pending: pending.length, failures, ...(failingSince !== undefined && { failingSince }) }
-}
 
 /** What one proof covers: any other tuple needs a proof of its own. */
 export type Claim = {
