@@ -186,9 +186,9 @@ export function createFeedAsker({ url, token, hosts }: AskerOptions): FeedAsker 
       const reply = await askOnce(task, args)
       if (reply.kind === 'answer') return reply
       // What an agent writes may be a whole page, and repeat the key that it refuses.
-      const message = redacted(reply.message.slice(0, MESSAGE_CHARS), token ? [token] : [])
-      const waits = reply.kind === 'trouble' && waitMs !== undefined
-      return { ...(waits && { retryAfterMs: waitMs }), ...reply, message } as FeedReply
+      const message = redacted(reply.message, token ? [token] : []).slice(0, MESSAGE_CHARS)
+      if (reply.kind === 'trouble' && waitMs !== undefined) return { retryAfterMs: waitMs, ...reply, message }
+      return { ...reply, message }
     },
     close,
   }

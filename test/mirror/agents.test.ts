@@ -234,7 +234,7 @@ test('what an agent says of a failure is told in part, and without the key', asy
   const reading = await mirror.read()
   if (reading.kind !== 'failed') return t.fail(reading.kind)
   t.match(reading.message, /^INVALID_REQUEST: /)
-  t.notMatch(reading.message, token)
+  t.notMatch(reading.message, token.slice(0, 5), 'nor where the part ends')
   t.ok(reading.message.length < 2_000, `${reading.message.length} characters`)
 })
 
