@@ -8,7 +8,7 @@ import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http
 import { Server as Listener, type Socket } from 'node:net'
 import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
-import { closeAfterNewest, followConnections } from './answer/exchange.js'
+import { closeAfterNewest, followConnections } from './answer/connection.js'
 
 const QUIET_TURNS = 3 // after the last that was accepted: it is read in the next one
 const ACCEPTING_MS = 5_000

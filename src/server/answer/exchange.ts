@@ -1,10 +1,6 @@
 /**
  * One request to a transport and its response: the ids they get, the bytes that leave, and the fast lane.
  *
- * A caller may send requests one after another on a connection, without waiting for answers (RFC 9112, section 9.3.2). What changes
- * something must not overtake what came before it, and what nobody reads yet must not be made: each begins when the answers before
- * it have left. Node tells the answers whose turn has not come nothing when their connection ends.
- *
  * An answer is made of text and prepared bytes, and its pieces are handed to the socket as they are: joining them first costs
  * two thirds of the throughput of a page (docs/decisions.md#serving-from-bytes). The fast lane is for requests that arrive
  * thousands of times a second: a plain POST to a transport is read from the socket and answered here, without Fastify's
@@ -14,17 +10,16 @@
  */
 import { randomBytes } from 'node:crypto'
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http'
-import { isIPv6, type Socket } from 'node:net'
+import { isIPv6 } from 'node:net'
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import { bufferOf } from '../../adcp/json.js'
 import { giveBack, isLent } from '../../process/memory.js'
+import { closeAfterNewest, inItsTurn } from './connection.js'
 import { INVALID_MESSAGE, rpcError } from './json-rpc.js'
 import type { AnswerPayload } from './payload.js'
 
 const NO_BODY = new Uint8Array(0)
 const MOST_BYTES = 64 * 1024 // the usual request has a few hundred
-const MOST_WAITING = 2_000 // requests of one connection, behind one that is not answered: some megabytes
-const MOST_AHEAD = 4 * 1024 * 1024 // bytes of them
 const PLAIN_TYPES: ReadonlySet<string | undefined> = new Set([
   'application/json',
   'application/json; charset=utf-8',
@@ -77,66 +72,6 @@ function exchangeOf(reply: FastifyReply): Exchange {
   const { server } = reply.server
   reply.hijack()
   return { raw, body, response: reply.raw, id, isListening: () => server.listening }
-}
-
-type Connection = {
-  /** The last request that was read. */
-  newest: ServerResponse
-  /** Those that came before the answers to others had left. */
-  waiting: Set<ServerResponse>
-  /** How many bytes had been read when they began to wait, or when the last of them stopped. */
-  readBefore: number
-}
-const connections = new WeakMap<Socket, Connection>()
-
-function addWaiting(socket: Socket, connection: Connection, response: ServerResponse): void {
-  const { waiting } = connection
-  if (waiting.size === 0) connection.readBefore = socket.bytesRead
-  waiting.add(response)
-  response.once('socket', () => {
-    waiting.delete(response)
-    connection.readBefore = socket.bytesRead
-  })
-  // Node stops reading for answers that it keeps, and would not for requests.
-  if (waiting.size > MOST_WAITING || socket.bytesRead - connection.readBefore > MOST_AHEAD) socket.destroy()
-}
-
-function connectionOf(socket: Socket, newest: ServerResponse): Connection {
-  const known = connections.get(socket)
-  if (known) return known
-  const waiting = new Set<ServerResponse>()
-  const made = { newest, waiting, readBefore: 0 }
-  connections.set(socket, made)
-  socket.once('close', () => {
-    for (const response of waiting) {
-      response.destroy()
-      response.emit('close')
-    }
-  })
-  return made
-}
-
-/** Looks at every request of the server before any other listener does. Gives what looks. */
-export function followConnections(server: Server) {
-  const look = ({ socket }: { socket: Socket }, response: ServerResponse) => {
-    const connection = connectionOf(socket, response)
-    connection.newest = response
-    if (response.socket === null) addWaiting(socket, connection, response)
-  }
-  server.prependListener('request', look)
-  return look
-}
-
-/** Begins what answers a request, whose body has been read, when the answers before it on its connection have left. */
-export function inItsTurn(response: ServerResponse, begin: () => void): void {
-  if (response.socket !== null) begin()
-  else response.once('socket', () => setImmediate(begin))
-}
-
-/** Before an answer of a server that closes is written: the connection closes after the last request that was read on it. */
-export function closeAfterNewest(response: ServerResponse): void {
-  const isNewest = connections.get(response.req.socket)?.newest === response
-  response.setHeader('connection', isNewest ? 'close' : 'keep-alive') // Fastify would close it after any
 }
 
 /** The bytes of a request's body; none where it has none. */

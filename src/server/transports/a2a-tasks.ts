@@ -6,13 +6,14 @@
  * count, bytes and time, and keeps prepared rows as they are. It is a ring with reused places, because every call over A2A
  * ends in one: new objects for each task would survive the collector's youngest generation, and that costs more than the call.
  */
-import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import { bufferOf } from '../../adcp/json.js'
 import { type Clock, pause } from '../../net/clock.js'
 import { StorageUnavailable } from '../../store/database/storage-work.js'
 import type { FoundItem, Handover, HandoverItem } from '../../store/replicas/handover.js'
 import { textOf, wrapped } from '../answer/exchange.js'
 import { type AnswerPayload, type AnswerWords, answerWords } from '../answer/payload.js'
+import { createTaskIds, isTaskId } from './a2a-ids.js'
 
 /** A2A's code for a task that is not there, or is another caller's. */
 export const TASK_NOT_FOUND = -32_001
@@ -20,10 +21,6 @@ export const TASK_NOT_FOUND = -32_001
 const MAX_TASKS = 2_000
 const MAX_BYTES = 64 * 1024 * 1024
 const KEEP_MS = 10 * 60_000
-const IDS = /^a2a_[\w-]{16}_[\w-]{1,22}$/
-const CIPHER = 'aes-128-ecb' // of numbers that never come twice
-const BLOCK = 16 // its bytes
-const LOT = 64
 const LISTED = 100 // newest tasks of an owner that a listing returns; each may hold a page
 
 const BATCH = 64 // written at once for other processes
@@ -206,48 +203,10 @@ function bytesOf(payload: AnswerPayload): number {
   return payload.rows.reduce((sum, row) => sum + row.byteLength, payload.head.length + payload.tail.length)
 }
 
-/**
- * Ids that tell nobody their numbers: a caller would see from two of its own how many tasks others had in between. Many numbers are
- * enciphered at once, because for one alone the call costs a twentieth of an answer.
- */
-function createIds() {
-  const start = `a2a_${randomBytes(12).toString('base64url')}_`
-  const key = randomBytes(BLOCK)
-  const cipher = createCipheriv(CIPHER, key, null).setAutoPadding(false)
-  const decipher = createDecipheriv(CIPHER, key, null).setAutoPadding(false)
-  const numbers = Buffer.alloc(LOT * BLOCK)
-  let hidden = numbers
-  let first = Number.NaN
-
-  function hide(from: number): void {
-    for (let at = 0; at < LOT; at += 1) numbers.writeDoubleBE(from + at, at * BLOCK)
-    hidden = cipher.update(numbers)
-    first = from
-  }
-
-  return {
-    idOf(number: number): string {
-      const place = number % LOT
-      if (number - place !== first) hide(number - place)
-      return start + hidden.toString('base64url', place * BLOCK, (place + 1) * BLOCK)
-    },
-    isOurs: (id: string) => id.startsWith(start),
-    /** NaN where it is none of ours. */
-    numberOf(id: string): number {
-      const text = id.slice(start.length)
-      const block = Buffer.from(text, 'base64url')
-      if (!id.startsWith(start) || block.byteLength !== BLOCK || block.toString('base64url') !== text)
-        return Number.NaN
-      const shown = decipher.update(block)
-      return shown.readDoubleBE(BLOCK / 2) === 0 ? shown.readDoubleBE() : Number.NaN
-    },
-  }
-}
-
 /** `shared`: where other processes find them, and this one theirs; absent: it is alone. */
 export function createA2aTasks(now: () => number, shared?: SharedTasks) {
-  const ours = createIds()
-  const nobodys = createIds()
+  const ours = createTaskIds()
+  const nobodys = createTaskIds()
   const places: (Held | undefined)[] = new Array(MAX_TASKS).fill(undefined)
   const times = new Float64Array(MAX_TASKS)
   /** Answers that are given again are held once for all their tasks. */
@@ -314,7 +273,7 @@ export function createA2aTasks(now: () => number, shared?: SharedTasks) {
   async function known(owner: string, id: string): Promise<FoundTask | undefined> {
     const found = find(owner, id)
     if (found) return own(id, found)
-    return owner !== '' && IDS.test(id) && !ours.isOurs(id) ? await shared?.find(owner, id) : undefined
+    return owner !== '' && isTaskId(id) && !ours.has(id) ? await shared?.find(owner, id) : undefined
   }
 
   function newestHere(owner: string): FoundTask[] {
@@ -331,7 +290,7 @@ export function createA2aTasks(now: () => number, shared?: SharedTasks) {
   async function newest(owner: string): Promise<FoundTask[]> {
     const here = newestHere(owner)
     const elsewhere = owner === '' ? [] : ((await shared?.newest(owner, LISTED)) ?? [])
-    const others = elsewhere.filter(({ id }) => !ours.isOurs(id))
+    const others = elsewhere.filter(({ id }) => !ours.has(id))
     return [...here, ...others].sort((one, other) => other.at - one.at).slice(0, LISTED)
   }
 
