@@ -154,28 +154,27 @@ function resolutions(offers: readonly Offer[], definition: Definition | undefine
   })
 }
 
-/** Undefined when no upstream in the snapshot lists the signal. Thousands of upstreams' rows may be offers of one. */
-export function* explainSignal(input: ExplainInput): InPortions<SignalExplanation | undefined> {
-  const found = yield* findOffers(input)
-  if (!found) return undefined
-  const { identity, offers, shown } = found
-  const handle = signalHandle(identityKey(identity))
-  const provider = identity.kind === 'provider' ? input.judge(identity.domain) : undefined
-  const definition = identity.kind === 'provider' ? provider?.definition(identity.id) : undefined
-  const policy = provider?.policy ?? 'strict'
-  const standing = standingOffers(offers, policy, definition).standing.map(({ offer }) => offer)
-  yield
-  const stands = new Set(standing)
+type Explaining = {
+  handle: string
+  definition: Definition | undefined
+  policy: Policy
+  stands: ReadonlySet<Offer>
+  evidenceOf(verdict: Verdict): Evidence | undefined
+}
+
+/** Each offer by itself, those that stand first. */
+function* explainOffers(
+  offers: readonly Offer[],
+  { handle, definition, policy, stands, evidenceOf }: Explaining,
+): InPortions<OfferExplanation[]> {
   const hasEntitled = offers.some(isEntitled)
-  const upstreamAt = (at: number) => standing[at]?.upstream ?? NOBODY
-  const ref = publishedRef(identity, handle)
   const { keysOf } = mergeDeployments(offers)
   yield
   const explained: OfferExplanation[] = []
   const meter = createMeter()
   for (const [at, offer] of offers.entries()) {
     const { upstream, agentUrl, listing, verdict, bytes } = offer
-    const evidence = identity.kind === 'provider' ? input.evidence(identity.domain, verdict) : undefined
+    const evidence = evidenceOf(verdict)
     const countries = standingOffers([offer], 'observe', definition).standing[0]?.countries
     explained.push({
       upstream,
@@ -192,7 +191,30 @@ export function* explainSignal(input: ExplainInput): InPortions<SignalExplanatio
     meter.did(rowUnits(bytes))
     if (meter.isDue()) yield
   }
-  explained.sort(standingFirst)
+  return explained.sort(standingFirst)
+}
+
+/**
+ * Undefined when no upstream in the snapshot lists the signal. In portions, because the rows of thousands of upstreams may be
+ * offers of one signal.
+ */
+export function* explainSignal(input: ExplainInput): InPortions<SignalExplanation | undefined> {
+  const found = yield* findOffers(input)
+  if (!found) return undefined
+  const { identity, offers, shown } = found
+  const handle = signalHandle(identityKey(identity))
+  const provider = identity.kind === 'provider' ? input.judge(identity.domain) : undefined
+  const definition = identity.kind === 'provider' ? provider?.definition(identity.id) : undefined
+  const policy = provider?.policy ?? 'strict'
+  const standing = standingOffers(offers, policy, definition).standing.map(({ offer }) => offer)
+  yield
+  const upstreamAt = (at: number) => standing[at]?.upstream ?? NOBODY
+  const ref = publishedRef(identity, handle)
+  const explained = yield* explainOffers(offers, {
+    ...{ handle, definition, policy, stands: new Set(standing) },
+    evidenceOf: (verdict) =>
+      identity.kind === 'provider' ? input.evidence(identity.domain, verdict) : undefined,
+  })
   yield
   const { deployments } = mergeDeployments(standing)
   yield
