@@ -78,8 +78,8 @@ function configuredAccounts(caller: Caller, held: (id: string) => HeldAccount): 
   return [...caller.accounts.keys()].sort().map(held)
 }
 
-/** Gives each stored account with its subscriptions; one of which nothing is stored, by its id alone. */
-function holding(stored: readonly StoredAccount[], subscriptions: readonly StoredSubscription[]) {
+/** Gives an account by its id: what is stored of it, if anything is, and its suspended subscriptions. */
+function accountsById(stored: readonly StoredAccount[], subscriptions: readonly StoredSubscription[]) {
   const byId = new Map(stored.map((account) => [account.accountId, account]))
   return (id: string): HeldAccount => {
     const account = byId.get(id)
@@ -95,7 +95,7 @@ export function heldAccounts(
   stored: readonly StoredAccount[],
   subscriptions: readonly StoredSubscription[],
 ): HeldAccount[] {
-  const held = holding(stored, subscriptions)
+  const held = accountsById(stored, subscriptions)
   const declared = stored.filter(
     ({ accountId, naturalKey: key }) => key !== undefined && !caller.accounts.has(accountId),
   )
@@ -131,35 +131,33 @@ function filterOf({ account, status, sandbox }: Asked, { accounts }: Caller): Ac
 export function listAccounts({ store }: { store: Store }): Task<typeof ListAccountsRequest> {
   async function configuredOf(caller: Caller, subscriptions: readonly StoredSubscription[]) {
     const wanted = [...caller.accounts.keys()].map((accountId) => ({ caller: caller.id, accountId }))
-    const stored = wanted.length > 0 ? await store.accounts.getAll(wanted) : []
-    return configuredAccounts(
-      caller,
-      holding(
-        stored.flatMap((one) => one ?? []),
-        subscriptions,
-      ),
-    )
+    const found = wanted.length > 0 ? await store.accounts.getAll(wanted) : []
+    const stored = found.flatMap((one) => one ?? [])
+    return configuredAccounts(caller, accountsById(stored, subscriptions))
+  }
+
+  async function isDeclared(caller: Caller, id: string): Promise<boolean> {
+    return (await store.accounts.get(caller.id, id))?.naturalKey !== undefined
   }
 
   /** A caller may have thousands of declared accounts: no more of them are read than are shown. */
   async function list(request: ListAccountsRequest, caller: Caller): Promise<Answer> {
     const { pagination = {} } = request
+    const { cursor: given } = pagination
     const limit = rowsOfPage(pagination)
-    const after = pagination.cursor === undefined ? undefined : CURSORS.read(pagination.cursor)
+    const after = given === undefined ? undefined : CURSORS.read(given)
+    if (given !== undefined && after === undefined) return foreignCursor('list_accounts')
+    const isAfterDeclared = after !== undefined && !caller.accounts.has(after)
+    if (isAfterDeclared && !(await isDeclared(caller, after))) return foreignCursor('list_accounts')
     const subscriptions = await store.subscriptions.ofCaller(caller.id)
     const configured = (await configuredOf(caller, subscriptions)).filter(isAsked(request))
-    const isOfDeclared = after !== undefined && !caller.accounts.has(after)
-    const isForeign = isOfDeclared
-      ? (await store.accounts.get(caller.id, after))?.naturalKey === undefined
-      : pagination.cursor !== undefined && after === undefined
-    if (isForeign) return foreignCursor('list_accounts')
-    const first = isOfDeclared ? [] : configured.filter(({ id }) => after === undefined || id > after)
+    const first = isAfterDeclared ? [] : configured.filter(({ id }) => after === undefined || id > after)
     const shown = first.slice(0, limit)
     const declared = await store.accounts.declared(caller.id, filterOf(request, caller), {
-      ...(isOfDeclared && { after }),
-      limit: limit - shown.length + 1, // whether there are more
+      ...(isAfterDeclared && { after }),
+      limit: limit - shown.length + 1, // one more tells whether there is another page
     })
-    const held = holding(declared.accounts, subscriptions)
+    const held = accountsById(declared.accounts, subscriptions)
     const following = declared.accounts.slice(0, limit - shown.length).map(({ accountId }) => held(accountId))
     const page = [...shown, ...following]
     const more = first.length + declared.accounts.length > page.length

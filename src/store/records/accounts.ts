@@ -4,7 +4,7 @@
  * subscription that its caller has proved to control, with the job that delivers to it (schema core/notification-config). Paused
  * subscriptions are stored only with their account.
  */
-import { type ExpressionBuilder, type Selectable, sql } from 'kysely'
+import { type Expression, type ExpressionBuilder, type Selectable, type SqlBool, sql } from 'kysely'
 import type { AccountTable, Db, SqlDialect, SubscriptionTable, Tables } from '../database/database.js'
 import type { Seal } from '../database/seal.js'
 
@@ -31,7 +31,7 @@ export type StoredAccount = {
   notificationConfigs: readonly Readonly<Record<string, unknown>>[]
 }
 
-/** Of declared accounts; each member that is there must hold. */
+/** Which declared accounts are meant: those for which every member that is there holds. */
 export type AccountFilter = {
   accountId?: string
   naturalKey?: string
@@ -40,6 +40,9 @@ export type AccountFilter = {
   /** Ids of accounts that are left out. */
   without: readonly string[]
 }
+
+/** At most `limit` accounts, those that come after the account `after`. */
+type AccountPage = { after?: string; limit: number }
 
 export type Accounts = {
   get(caller: string, accountId: string): Promise<StoredAccount | undefined>
@@ -50,29 +53,29 @@ export type Accounts = {
   byNaturalKey(caller: string, naturalKey: string): Promise<StoredAccount | undefined>
   /** All accounts of the caller, oldest first. */
   list(caller: string): Promise<StoredAccount[]>
-  /** Those of the declared ones that match, oldest first, from the one after `after` on; and how many match in all. */
+  /** A page of the declared accounts that match, oldest first, and how many match in all. */
   declared(
     caller: string,
     filter: AccountFilter,
-    page: { after?: string | undefined; limit: number },
+    page: AccountPage,
   ): Promise<{ accounts: StoredAccount[]; total: number }>
   put(account: StoredAccount): Promise<void>
 }
 
-/** A natural key says it at its end: its members are in order, and a text in it would have its quotes escaped. */
-const SANDBOX_END = ',"sandbox":true}'
+/**
+ * The natural key of a sandbox account: it is JSON with its members in alphabetical order, so this one is the last, and no text in
+ * it can end like this, because quotes are escaped there.
+ */
+const OF_SANDBOX = '%,"sandbox":true}'
 
 function matching(caller: string, { accountId, naturalKey, status, sandbox, without }: AccountFilter) {
   return (eb: ExpressionBuilder<Tables, 'accounts'>) => {
-    const conditions = [eb('caller', '=', caller), eb('natural_key', 'is not', null)]
+    const conditions: Expression<SqlBool>[] = [eb('caller', '=', caller), eb('natural_key', 'is not', null)]
     if (without.length > 0) conditions.push(eb('account_id', 'not in', without))
     if (accountId !== undefined) conditions.push(eb('account_id', '=', accountId))
     if (naturalKey !== undefined) conditions.push(eb('natural_key', '=', naturalKey))
     if (status !== undefined) conditions.push(eb('status', '=', status))
-    if (sandbox !== undefined) {
-      const isSandbox = sql<boolean>`replace(natural_key, ${SANDBOX_END}, '') <> natural_key`
-      conditions.push((sandbox ? isSandbox : sql<boolean>`not (${isSandbox})`) as never)
-    }
+    if (sandbox !== undefined) conditions.push(eb('natural_key', sandbox ? 'like' : 'not like', OF_SANDBOX))
     return eb.and(conditions)
   }
 }
@@ -120,11 +123,7 @@ export function createAccounts(db: Db, now: () => number, dialect: SqlDialect, s
     return rows.map(fromRow)
   }
 
-  async function declared(
-    caller: string,
-    filter: AccountFilter,
-    { after, limit }: { after?: string | undefined; limit: number },
-  ) {
+  async function declared(caller: string, filter: AccountFilter, { after, limit }: AccountPage) {
     const matches = matching(caller, filter)
     const counted = await db
       .selectFrom('accounts')
