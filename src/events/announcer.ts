@@ -28,7 +28,7 @@ const GIVE_UP_MS = 24 * 3_600_000
 const PLACES = { inAll: 256, aLane: 32 }
 /** After so long a slow subscriber leaves its place to others that wait, and continues when it has a place again. */
 const LONGEST_TURN_MS = 10_000
-/** After so long it is looked again whether anybody still wants what is pending: any process may have heard that nobody does. */
+/** So often a turn looks whether its subscription still stands: any process may have been told that it does not. */
 const WANTED_MS = 1_000
 /**
  * Subscribers that are claimed, and whose events are written down, as one: each round trip to the storage wakes the thread that
@@ -238,8 +238,8 @@ export function createAnnouncer(options: AnnouncerOptions) {
     else await waitForChange(held, { caller, accountId, versions: undefined }, stream)
   }
 
-  /** The subscription of a job, if it is to be told anything. */
-  async function standing(job: string): Promise<StoredSubscription | undefined> {
+  /** The subscription of a job; undefined when it is gone or suspended. */
+  async function unsuspended(job: string): Promise<StoredSubscription | undefined> {
     const found = await subscriptionOf(job)
     return found?.suspended ? undefined : found
   }
@@ -247,7 +247,7 @@ export function createAnnouncer(options: AnnouncerOptions) {
   async function run(held: Held): Promise<void> {
     idle.delete(held.id)
     const startedAt = clock.now()
-    const subscription = await standing(held.id)
+    const subscription = await unsuspended(held.id)
     if (!subscription) return void (await store.jobs.end(held, 'ended'))
     if (hasLostSecret(subscription.config as unknown as PushConfig)) {
       const reason = 'its credentials were not stored: set storage.key, and register it again'
@@ -260,7 +260,7 @@ export function createAnnouncer(options: AnnouncerOptions) {
     const isOver = async (stream: Stream) => {
       if (clock.now() - lookedAt >= WANTED_MS) {
         lookedAt = clock.now()
-        if (!((await standing(held.id)) && (await isOpen(caller, accountId)))) return true
+        if (!((await unsuspended(held.id)) && (await isOpen(caller, accountId)))) return true
       }
       const now = eyesOf(caller, accountId)
       return !worker || !now || eyesName(now) !== stream.eyes || clock.now() - startedAt >= LONGEST_TURN_MS

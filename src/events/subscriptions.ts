@@ -68,14 +68,12 @@ export function createChallenge({ post, now, agentUrl }: ChallengeOptions) {
     })
     for (let tries = 1; ; tries += 1) {
       const outcome = await post({
-        ...{
-          caller,
-          url: claim.url,
-          body,
-          signedAt: now(),
-          timeoutMs: CHALLENGE_MS,
-          maxBytes: MAX_REPLY_BYTES,
-        },
+        caller,
+        url: claim.url,
+        body,
+        signedAt: now(),
+        timeoutMs: CHALLENGE_MS,
+        maxBytes: MAX_REPLY_BYTES,
       })
       if (outcome.kind === 'failed') {
         if (outcome.reason === 'unreachable' && tries < TRIES) continue

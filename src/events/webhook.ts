@@ -188,14 +188,12 @@ export function createWebhook({ post, now }: WebhookOptions) {
   ): Promise<WebhookOutcome> => {
     const { url, authentication } = config
     const outcome = await post({
-      ...{
-        caller,
-        url: new URL(url).href,
-        body,
-        timeoutMs: TIMEOUT_MS,
-        maxBytes: MAX_REPLY_BYTES,
-        isHeadEnough: true,
-      },
+      caller,
+      url: new URL(url).href,
+      body,
+      timeoutMs: TIMEOUT_MS,
+      maxBytes: MAX_REPLY_BYTES,
+      isHeadEnough: true,
       ...(!authentication && { signedAt: now() }),
       headers: { ...(authentication && legacyHeaders(authentication, body, now())), ...headers },
     })

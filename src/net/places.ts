@@ -1,7 +1,7 @@
 /**
  * Places for requests, so many for each name at once; whoever finds none waits for the next that becomes free, in order, and no
- * longer than its deadline. Of those who say who they are nobody has more places than are left free, so one alone has half of
- * them: who hangs in all of its own keeps no other from one. The pools of undici have a line too, but nobody can leave it: what
+ * longer than its deadline. Whoever is named has no more places than are left free, so one alone has half of them, and one that
+ * hangs in all of its own keeps no other waiting. The pools of undici have a line too, but nobody can leave it: what
  * has no connection stays in memory, with its body, however long its answer is no longer waited for, and each such request is
  * given a connection in the end.
  */
@@ -13,7 +13,10 @@ type Waiting = { mayEnter(): boolean; enter(): void }
 export function createPlaces(most: number) {
   const all = new Map<string, { taken: number; held: Map<string, number>; waiting: Set<Waiting> }>()
 
-  /** How the place is left, once; or what ended the deadline before there was one. */
+  /**
+   * Resolves with the function that leaves the place, or with what ended the deadline before there was one. `whose`: who asks;
+   * undefined: not one of those who share.
+   */
   function take(
     name: string,
     { ended }: Pick<Deadline, 'ended'>,
