@@ -36,7 +36,7 @@ function SignIn({ onDone }) {
     try {
       await send('POST', 'session', { key: new FormData(event.target).get('key') })
       await onDone()
-      throw new Error('The browser keeps no cookie of this address, so the key opens no session here') // else this is gone
+      throw new Error('The browser keeps no cookie of this address, so the key opens no session here') // else this form would be gone
     } catch (refused) {
       setError(refused)
       setBusy(false)

@@ -118,7 +118,10 @@ const GIVEN_UP = adcpError('SERVICE_UNAVAILABLE', 'The operator of this agent en
 /** Attempts so far that certainly did not reach the agent. */
 const unsentOf = ({ held }: Working) => (held.data as { unsent?: number }).unsent ?? 0
 
-/** Reads at the upstream whether a call was carried out, which cannot be repeated or named no task. */
+/**
+ * Reads from the upstream's own rows whether a call was carried out, where it cannot be repeated or its answer named no task.
+ * Undefined where they do not say it.
+ */
 export function createStateReading(ask: CallUpstream) {
   return async ({ state }: CallKind, call: Call, deadline: number): Promise<Done | undefined> => {
     if (!state) return undefined
@@ -133,7 +136,7 @@ export function createStateReading(ask: CallUpstream) {
 /** Gives a function of the worker that holds the calls: the two are made of each other. */
 export function createDelivery(options: DeliveryOptions) {
   const { store, clock, upstreamAt, kinds, onChanged, reached } = options
-  const look = createStateReading(options.call)
+  const readState = createStateReading(options.call)
   const places = createRecent<LimitFunction>(MAX_UPSTREAMS) // by upstream
 
   async function end(call: Working, state: Exclude<Call['state'], 'open'>, answer?: unknown): Promise<Call> {
@@ -192,7 +195,7 @@ export function createDelivery(options: DeliveryOptions) {
     if (much !== 'nothing') return much === 'all' ? 'superseded' : 'abandoned'
     const understood = await ask(call, deadline, call.createdAt)
     return understood.kind === 'unrepeatable'
-      ? ((await look(kinds[call.task], call, deadline)) ?? understood)
+      ? ((await readState(kinds[call.task], call, deadline)) ?? understood)
       : understood
   }
 

@@ -54,7 +54,7 @@ type TaskProgressOptions = {
   call: CallUpstream
   /** The current id of an agent (canonical url). */
   upstreamAt: (agentUrl: string) => string
-  /** What the calls mean that such tasks come from. */
+  /** What the calls mean from which such tasks come. */
   kind: CallKind
   onChanged: (upstream: string, caller: string) => void
 }
@@ -152,7 +152,7 @@ function settlement({ status, result, error }: TaskProgress, call: Call | undefi
 /** Gives a function of the worker that holds the jobs. */
 export function createTaskProgress(options: TaskProgressOptions) {
   const { store, clock, call, upstreamAt, kind, onChanged } = options
-  const look = createStateReading(call)
+  const readState = createStateReading(call)
   const askedAt = createRecent<number>(MOST_ASKED) // by task
 
   /** Stores the state of the task; ends the job if the task has ended. */
@@ -173,8 +173,12 @@ export function createTaskProgress(options: TaskProgressOptions) {
     })
   }
 
-  /** What the upstream says of the task; of one that it did not name, what it shows of the signal. */
-  async function asked(held: Held, task: StoredTask, deadline: number): Promise<TaskProgress | undefined> {
+  /** What the upstream says of the task; of one that it did not name, what its rows say of the signal. */
+  async function askProgress(
+    held: Held,
+    task: StoredTask,
+    deadline: number,
+  ): Promise<TaskProgress | undefined> {
     const { agentUrl, upstreamTaskId, callId = '', seenAs } = held.data as UpstreamTask
     if (upstreamTaskId !== undefined) {
       const args = { task_id: upstreamTaskId, include_result: true }
@@ -183,7 +187,7 @@ export function createTaskProgress(options: TaskProgressOptions) {
       return readProgress(task, upstreamAt(agentUrl), outcome)
     }
     const job = await store.jobs.get(callId)
-    const done = job && (await look(kind, readCall(job), deadline))
+    const done = job && (await readState(kind, readCall(job), deadline))
     return done?.kind === 'done' ? completed(task, done.payload) : undefined
   }
 
@@ -194,7 +198,7 @@ export function createTaskProgress(options: TaskProgressOptions) {
     if (!task || isFinal(task.status)) return void (await store.jobs.end(held, 'abandoned'))
     if (clock.now() - held.createdAt > GIVE_UP_MS) return await record(held, task, FORGOTTEN)
     askedAt.set(held.id, clock.now())
-    const progress = await asked(held, task, deadline)
+    const progress = await askProgress(held, task, deadline)
     // A task of ours begins as submitted: an upstream that says so again says nothing new, or takes back what it said since.
     const isNews = progress && progress.status !== task.status && progress.status !== 'submitted'
     if (isNews) await record(held, task, progress)

@@ -64,7 +64,7 @@ const UNDECIDED: ReadonlySet<string> = new Set([
   'GOVERNANCE_UNAVAILABLE',
 ])
 
-/** Statuses of what goes on. */
+/** Statuses of work that is still under way. */
 export const GOES_ON: ReadonlySet<unknown> = new Set<TaskStatus>([
   'submitted',
   'working',
@@ -218,7 +218,7 @@ export type Activated = {
 
 export type UnderstoodAnswer =
   | { kind: 'done'; payload: Readonly<Record<string, unknown>> }
-  /** Without a task id it can only be seen at the signal what becomes of it. */
+  /** Without a task id only the upstream's rows can tell what becomes of it. */
   | { kind: 'submitted'; taskId?: string }
   | Refused
   /** It did not reach the agent: `error` is for a caller who will not wait. */

@@ -69,7 +69,7 @@ export type Copy = {
 
 const CONNECTIONS = 2
 
-/** What the text says, when it is a state, and no person or disk made something else of it. */
+/** The state that the text holds; undefined when it is none, as after somebody changed it. */
 export function stateIn(text: string): CopyState | undefined {
   const state = tryParseJson(Buffer.from(text), Number.POSITIVE_INFINITY)
   if (!isRecord(state) || !Array.isArray(state.incomplete)) return undefined

@@ -11,7 +11,7 @@ import { type Copy, type CopyState, openPostgresCopy, openSqliteCopy } from './c
 import { openJsonLines } from './json-lines.js'
 import { createFeedAsker, type Listening, type ListenOptions, startListening } from './mirrored-agent.js'
 
-export type { Clock, CopyState, FeedReading, ListenOptions }
+export type { Clock, CopyState, FeedReading, ListenOptions } // named in the published types
 
 const EVERY_MS = 60_000
 const ALIVE_MS = 2 ** 30

@@ -12,6 +12,7 @@ import {
   type AgentOutcome,
   type Arguments,
   type Auth,
+  type Budget,
   type CallFailure,
   callFailed,
   isRead,
@@ -36,7 +37,7 @@ const PREFIX = 'dialect/'
 const DIALECT_MS = 24 * 60 * 60 * 1_000
 const CAPABILITIES = 'get_adcp_capabilities'
 const PROBE_WITHIN_MS = 60_000
-const LEAST_MS = 1_000 // for the answer to a change
+const LEAST_MS = 1_000 // that must be left for the answer when a change is sent
 
 /** Failures that an agent may have because it is spoken to in words that are no longer its own. */
 const OF_ITS_SPEECH: ReadonlySet<UpstreamFailure> = new Set([
@@ -263,6 +264,7 @@ export function createContact(options: ContactOptions) {
     return within(dialect(), limits, () => callFailed('timeout', 'the deadline has passed'))
   }
 
+  /** `onSending`: for changes, which are not sent any more when too little time is left; called just before one is. */
   async function ask(
     task: string,
     args: Arguments,
@@ -286,21 +288,19 @@ export function createContact(options: ContactOptions) {
     }
     const sent = argumentsFor(speaking.value, task, args)
     const until = Date.now() + left // budgets are of real time
-    const mayBegin = () => {
-      const isInTime = until - Date.now() >= Math.min(LEAST_MS, timeoutMs() / 2)
-      if (isInTime) onSending?.()
-      return isInTime
-    }
-    const budget = {
-      ...{ timeoutMs: left, isAwaited: true },
-      ...(given && { signal: given }),
-      ...(onSending && { mayBegin }),
+    const budget: Budget = { timeoutMs: left, isAwaited: true, ...(given && { signal: given }) }
+    if (onSending) {
+      budget.mayBegin = () => {
+        const isInTime = until - Date.now() >= Math.min(LEAST_MS, timeoutMs() / 2)
+        if (isInTime) onSending()
+        return isInTime
+      }
     }
     const name = nameOf(task, speaking.value.tools)
     return shared(task, await link.call(name, sent, auth, budget), sent, auth)
   }
 
-  /** A change that waited so long that its answer could hardly be awaited is not sent: what came of it would be unknown. */
+  /** A change is not sent when too little time is left for its answer: what came of it would be unknown. */
   async function call(task: string, args: Arguments, given: UpstreamCall): Promise<AgentOutcome> {
     if (isRead(task)) return await ask(task, args, given)
     let isSent = false

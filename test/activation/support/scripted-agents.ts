@@ -40,7 +40,7 @@ export const ENDS = [
 export type End = (typeof ENDS)[number]
 
 /** One thing that an agent did. */
-export type Deed = { wish: string; isOn: boolean; account?: unknown; destinations: readonly Fields[] }
+type Deed = { wish: string; isOn: boolean; account?: unknown; destinations: readonly Fields[] }
 
 type Fields = Record<string, unknown>
 type Said = { manner: Manner; answer?: Fields }
