@@ -78,7 +78,10 @@ export function stateIn(text: string): CopyState | undefined {
   return areTexts && [rows, walkedAt].every(Number.isFinite) ? (state as CopyState) : undefined
 }
 
-/** Takes the folder, which is made where it is not there. Rejects when another process has it, or it cannot be written. */
+/**
+ * Takes the folder, which is made where it is not there. Resolves with its absolute path and with what gives it back. Rejects when
+ * another process has it, or it cannot be written.
+ */
 export async function takeFolder(path: string) {
   const advice = 'name a folder that this process may make and write to, or postgres://...'
   if (path === '') throw new Error(advice)
