@@ -90,8 +90,8 @@ function isUtf8(contentType: string): boolean {
   return charset === undefined || /^(utf-?8|us-ascii)$/i.test(charset)
 }
 
-/** Fastify says of a media type that it is unsupported, and no more. */
-const notTaken = ({ code, message }: FastifyError) =>
+/** Of a media type Fastify says only that it is not supported. */
+const faultOf = ({ code, message }: FastifyError) =>
   code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE' ? 'Send the body as content-type: application/json' : message
 
 /** Faults of a path, which Fastify finds before any hook runs. */
@@ -100,13 +100,12 @@ function refusePath({ code }: FastifyError, reply: FastifyReply): void {
   else reply.code(404).send({ error: NOTHING })
 }
 
-/** Faults that Fastify finds before a handler runs: body too large, media type, length mismatch. */
+/** Faults that are found before a handler runs, as of a body or its media type. */
 function answerFaults(app: FastifyInstance, log: Logger): void {
   app.setErrorHandler((error: FastifyError, request, reply) => {
     const status = error.statusCode && error.statusCode >= 400 ? error.statusCode : 500
     if (status >= 500) log.error({ err: error, requestId: request.id }, 'a request failed')
-    const message =
-      status >= 500 ? 'Something went wrong on our side' : status === 415 ? notTaken(error) : error.message
+    const message = status >= 500 ? 'Something went wrong on our side' : faultOf(error)
     return reply
       .code(status)
       .header('content-type', 'application/json')
