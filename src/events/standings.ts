@@ -132,20 +132,24 @@ export function createStandings({ feed, clock }: StandingsOptions) {
     )
   }
 
-  /** The events that lead a reader from these tokens to how the feed stands. */
+  /** The events that lead a reader from these tokens to how the feed stands, with ids above `above`. */
   async function eventsOf(
     reader: Reader,
     { from: previous, to: standing }: { from: FeedTokens; to: ScopedStanding },
     appliesTo: AppliesTo,
-    isBulk: boolean,
+    { isBulk, above }: { isBulk: boolean; above: string },
   ): Promise<FeedEvent[]> {
-    const name = readerName(reader)
     const bulk = (count: number) =>
       bulkEvent({ id: ids.next(), at: clock.now(), appliesTo }, { previous, version: standing.tokens, count })
     if (isBulk) return [bulk(standing.entries.length)]
     // Content may come back, and its tokens with it: what leads there then has happened anew.
-    const moment = [numberOf(standing.snapshot), standing.tokens, ids.raised()]
-    return await remember(told, JSON.stringify([name, previous, moment, appliesTo]), async () => {
+    const moment = [numberOf(standing.snapshot), standing.tokens]
+    const name = JSON.stringify([readerName(reader), previous, moment, appliesTo])
+    // Others may have been told of it before this one was told something else: then it is told by new events.
+    const earlier = told.get(name)
+    const isBelow = ((await earlier)?.[0]?.id ?? '') <= above
+    if (isBelow && told.get(name) === earlier) told.delete(name)
+    return await remember(told, name, async () => {
       const before = stoodAt(reader, previous, standing)
       if (!before) return [bulk(standing.entries.length)]
       const changes = await compare(
@@ -169,24 +173,31 @@ export function createStandings({ feed, clock }: StandingsOptions) {
 
   /**
    * What leads from what a subscriber was told last to how the feed stands now; undefined when that is the same, or cannot be
-   * said yet. `isBulk`: in one event for each layer, whether it changed or not. `lastId`: of the
-   * event that was made for it last, perhaps by another process.
+   * said yet. `isBulk`: in one event for each layer, whether it changed or not. `lastId`: of the event that was made for it
+   * last, perhaps by another process.
    */
   async function since(
     before: ToldVersions,
     { open, own, account }: Eyes,
     isBulk = false,
-    lastId?: string,
+    lastId = '',
   ): Promise<{ versions: ToldVersions; events: FeedEvent[] } | undefined> {
-    if (lastId !== undefined) ids.follow(lastId)
+    ids.follow(lastId)
     const everybody = await standingOf(open)
     const standing = own && (await standingOf(own))
     if (!everybody || (own && !standing)) return undefined
     const events: FeedEvent[] = []
+    async function tell(
+      reader: Reader,
+      change: { from: FeedTokens; to: ScopedStanding },
+      appliesTo: AppliesTo,
+      asBulk: boolean,
+    ): Promise<void> {
+      const above = events.at(-1)?.id ?? lastId
+      events.push(...(await eventsOf(reader, change, appliesTo, { isBulk: asBulk, above })))
+    }
     if (isBulk || !same(before.public, everybody.tokens)) {
-      events.push(
-        ...(await eventsOf(open, { from: before.public, to: everybody }, { scope: 'public' }, isBulk)),
-      )
+      await tell(open, { from: before.public, to: everybody }, { scope: 'public' }, isBulk)
     }
     const isOwn = standing?.scope === 'account'
     const appliesTo = { scope: 'account', account_ids: [account] } as const
@@ -195,10 +206,10 @@ export function createStandings({ feed, clock }: StandingsOptions) {
       const previous = before.account ?? before.public
       const isTurned = isOwn !== (before.account !== undefined)
       if (isBulk || isTurned || !same(previous, standing.tokens)) {
-        events.push(...(await eventsOf(own, { from: previous, to: standing }, appliesTo, isBulk || isTurned)))
+        await tell(own, { from: previous, to: standing }, appliesTo, isBulk || isTurned)
       }
     } else if (before.account) {
-      events.push(...(await eventsOf(open, { from: before.account, to: everybody }, appliesTo, true)))
+      await tell(open, { from: before.account, to: everybody }, appliesTo, true)
     }
     if (events.length === 0) return undefined
     return {

@@ -1,4 +1,5 @@
 import { test } from 'tap'
+import { createEventIds } from '../../src/events/changes.js'
 import { createStandings, type Eyes } from '../../src/events/standings.js'
 import { emptyFeed, publish } from '../feed/feed-of.js'
 import { listing, sliceOf } from '../feed/world.js'
@@ -79,4 +80,52 @@ test('a change that comes again is told by new events, above all before them', a
   }
   t.equal(ids.length, 8)
   t.same(ids, [...new Set(ids)].sort(), 'receivers put events in order by their ids')
+})
+
+test('events that others were told before are not told below those that a subscriber was told since', async (t) => {
+  const manual = createManualClock()
+  const feed = emptyFeed()
+  const { current, since } = createStandings({ feed, clock: manual.clock })
+  const rows = (...numbers: number[]) => [
+    sliceOf(
+      'north',
+      numbers.map((number) => listing(`s${number}`)),
+    ),
+  ]
+  const { open } = eyes
+  const both: Eyes = { open, own: { ...open, account: 'layer' }, account: 'acc' }
+  publish(feed, rows(1))
+  publish(feed, rows(1, 8), { account: 'layer' })
+  const early = await current(both)
+  publish(feed, rows(1, 2))
+  publish(feed, rows(1, 8), { account: 'layer' })
+  const late = await current(both)
+  publish(feed, rows(1, 8, 9), { account: 'layer' })
+  if (!early || !late) throw new Error('the feed stands')
+  manual.advance(1_000)
+  t.match((await since(late, both))?.events, { length: 1 }, 'one was told of the public layer before')
+  manual.advance(1_000)
+  const ids = (await since(early, both))?.events.map(({ id }) => id)
+  t.equal(ids?.length, 2, 'another is told of both')
+  t.same(ids, ids && [...ids].sort())
+})
+
+test('an id that another process gave is followed, whoever was told of the change before', async (t) => {
+  const manual = createManualClock()
+  const { feed, publish: publishThese } = publishNumbers()
+  const ahead = createEventIds(() => manual.clock.now() + 30_000)
+  const { current, since } = createStandings({ feed, clock: manual.clock })
+  publishThese([1])
+  const before = await current(eyes)
+  if (!before) throw new Error('the feed stands')
+  publishThese([1, 2])
+  const lastId = ahead.next()
+  const toldFirst = await since(before, eyes)
+  manual.advance(60_000)
+  await since(before, eyes, true) // ids of this process are above it by now
+  const next = await Promise.all([0, 1].map(() => since(before, eyes, false, lastId)))
+  for (const one of next) t.ok((one?.events[0]?.id ?? '') > lastId)
+  t.same(next[0]?.events, next[1]?.events)
+  t.not(next[0]?.events[0]?.id, toldFirst?.events[0]?.id)
+  t.same((await since(before, eyes))?.events, next[0]?.events, 'and shared by all from then on')
 })
