@@ -41,6 +41,10 @@ const OF_THE_QUESTION: ReadonlySet<string> = new Set([
 
 /** The data of such a job; jobs of an earlier release do not say in whose name the upstream was called. */
 type UpstreamTask = {
+  /**
+   * Whom to ask about the task; empty when it named none. An earlier release would ask about no task, and believe the answer: so
+   * it finds nobody to ask, and leaves the job to this one.
+   */
   agentUrl: string
   /** Absent when the upstream named no task. */
   upstreamTaskId?: string
@@ -87,8 +91,8 @@ export function upstreamTaskJob({
   taskId,
   upstreamTaskId,
 }: Call & { taskId: string; upstreamTaskId?: string | undefined }): NewJob {
-  const named = upstreamTaskId !== undefined && { upstreamTaskId }
-  const data: UpstreamTask = { agentUrl, ...named, callId: id, seenAs }
+  const asked = upstreamTaskId === undefined ? { agentUrl: '' } : { agentUrl, upstreamTaskId }
+  const data: UpstreamTask = { ...asked, callId: id, seenAs }
   return { id: taskId, kind: 'upstream_task', lane: agentUrl, caller, data, afterMs: FIRST_UNASKED_MS }
 }
 
@@ -193,7 +197,6 @@ export function createTaskProgress(options: TaskProgressOptions) {
 
   /** Asks the upstream about a task whose job is held, then releases the job. */
   async function advanceHeld(held: Held, deadline: number): Promise<void> {
-    const { agentUrl } = held.data as UpstreamTask
     const task = await store.tasks.get(held.caller, held.id)
     if (!task || isFinal(task.status)) return void (await store.jobs.end(held, 'abandoned'))
     if (clock.now() - held.createdAt > GIVE_UP_MS) return await record(held, task, FORGOTTEN)
@@ -202,7 +205,7 @@ export function createTaskProgress(options: TaskProgressOptions) {
     // A task of ours begins as submitted: an upstream that says so again says nothing new, or takes back what it said since.
     const isNews = progress && progress.status !== task.status && progress.status !== 'submitted'
     if (isNews) await record(held, task, progress)
-    if (progress && isFinal(progress.status)) onChanged(upstreamAt(agentUrl), held.caller)
+    if (progress && isFinal(progress.status)) onChanged(upstreamAt(held.lane), held.caller)
     else await store.jobs.release(held, pauseAfter(held.attempts))
   }
 

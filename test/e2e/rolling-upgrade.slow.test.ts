@@ -17,25 +17,37 @@ const TOKEN = 'a-buyer-key'
 const LONGEST_MS = 280_000
 const COUNT = 150 // two pages
 
-const rows = (version: string) =>
+const rows = (version: string, is_live = true) =>
   Array.from({ length: COUNT }, (_, at) => ({
     signal_agent_segment_id: `segment_${at}`,
     name: `Signal ${at} of ${version}`,
     ...{ description: 'People who drink coffee', signal_type: 'owned', data_provider: 'A House' },
     coverage_percentage: 10,
-    deployments: [{ type: 'platform', platform: 'the-trade-desk', is_live: true }],
+    deployments: [{ type: 'platform', platform: 'the-trade-desk', is_live }],
     pricing_options: [{ pricing_option_id: 'po', model: 'cpm', cpm: 1, currency: 'USD' }],
   }))
 
-/** Processes over one agent and one database; undefined when this machine has no PostgreSQL. */
-async function cluster(t: Test) {
+/**
+ * Processes over one agent and one database; undefined when this machine has no PostgreSQL. `isLive`: else the agent answers an
+ * activation with work that goes on, names no task, and knows none.
+ */
+async function cluster(t: Test, isLive = true) {
   const storage = await bare(t)
   if (!storage) return undefined
-  const agent = wholesaleAgent(rows('v1'), 'v1')
-  let activations = 0
+  let shown = rows('v1', isLive)
+  const agent = wholesaleAgent(shown, 'v1')
+  let [activations, questions] = [0, 0]
   const { url, close } = await startMcpAgent((task, args) => {
+    if (task === 'get_task_status') {
+      questions += 1
+      return { errors: [{ code: 'REFERENCE_NOT_FOUND', message: 'There is no such task.' }] }
+    }
+    if (args.discovery_mode === 'brief') {
+      return { status: 'completed', signals: shown.filter(({ name }) => name === args.signal_spec) }
+    }
     if (task !== 'activate_signal') return agent.handle(task, args)
     activations += 1
+    if (!isLive) return { status: 'working' }
     return { status: 'completed', deployments: rows('')[0]?.deployments }
   })
   t.teardown(close)
@@ -73,8 +85,11 @@ async function cluster(t: Test) {
       })
     return { call, page, stop }
   }
-  const publish = (version: string) => agent.publish(rows(version), version)
-  return { start, publish, activations: () => activations }
+  function publish(version: string): void {
+    shown = rows(version)
+    agent.publish(shown, version)
+  }
+  return { start, publish, activations: () => activations, questions: () => questions }
 }
 
 type Member = Awaited<ReturnType<Exclude<Awaited<ReturnType<typeof cluster>>, undefined>['start']>>
@@ -98,6 +113,16 @@ async function walk(one: Member, other: Member) {
 
 const WHOLE = { versions: 1, names: COUNT }
 
+async function activationOf({ page }: Member) {
+  const [signal] = (await page()).signals
+  return {
+    ...{ adcp_version: '3.1', idempotency_key: 'one-key-for-both-releases' },
+    signal_agent_segment_id: signal.signal_agent_segment_id,
+    pricing_option_id: signal.pricing_options[0].pricing_option_id,
+    destinations: [{ type: 'platform', platform: 'the-trade-desk' }],
+  }
+}
+
 test('the release before and this one serve one feed while one replaces the other, and back again', {
   skip: NO_POSTGRES,
 }, async (t) => {
@@ -114,13 +139,7 @@ test('the release before and this one serve one feed while one replaces the othe
   t.equal((await walk(older, newer)).names, COUNT)
   t.equal((await walk(newer, older)).names, COUNT)
 
-  const [signal] = (await newer.page()).signals
-  const activation = {
-    ...{ adcp_version: '3.1', idempotency_key: 'one-key-for-both-releases' },
-    signal_agent_segment_id: signal.signal_agent_segment_id,
-    pricing_option_id: signal.pricing_options[0].pricing_option_id,
-    destinations: [{ type: 'platform', platform: 'the-trade-desk' }],
-  }
+  const activation = await activationOf(newer)
   const done = await newer.call('activate_signal', activation)
   t.equal(done.status, 'completed', JSON.stringify(done))
   t.match(await older.call('activate_signal', activation), { status: 'completed', replayed: true })
@@ -138,6 +157,38 @@ test('the release before and this one serve one feed while one replaces the othe
   publish('v4')
   await shows([back], 'v4')
   t.match(await back.call('activate_signal', activation), { status: 'completed', replayed: true })
+})
+
+test('the release before leaves work alone that goes on without a task of the upstream', {
+  skip: NO_POSTGRES,
+}, async (t) => {
+  const before = await releaseAt(t, OLDER)
+  if (before === undefined) return void t.pass(`skipped: the history of ${OLDER} is absent`)
+  const world = await cluster(t, false)
+  if (!world) return
+  const newer = await world.start()
+  await shows([newer], 'v1')
+  const begun = await newer.call('activate_signal', await activationOf(newer))
+  const dueAt = Date.now() + 5_000
+  t.equal(begun.status, 'submitted', JSON.stringify(begun))
+  await newer.stop()
+  const older = await world.start(before)
+  const ask = (member: Member) =>
+    member.call('get_task_status', { adcp_version: '3.1', task_id: begun.task_id })
+  await until(
+    () => ask(older),
+    () => Date.now() > dueAt + 2_000, // by then it would have taken the job up by itself, too
+  )
+  t.match(await ask(older), { status: 'submitted' })
+  t.equal(world.questions(), 0, 'the agent is not asked about a task without a name')
+  await older.stop()
+  world.publish('v1')
+  const back = await world.start()
+  const ended = await until(
+    () => ask(back),
+    ({ status }) => status !== 'submitted',
+  )
+  t.match(ended, { status: 'completed' })
 })
 
 test('a release with snapshots of another form becomes ready, serves, and replaces this one', {
