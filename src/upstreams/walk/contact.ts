@@ -269,7 +269,7 @@ export function createContact(options: ContactOptions) {
     task: string,
     args: Arguments,
     { deadline, signal: given, auth = entry.auth, sentAt }: UpstreamCall,
-    onSending?: () => void,
+    maySend?: () => boolean,
   ): Promise<AgentOutcome> {
     const troubles = link.broken()
     const againAt = isReader() ? nextReadingAt() : probeAt
@@ -289,24 +289,25 @@ export function createContact(options: ContactOptions) {
     const sent = argumentsFor(speaking.value, task, args)
     const until = Date.now() + left // budgets are of real time
     const budget: Budget = { timeoutMs: left, isAwaited: true, ...(given && { signal: given }) }
-    if (onSending) {
-      budget.mayBegin = () => {
-        const isInTime = until - Date.now() >= Math.min(LEAST_MS, timeoutMs() / 2)
-        if (isInTime) onSending()
-        return isInTime
-      }
+    if (maySend) {
+      budget.mayBegin = () => until - Date.now() >= Math.min(LEAST_MS, timeoutMs() / 2) && maySend()
     }
     const name = nameOf(task, speaking.value.tools)
     return shared(task, await link.call(name, sent, auth, budget), sent, auth)
   }
 
-  /** A change is not sent when too little time is left for its answer: what came of it would be unknown. */
+  /**
+   * A change is not sent when too little time is left for its answer: what came of it would be unknown. Nor is one that was told as
+   * not sent, which may still wait for a place that others have.
+   */
   async function call(task: string, args: Arguments, given: UpstreamCall): Promise<AgentOutcome> {
     if (isRead(task)) return await ask(task, args, given)
-    let isSent = false
+    let [isSent, isOver] = [false, false]
     const outcome = await ask(task, args, given, () => {
-      isSent = true
+      isSent ||= !isOver
+      return !isOver
     })
+    isOver = true
     return outcome.kind === 'failed' && !isSent ? { ...outcome, unsent: true } : outcome
   }
 
