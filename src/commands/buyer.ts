@@ -4,6 +4,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import { howMany } from '../adcp/answer.js'
+import { isRecord } from '../adcp/json.js'
 import { forTerminal } from '../adcp/redaction.js'
 import type { FeedReading } from '../mirror/catching-up.js'
 import type { FeedMirrorOptions } from '../mirror/mirror.js'
@@ -13,63 +14,60 @@ import { CommandFailure, createProgress, renderTable, tableWidth } from './termi
 const PAGE = 100
 const MAX_RESTARTS = 10
 
-type FeedRow = {
-  signal_agent_segment_id: string
-  name: string
-  signal_type: string
-  data_provider?: string
-  deployments: { is_live: boolean }[]
-  pricing_options?: Record<string, unknown>[]
-  ext?: { tributary?: { offers?: { upstream: string }[] } }
-  [field: string]: unknown
-}
+/** What agents send is read without trusting its shape: `--url` may name anybody's. */
+type Item = Readonly<Record<string, unknown>>
+
+const itemsIn = (value: unknown): Item[] => (Array.isArray(value) ? value.filter(isRecord) : [])
+/** A text or a number; empty for anything else. */
+const textOf = (value: unknown) =>
+  typeof value === 'string' || typeof value === 'number' ? String(value) : ''
 
 type FeedPage = {
-  signals: FeedRow[]
+  signals: Item[]
   version: string
-  total: number | undefined
+  total: string
   /** The first page of a walk, or of one that had to start again. */
   first: boolean
-  incomplete: { scope: string; description: string }[]
+  incomplete: Item[]
 }
 
 type Filters = Record<string, unknown> | undefined
 
-type Answer = {
-  signals?: FeedRow[]
-  wholesale_feed_version?: string
-  pagination?: { has_more: boolean; cursor?: string; total_count?: number }
-  incomplete?: FeedPage['incomplete']
-}
-
 /**
  * The pages of one walk over a running feed. The walk starts again when the version moves (specification, "mid-pagination").
- * Throws `CommandFailure` when the feed cannot be reached, refuses, or keeps moving.
+ * Throws `CommandFailure` when the feed cannot be reached, refuses, keeps moving, or has no end.
  */
 async function* walkFeed(server: Address, filters: Filters): AsyncGenerator<FeedPage> {
   let version: string | undefined
-  let cursor: string | undefined
+  let cursor = ''
+  const cursors = new Set<string>()
   for (let restarts = 0; restarts <= MAX_RESTARTS; ) {
     const pagination = { max_results: PAGE, ...(cursor && { cursor }) }
     const request = { discovery_mode: 'wholesale', pagination, ...(filters && { filters }) }
-    const answer = (await callTask(server, 'get_signals', request)) as Answer
-    const current = answer.wholesale_feed_version ?? ''
+    const answer = await callTask(server, 'get_signals', request)
+    const current = textOf(answer.wholesale_feed_version)
     if (cursor && current !== version) {
-      cursor = undefined
+      cursor = ''
+      cursors.clear()
       restarts += 1
       continue
     }
-    const first = cursor === undefined
+    const first = cursor === ''
     version = current
-    cursor = answer.pagination?.has_more ? answer.pagination.cursor : undefined
+    const { has_more, cursor: next, total_count } = isRecord(answer.pagination) ? answer.pagination : {}
     yield {
-      signals: answer.signals ?? [],
+      signals: itemsIn(answer.signals),
       version,
-      total: answer.pagination?.total_count,
+      total: textOf(total_count),
       first,
-      incomplete: answer.incomplete ?? [],
+      incomplete: itemsIn(answer.incomplete),
     }
-    if (!cursor) return
+    if (!has_more) return
+    cursor = textOf(next)
+    if (!cursor)
+      throw new CommandFailure('the feed says that more pages follow, and not how they are asked for')
+    if (cursors.has(cursor)) throw new CommandFailure('the pages of the feed lead back to one that was read')
+    cursors.add(cursor)
   }
   throw new CommandFailure('the feed changed during every walk; try again when its upstreams are quieter')
 }
@@ -86,26 +84,29 @@ type FeedOptions = Target & {
 
 const FEED_HEADER = ['signal', 'provider', 'type', 'live', 'lowest price', 'upstreams', 'handle']
 
-function price(options: FeedRow['pricing_options']): string {
-  if (!options) return '-'
-  const cpms = options.filter(({ model }) => model === 'cpm').sort((a, b) => Number(a.cpm) - Number(b.cpm))
+function price(options: unknown): string {
+  if (!Array.isArray(options)) return '-'
+  const read = itemsIn(options).map(({ model, cpm, currency }) => [model, cpm, currency].map(textOf))
+  const cpms = read.filter(([model]) => model === 'cpm').sort(([, a], [, b]) => Number(a) - Number(b))
   const [cheapest] = cpms
-  if (cheapest) return `${cheapest.cpm} ${cheapest.currency} cpm`
-  return options.map(({ model }) => String(model)).join(', ')
+  if (cheapest) return `${cheapest[1]} ${cheapest[2]} cpm`
+  return read.map(([model]) => model).join(', ')
 }
 
 /** One signal in the order of the header. */
-function feedCells(row: FeedRow): string[] {
-  const live = row.deployments.filter(({ is_live }) => is_live).length
-  const upstreams = row.ext?.tributary?.offers?.map(({ upstream }) => upstream) ?? []
+function feedCells(row: Item): string[] {
+  const deployments = itemsIn(row.deployments)
+  const live = deployments.filter(({ is_live }) => is_live).length
+  const own = isRecord(row.ext) && isRecord(row.ext.tributary) ? row.ext.tributary : {}
+  const upstreams = itemsIn(own.offers).map(({ upstream }) => textOf(upstream))
   return [
-    row.name,
-    row.data_provider ?? '',
-    row.signal_type,
-    `${live} of ${row.deployments.length}`,
+    textOf(row.name),
+    textOf(row.data_provider),
+    textOf(row.signal_type),
+    `${live} of ${deployments.length}`,
     price(row.pricing_options),
     [...new Set(upstreams)].join(', '),
-    row.signal_agent_segment_id,
+    textOf(row.signal_agent_segment_id),
   ]
 }
 
@@ -114,7 +115,7 @@ export async function printFeed(command: FeedOptions): Promise<void> {
   const { filters, limit, json, out, err, now } = command
   const server = await addressOf(command, 'buyer')
   const progress = createProgress(err, now)
-  let rows: FeedRow[] = []
+  let rows: Item[] = []
   let seen = 0
   let last: FeedPage | undefined
   try {
@@ -130,7 +131,7 @@ export async function printFeed(command: FeedOptions): Promise<void> {
       seen += page.signals.length
       if (json) for (const row of page.signals) out.write(`${JSON.stringify(row)}\n`)
       else rows.push(...page.signals.slice(0, Math.max(0, limit - rows.length)))
-      progress.show(`${seen} of ${page.total ?? '?'} signals`)
+      progress.show(`${seen} of ${page.total || '?'} signals`)
       last = page
     }
   } finally {
@@ -139,9 +140,9 @@ export async function printFeed(command: FeedOptions): Promise<void> {
   if (json || !last) return
   out.write(`${renderTable(FEED_HEADER, rows.map(feedCells), tableWidth(out))}\n\n`)
   const cut = rows.length < seen ? `, the first ${rows.length} shown (--limit)` : ''
-  out.write(`${howMany(seen, 'signal')}${cut}, version ${last.version}\n`)
+  out.write(`${howMany(seen, 'signal')}${cut}, version ${forTerminal(last.version)}\n`)
   for (const { scope, description } of forTerminal(last.incomplete)) {
-    out.write(`incomplete (${scope}): ${description}\n`)
+    out.write(`incomplete (${textOf(scope)}): ${textOf(description)}\n`)
   }
 }
 
@@ -152,11 +153,11 @@ export async function ask(command: Target & Output & { words: string; limit: num
   const { words, limit, json, out } = command
   const input = { signal_spec: words, pagination: { max_results: limit } }
   const answer = await callTask(await addressOf(command, 'buyer'), 'get_signals', input)
-  const rows = (answer.signals ?? []) as FeedRow[]
+  const rows = itemsIn(answer.signals)
   if (json) for (const row of rows) out.write(`${JSON.stringify(row)}\n`)
   else
     out.write(
-      `${renderTable(FEED_HEADER, rows.map(feedCells), tableWidth(out))}\n\n${forTerminal(answer.message ?? '')}\n`,
+      `${renderTable(FEED_HEADER, rows.map(feedCells), tableWidth(out))}\n\n${forTerminal(textOf(answer.message))}\n`,
     )
 }
 
@@ -187,10 +188,9 @@ export async function activate(command: ActivateCommand): Promise<void> {
     ...(account !== undefined && { account: { account_id: account } }),
     ...(deactivate && { action: 'deactivate' }),
   })
-  const task = typeof answer.task_id === 'string' ? `\ntask ${answer.task_id}` : ''
-  out.write(
-    json ? `${JSON.stringify(answer)}\n` : `${answer.status}: ${forTerminal(answer.message ?? '')}${task}\n`,
-  )
+  const [status, message, task] = [answer.status, answer.message, answer.task_id].map(textOf).map(forTerminal)
+  const text = `${status}: ${message}${task && `\ntask ${task}`}`
+  out.write(`${json ? JSON.stringify(answer) : text}\n`)
 }
 
 type MirrorCommand = Pick<
