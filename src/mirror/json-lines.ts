@@ -72,32 +72,45 @@ function changed(row: CopyRow['row'], change: RowChange): CopyRow['row'] | undef
   return change.kind === 'set' ? { ...row, ...change.members } : undefined
 }
 
+/** Undefined when there is no such file. What cannot be read is named: an error of reading says no name by itself. */
+async function readOf<T>(file: string, read: (file: string) => Promise<T>): Promise<T | undefined> {
+  try {
+    return await read(file)
+  } catch (cause) {
+    const { code, message } = cause as NodeJS.ErrnoException
+    if (code === 'ENOENT') return undefined
+    throw new Error(`${file}: ${message}`, { cause })
+  }
+}
+
 /** What the state says, when the lines are those that it was written for. */
 async function readState(folder: string): Promise<CopyState | undefined> {
-  try {
-    const written = stateIn(await readFile(join(folder, STATE), 'utf8'))
-    if (!written) return undefined
-    const { bytes: _, sha256, ...state } = written as Written
-    return (await digestOfFile(join(folder, LINES))) === sha256 ? state : undefined
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
-    throw error
-  }
+  const text = await readOf(join(folder, STATE), (file) => readFile(file, 'utf8'))
+  const written = text === undefined ? undefined : stateIn(text)
+  if (!written) return undefined
+  const { bytes: _, sha256, ...state } = written as Written
+  return (await readOf(join(folder, LINES), digestOfFile)) === sha256 ? state : undefined
 }
 
 /** `feed.ndjson` in a folder. Rejects when it cannot be taken. */
 export async function openJsonLines(path: string): Promise<Copy> {
   const { folder, release } = await takeFolder(path)
   const part = join(folder, `${LINES}.part`)
+  async function begin(): Promise<CopyState | undefined> {
+    await rm(part, { force: true }) // of a process that was killed
+    return await readState(folder)
+  }
+
   // The folder is locked until it is closed, so its state is read once and then remembered.
-  let held = await readState(folder).catch((error: unknown) => {
+  let held = await begin().catch((error: unknown) => {
     release()
     throw error
   })
   let writing: FileHandle | undefined
 
   async function drop(): Promise<void> {
-    await writing?.close()
+    if (!writing) return
+    await writing.close()
     writing = undefined
     await rm(part, { force: true })
   }
@@ -119,11 +132,11 @@ export async function openJsonLines(path: string): Promise<Copy> {
       async commit(state: CopyState): Promise<void> {
         await handle.sync()
         await handle.close()
-        writing = undefined
         const written: Written = { ...state, bytes, sha256: digest.digest('hex') }
         await writeDown(join(folder, `${STATE}.part`), `${JSON.stringify(written)}\n`)
         held = undefined // between the two renames the folder holds no valid copy
         await rename(part, join(folder, LINES))
+        writing = undefined
         await rename(join(folder, `${STATE}.part`), join(folder, STATE))
         await syncFolder(folder)
         held = state

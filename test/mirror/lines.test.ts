@@ -1,5 +1,5 @@
 /** A copy in files, where only some rows change. */
-import { readFile } from 'node:fs/promises'
+import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'tap'
 import { openJsonLines } from '../../src/mirror/json-lines.js'
@@ -44,4 +44,44 @@ test('a long row costs what its length costs when others change', async (t) => {
   await cpuFor(1)
   const [short, long] = [await cpuFor(8), await cpuFor(32)]
   t.ok(long < short * 9, `${long} and ${short} us of CPU`)
+})
+
+test('a folder where a file of the copy belongs is told by its name, and keeps nothing open', async (t) => {
+  for (const name of ['state.json', 'feed.ndjson', 'feed.ndjson.part']) {
+    const folder = await temporaryFolder(t)
+    const first = await openJsonLines(folder)
+    const { add, commit } = await first.replace()
+    await add([rowOf('one', '1'), rowOf('two', '2'), rowOf('three', '3')])
+    await commit(STATE)
+    await first.close()
+    await rm(join(folder, name), { force: true })
+    await mkdir(join(folder, name))
+    await t.rejects(openJsonLines(folder), new RegExp(`${name}\\b.*\\bEISDIR|EISDIR.*/${name}\\b`))
+    await rm(join(folder, name), { recursive: true })
+    await (await openJsonLines(folder)).close()
+  }
+})
+
+test('a folder that comes where the next lines are written keeps no copy from being closed', async (t) => {
+  const folder = await temporaryFolder(t)
+  const copy = await openJsonLines(folder)
+  await mkdir(join(folder, 'feed.ndjson.part'))
+  await t.rejects(copy.replace(), /EISDIR.*feed\.ndjson\.part/)
+  await copy.close()
+  await rm(join(folder, 'feed.ndjson.part'), { recursive: true })
+  await (await openJsonLines(folder)).close()
+})
+
+test('lines that were not committed are removed: by the mirror that wrote them, or the next', async (t) => {
+  const folder = await temporaryFolder(t)
+  await writeFile(join(folder, 'feed.ndjson.part'), 'of a process that was killed')
+  const copy = await openJsonLines(folder)
+  t.notOk((await readdir(folder)).includes('feed.ndjson.part'))
+  await mkdir(join(folder, 'feed.ndjson'))
+  const { add, commit, abandon } = await copy.replace()
+  await add([rowOf('one', '1')])
+  await t.rejects(commit({ ...STATE, rows: 1 }), /EISDIR|ENOTEMPTY/)
+  await abandon()
+  t.notOk((await readdir(folder)).includes('feed.ndjson.part'))
+  await copy.close()
 })
