@@ -95,19 +95,24 @@ export async function openFeedMirror(options: FeedMirrorOptions): Promise<FeedMi
   const place = shownUrl(options.out) || '(nothing)'
   const told = (what: string) => (cause: Error) =>
     Promise.reject(new Error(`${place} cannot be ${what}: ${cause.message}`, { cause }))
-  const copy = await openCopy(options).catch(told('opened'))
+  const opened = await openCopy(options).catch(told('opened'))
+  const copy: Copy = {
+    ...opened,
+    /** Of tables another mirror may have made its own since they were opened. */
+    async state() {
+      const state = await opened.state()
+      if (!state || state.source === source) return state
+      throw new Error(`the place holds a copy of something else: ${state.source}`)
+    },
+  }
   const lifetime = new AbortController()
   const { signal } = lifetime
   const asker = createFeedAsker({ url, token, hosts })
 
-  const before = await copy.state().catch(async (error: unknown) => {
+  await copy.state().catch(async (error: unknown) => {
     await copy.close()
     throw error
   })
-  if (before && before.source !== source) {
-    await copy.close()
-    throw new Error(`the place holds a copy of something else: ${before.source}`)
-  }
 
   /** A walk that ended later than now was timed by a clock that was set back since: nobody knows how old it is. */
   function isRecent({ walkedAt }: CopyState): boolean {

@@ -1,7 +1,10 @@
 /** Two mirrors on the tables of one database, which are for one: nobody finds there what neither of them read. */
 import { test } from 'tap'
 import { openPostgresCopy } from '../../src/mirror/copy.js'
+import { openFeedMirror } from '../../src/mirror/mirror.js'
 import { bare, NO_POSTGRES } from '../store/support/storages.js'
+import { startMcpAgent } from '../support/upstream-agent.js'
+import { wholesaleAgent } from '../support/upstream-feed.js'
 
 const rowsOf = (from: number, to: number) =>
   Array.from({ length: to - from }, (_, n) => {
@@ -27,4 +30,24 @@ test('a walk that lost rows to another mirror is not committed', { skip: NO_POST
   await next.add(rowsOf(10, 20))
   await t.rejects(next.commit({ ...state, version: 'v2', rows: 20 }), /another mirror works on these tables/)
   t.same(await one.state(), state)
+})
+
+test('a copy of one agent is never taken for one of another', { skip: NO_POSTGRES }, async (t) => {
+  const storage = await bare(t)
+  if (!storage) return
+  const mirrorOf = async (rows: number) => {
+    const feed = wholesaleAgent(
+      rowsOf(0, rows).map(({ row }) => row),
+      'v1',
+    )
+    const agent = await startMcpAgent(feed.handle)
+    t.teardown(agent.close)
+    const mirror = await openFeedMirror({ url: agent.url, out: storage.url })
+    t.teardown(mirror.close)
+    return mirror
+  }
+  const [one, other] = [await mirrorOf(5), await mirrorOf(7)] // on tables that are empty yet
+  t.match(await one.read(), { kind: 'replaced', state: { rows: 5 } })
+  await t.rejects(other.read(), /holds a copy of something else/)
+  t.match(await one.read(), { kind: 'unchanged', state: { rows: 5 } })
 })
