@@ -223,6 +223,12 @@ export function countMembers(value: unknown): number {
   return count
 }
 
+/** Whether a value that was parsed without a bound is nested as little as one of `parseJson`. */
+export function isShallow(value: unknown, levels = MAX_DEPTH): boolean {
+  if (typeof value !== 'object' || value === null) return true
+  return levels > 0 && Object.values(value).every((each) => isShallow(each, levels - 1))
+}
+
 /** Throws a SyntaxError when it is not JSON, a RangeError when it is nested too deeply or holds too many values. */
 export function parseJson(bytes: Uint8Array, maxValues = MAX_VALUES): unknown {
   const { depth, values } = measure(bytes)

@@ -11,7 +11,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import { ErrorCode, McpError } from '@modelcontextprotocol/sdk/types.js'
-import { isRecord } from '../adcp/json.js'
+import { isRecord, isShallow } from '../adcp/json.js'
 import { redacted } from '../adcp/redaction.js'
 import { FEED_EVENTS } from '../adcp/signal.js'
 import { canonicalUrl } from '../adcp/url.js'
@@ -48,7 +48,7 @@ export type FeedReply =
   | { kind: 'refused'; message: string; field?: string }
   /** No answer, or one that asks to come back later. */
   | { kind: 'trouble'; message: string; retryAfterMs?: number }
-  /** An answer that is larger than any page may be. */
+  /** An answer that is larger, or nested deeper, than any page may be. */
   | { kind: 'unsound'; message: string }
 
 export type FeedAsker = {
@@ -63,6 +63,8 @@ type AskerOptions = {
   token: string | undefined
   /** Origins that requests for a domain go to instead. */
   hosts: Readonly<Record<string, string>>
+  /** How long an answer may take, to its last byte. */
+  timeoutMs?: number
 }
 
 type Heard = {
@@ -71,15 +73,24 @@ type Heard = {
   onTooLarge(): void
 }
 
-/** `fetch` that cuts every body at `ANSWER_BYTES`, and hears of pauses that are asked for. */
-function boundedFetch(hosts: AskerOptions['hosts'], { onWait, onTooLarge }: Heard): typeof fetch {
-  return async (target, init) => {
+/**
+ * `fetch` that cuts every body at `ANSWER_BYTES`, and hears of pauses that are asked for. The client bounds its questions in time, but
+ * not what it posts besides, and it reads whatever a refusal says; only what an agent streams unasked may take for ever.
+ */
+function boundedFetch(
+  hosts: AskerOptions['hosts'],
+  timeoutMs: number,
+  { onWait, onTooLarge }: Heard,
+): typeof fetch {
+  return async (target, asked) => {
+    const limits = [AbortSignal.timeout(timeoutMs), ...(asked?.signal ? [asked.signal] : [])]
+    const init = asked?.method === 'POST' ? { ...asked, signal: AbortSignal.any(limits) } : asked
     const url = new URL(String(target))
     const origin = hosts[url.hostname]
     const reply = await fetch(origin ? new URL(`${url.pathname}${url.search}`, origin) : url, init)
     const { status, statusText, headers } = reply
-    const asked = headers.get('retry-after')
-    if (asked !== null) onWait(askedWaitMs({ 'retry-after': asked }, Date.now()) ?? 0)
+    const wait = headers.get('retry-after')
+    if (wait !== null) onWait(askedWaitMs({ 'retry-after': wait }, Date.now()) ?? 0)
     if (!reply.body) return reply
     let left = ANSWER_BYTES
     const bound = new TransformStream<Uint8Array, Uint8Array>({
@@ -134,16 +145,17 @@ function contentOf({ structuredContent, content }: Readonly<Record<string, unkno
 function replyOf(result: Readonly<Record<string, unknown>>): FeedReply {
   const answer = contentOf(result)
   if (!isRecord(answer)) return { kind: 'trouble', message: 'its answer holds no JSON object' }
+  if (!isShallow(answer)) return { kind: 'unsound', message: 'its answer is nested too deep' }
   return isRecord(answer.adcp_error) ? refusalOf(answer.adcp_error) : { kind: 'answer', answer }
 }
 
 /** Connects with the first question. */
-export function createFeedAsker({ url, token, hosts }: AskerOptions): FeedAsker {
+export function createFeedAsker({ url, token, hosts, timeoutMs = TIMEOUT_MS }: AskerOptions): FeedAsker {
   const requestInit = { headers: { ...(token && { authorization: `Bearer ${token}` }) } }
   let client: Client | undefined
   let isTooLarge = false
   let waitMs: number | undefined // what the answers of HTTP to this question ask for
-  const bounded = boundedFetch(hosts, {
+  const bounded = boundedFetch(hosts, timeoutMs, {
     onWait(ms) {
       waitMs = ms
     },
@@ -158,7 +170,7 @@ export function createFeedAsker({ url, token, hosts }: AskerOptions): FeedAsker 
     const opened = new Client({ name: 'tributary-mirror', version: '1' })
     client = opened // from now on, so that it can be closed while it connects
     const transport = new StreamableHTTPClientTransport(new URL(url), { requestInit, fetch: bounded })
-    await opened.connect(transport, { timeout: TIMEOUT_MS })
+    await opened.connect(transport, { timeout: timeoutMs })
     return opened
   }
 
@@ -171,7 +183,7 @@ export function createFeedAsker({ url, token, hosts }: AskerOptions): FeedAsker 
   async function askOnce(name: string, args: Readonly<Record<string, unknown>>): Promise<FeedReply> {
     try {
       const speaking = await connected()
-      return replyOf(await speaking.callTool({ name, arguments: args }, undefined, { timeout: TIMEOUT_MS }))
+      return replyOf(await speaking.callTool({ name, arguments: args }, undefined, { timeout: timeoutMs }))
     } catch (error) {
       await close()
       if (isTooLarge) return { kind: 'unsound', message: `an answer has more than ${ANSWER_BYTES} bytes` }

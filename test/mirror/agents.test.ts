@@ -1,11 +1,13 @@
 /** What a mirror makes of agents that are not as the protocol wants them, on the official SDK's server. */
 import { existsSync } from 'node:fs'
+import type { ServerResponse } from 'node:http'
 import { type Test, test } from 'tap'
 import { forTerminal } from '../../src/adcp/redaction.js'
 import { type FeedMirrorOptions, openFeedMirror } from '../../src/mirror/mirror.js'
+import { createFeedAsker } from '../../src/mirror/mirrored-agent.js'
 import { systemClock } from '../../src/net/clock.js'
 import { runCommand } from '../support/command.js'
-import { startMcpAgent, type TaskHandler } from '../support/upstream-agent.js'
+import { readJson, startHttp, startMcpAgent, type TaskHandler } from '../support/upstream-agent.js'
 import { wholesaleAgent } from '../support/upstream-feed.js'
 import { linesPlace, onEveryCopy, type Place } from './support/copies.js'
 import { startGate } from './support/gate.js'
@@ -198,6 +200,46 @@ test('an answer without end is read no further than a page may be, and the copy 
   t.match(await mirror.read(), { kind: 'failed', reason: 'unsound', message: /more than 33554432 bytes/ })
   isBent = false
   t.match(await mirror.read(), { kind: 'replaced', state: { version: 'v2' } })
+})
+
+onEveryCopy('what is nested too deep is no feed, and the copy stays', async (t, place) => {
+  const nested = (depth: number) => JSON.parse(`${'['.repeat(depth)}${']'.repeat(depth)}`) as unknown
+  let bent: (answer: Row) => Row = (answer) => answer
+  const { feed, mirrorAt } = await start(t, place, (answer) => bent(answer))
+  const mirror = await mirrorAt()
+  await mirror.read()
+  feed.publish(rowsOf(150, 'new'), 'v2')
+  for (const bend of [
+    (answer: Row) => ({ ...answer, signals: [{ ...rowsOf(1)[0], ext: nested(3_000) }], pagination: {} }),
+    (answer: Row) => ({ ...answer, incomplete: nested(3_000) }),
+  ]) {
+    bent = bend
+    t.match(await mirror.read(), { kind: 'failed', reason: 'unsound', message: /nested/ })
+    t.same(await place.rows(), rowsOf(230))
+  }
+  bent = (answer) => answer
+  t.match(await mirror.read(), { kind: 'replaced', state: { version: 'v2' } })
+})
+
+test('a refusal that never ends is waited for no longer than an answer', async (t) => {
+  const agent = await startMcpAgent(wholesaleAgent(rowsOf(1), 'v1').handle)
+  t.teardown(agent.close)
+  const dripping = (response: ServerResponse) => {
+    const timer = setInterval(() => response.write('x'), 5)
+    response.on('close', () => clearInterval(timer)).writeHead(503, { 'content-type': 'text/plain' })
+  }
+  const gate = await startHttp(async (request, response) => {
+    const body = (await readJson(request)) as { method?: string }
+    if (body.method !== 'initialize') return dripping(response)
+    const { accept = '' } = request.headers
+    const headers = { accept, 'content-type': 'application/json' }
+    const reply = await fetch(agent.url, { method: 'POST', headers, body: JSON.stringify(body) })
+    response.writeHead(200, { 'content-type': 'application/json' }).end(await reply.text())
+  })
+  t.teardown(gate.close)
+  const asker = createFeedAsker({ url: gate.url, token: undefined, hosts: {}, timeoutMs: 500 })
+  t.teardown(asker.close)
+  t.match(await asker.ask('get_signals', {}), { kind: 'trouble' })
 })
 
 test('what an agent streams unasked is read no further than a page may be', async (t) => {
