@@ -45,17 +45,20 @@ export type FeedReading =
  */
 type FeedFailure = 'refused' | 'trouble' | 'unsound' | 'moving' | 'unwritten'
 
-type ReadingOptions = {
+type AskingOptions = {
   asker: FeedAsker
   /** Filters and account. */
   question: Readonly<Record<string, unknown>>
+  clock: Clock
+  random(): number
+  signal: AbortSignal
+}
+
+type ReadingOptions = AskingOptions & {
   copy: Copy
   /** What the copy is, where the agent may answer that this is still the feed. */
   held: CopyState | undefined
   source: string
-  clock: Clock
-  random(): number
-  signal: AbortSignal
 }
 
 type Versions = Pick<CopyState, 'version' | 'pricing' | 'scope'>
@@ -104,11 +107,9 @@ function pageOf({ signals, pagination }: Readonly<Record<string, unknown>>): Pag
   return { rows, cursor: next, total: typeof total_count === 'number' ? total_count : undefined }
 }
 
-/** Brings the copy up to date. Rejects when the copy cannot be written; what the agent does is an outcome. */
-export async function readFeed(options: ReadingOptions): Promise<FeedReading> {
-  const { asker, question, copy, held, source, clock, random, signal } = options
-
-  async function patiently(asked: Readonly<Record<string, unknown>>): Promise<FeedReply> {
+/** Asks for the feed, again and again while there is no answer. */
+function patient({ asker, question, clock, random, signal }: AskingOptions) {
+  return async (asked: Readonly<Record<string, unknown>>): Promise<FeedReply> => {
     for (let failures = 1; ; failures += 1) {
       if (signal.aborted) return { kind: 'trouble', message: 'the mirror was closed' }
       const reply = await asker.ask('get_signals', { discovery_mode: 'wholesale', ...question, ...asked })
@@ -117,6 +118,12 @@ export async function readFeed(options: ReadingOptions): Promise<FeedReading> {
       await pause(clock, backoffMs({ failures, refreshMs: FIRST_WAIT_MS, random, retryAfterMs }), signal)
     }
   }
+}
+
+/** Brings the copy up to date. Rejects when the copy cannot be written; what the agent does is an outcome. */
+export async function readFeed(options: ReadingOptions): Promise<FeedReading> {
+  const { copy, held, source, clock } = options
+  const patiently = patient(options)
 
   /** All pages from the first one on; undefined when the feed moved meanwhile. */
   async function walk(first: FeedReply, into: Replacement): Promise<FeedReading | undefined> {
@@ -306,14 +313,9 @@ export function createInbox() {
 
 type Inbox = ReturnType<typeof createInbox>
 
-type CatchingUpOptions = {
-  asker: FeedAsker
-  /** Account of the reading. */
-  question: Readonly<Record<string, unknown>>
+type CatchingUpOptions = AskingOptions & {
   copy: Copy
   inbox: Inbox
-  clock: Clock
-  signal: AbortSignal
   /** Reads the feed as on schedule. */
   read(): Promise<FeedReading>
   /** Whether steps can be applied at all. */
@@ -322,19 +324,8 @@ type CatchingUpOptions = {
 
 /** What became of the copy: the events were applied, or the feed was read. Rejects when the copy cannot be written. */
 export async function catchUp(options: CatchingUpOptions): Promise<FeedReading> {
-  const { asker, question, copy, inbox, clock, signal, read, canApply } = options
-
-  /** Whether the agent's current version is the one that the steps end at. */
-  async function isThere(held: CopyState, { to }: Step): Promise<boolean> {
-    const asked = {
-      discovery_mode: 'wholesale',
-      ...question,
-      pagination: { max_results: 1 },
-      ...conditionOf(to),
-    }
-    const reply = await asker.ask('get_signals', asked)
-    return reply.kind === 'answer' && confirms(reply.answer, { ...held, ...to })
-  }
+  const { copy, inbox, clock, signal, read, canApply } = options
+  const patiently = patient(options)
 
   async function apply(): Promise<FeedReading | 'unfinished' | 'unknown'> {
     const held = await copy.state()
@@ -344,8 +335,12 @@ export async function catchUp(options: CatchingUpOptions): Promise<FeedReading> 
     const changes = changesOf(path)
     if (!last && inbox.steps().length > 0) return 'unfinished' // the steps before them may still arrive
     if (!last || !changes) return 'unknown'
-    if (!(await isThere(held, last))) return 'unfinished'
-    const state = await copy.amend(changes, last.to)
+    const { to } = last
+    const reply = await patiently({ pagination: { max_results: 1 }, ...conditionOf(to) })
+    if (reply.kind === 'trouble') return failed('trouble', reply.message)
+    if (reply.kind !== 'answer') return 'unknown'
+    if (!confirms(reply.answer, { ...held, ...to })) return 'unfinished' // not yet where the steps end
+    const state = await copy.amend(changes, to)
     if (!state) return 'unknown'
     inbox.taken(path)
     return { kind: 'applied', state }

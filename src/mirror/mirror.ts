@@ -173,7 +173,8 @@ export async function openFeedMirror(options: FeedMirrorOptions): Promise<FeedMi
   const read = () => keptAlive(inTurn(readNow))
 
   const canApply = (held: CopyState) => filters === undefined && isRecent(held)
-  const catchUpNow = () => catchUp({ asker, question, copy, inbox, clock, signal, read: readNow, canApply })
+  const catchUpNow = () =>
+    catchUp({ asker, question, copy, inbox, clock, random: Math.random, signal, read: readNow, canApply })
 
   async function follow(): Promise<void> {
     following ??= listening?.follow()
