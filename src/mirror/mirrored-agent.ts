@@ -53,6 +53,8 @@ export type FeedReply =
 
 export type FeedAsker = {
   ask(task: string, args: Readonly<Record<string, unknown>>): Promise<FeedReply>
+  /** What may be told of the agent's words: they may be a whole page, and repeat the key that it refuses. */
+  toTell(words: string): string
   /** A request that still waits for its answer ends as `trouble`. */
   close(): Promise<void>
 }
@@ -191,17 +193,19 @@ export function createFeedAsker({ url, token, hosts, timeoutMs = TIMEOUT_MS }: A
     }
   }
 
+  const toTell = (words: string) => redacted(words, token ? [token] : []).slice(0, MESSAGE_CHARS)
+
   return {
     async ask(task, args) {
       isTooLarge = false
       waitMs = undefined
       const reply = await askOnce(task, args)
       if (reply.kind === 'answer') return reply
-      // What an agent writes may be a whole page, and repeat the key that it refuses.
-      const message = redacted(reply.message, token ? [token] : []).slice(0, MESSAGE_CHARS)
+      const message = toTell(reply.message)
       if (reply.kind === 'trouble' && waitMs !== undefined) return { retryAfterMs: waitMs, ...reply, message }
       return { ...reply, message }
     },
+    toTell,
     close,
   }
 }
@@ -322,7 +326,9 @@ export async function startListening(options: ListeningOptions) {
     if (kept) return kept
     const [row] = Array.isArray(reply.answer.accounts) ? reply.answer.accounts.filter(isRecord) : []
     const [error] = Array.isArray(row?.errors) ? row.errors.filter(isRecord) : []
-    return typeof error?.message === 'string' ? error.message : 'it did not accept the subscription'
+    return typeof error?.message === 'string'
+      ? asker.toTell(error.message)
+      : 'it did not accept the subscription'
   }
 
   /** `stands`: it was active before; `written`: it is now; else why it is not. */

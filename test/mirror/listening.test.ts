@@ -3,12 +3,15 @@ import { generateKeyPairSync, randomBytes, randomUUID } from 'node:crypto'
 import { createServer } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
 import { type Test, test } from 'tap'
+import { openFeedMirror } from '../../src/mirror/mirror.js'
 import type { Clock } from '../../src/net/clock.js'
 import { createSigner, WEBHOOKS } from '../../src/signing/signature.js'
 import { HMAC, startSubscriber } from '../events/support/subscriber.js'
 import { startCommand } from '../support/command.js'
 import { BUYER_TOKEN } from '../support/server-fixture.js'
+import { startMcpAgent } from '../support/upstream-agent.js'
 import { createManualClock } from '../support/upstream-clock.js'
+import { wholesaleAgent } from '../support/upstream-feed.js'
 import { row, until } from '../support/upstream-world.js'
 import { linesPlace } from './support/copies.js'
 import { startFeed } from './support/feed.js'
@@ -191,4 +194,32 @@ test('a port that is taken is an error', async (t) => {
   await t.rejects(telling.mirrorAt(place, way, { listen: { url: way.url, port } }), /EADDRINUSE/)
   const mirror = await telling.mirrorAt(place, way)
   t.match(await mirror.read(), { kind: 'replaced' }, 'and nothing is held on to')
+})
+
+test('why an agent does not subscribe the mirror is told in part, and without the key', async (t) => {
+  const token = 'a-key-of-some-length'
+  const told = {
+    wholesale_feed_webhooks: { supported: true, event_types: ['signal.removed'] },
+    webhook_signing: { supported: true },
+    identity: { brand_json_url: 'https://agent.example/.well-known/brand.json' },
+  }
+  const feed = wholesaleAgent([], 'v1')
+  const errors = [{ code: 'REFUSED', message: `no ${token} `.repeat(9_000) }]
+  const agent = await startMcpAgent((task, asked) => {
+    if (task === 'get_adcp_capabilities') return told
+    return task === 'sync_accounts' ? { accounts: [{ action: 'failed', errors }] } : feed.handle(task, asked)
+  })
+  t.teardown(agent.close)
+  const { out } = await linesPlace(t)
+  const problems: string[] = []
+  const mirror = await openFeedMirror({
+    ...{ url: agent.url, token, out, onProblem: (problem) => void problems.push(problem) },
+    listen: { url: 'https://mirror.example/told', port: 0 },
+  })
+  t.teardown(mirror.close)
+  void mirror.follow()
+  await until('it says why', () => problems.length > 0)
+  t.match(problems[0], /asked on schedule: no /)
+  t.notMatch(problems[0], token)
+  t.ok((problems[0] ?? '').length < 2_000, `${problems[0]?.length} characters`)
 })

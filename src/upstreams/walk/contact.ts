@@ -264,7 +264,7 @@ export function createContact(options: ContactOptions) {
     return within(dialect(), limits, () => callFailed('timeout', 'the deadline has passed'))
   }
 
-  /** `onSending`: for changes, which are not sent any more when too little time is left; called just before one is. */
+  /** `maySend`: for changes, which are not sent any more when too little time is left; asked just before one is. */
   async function ask(
     task: string,
     args: Arguments,
