@@ -10,6 +10,7 @@ import type { AddressInfo } from 'node:net'
 import Fastify, { type FastifyInstance } from 'fastify'
 import { createFeed } from '../src/feed/feed.js'
 import { overlayName } from '../src/feed/query.js'
+import { createBodies } from '../src/server/answer/bodies.js'
 import { createFastLane, createRequestIds } from '../src/server/answer/exchange.js'
 import { createGzipPages } from '../src/server/answer/gzip.js'
 import { createBodyReader } from '../src/server/answer/json-rpc.js'
@@ -104,6 +105,8 @@ function lean(given: ServerOptions): FastifyInstance {
   const lane = createFastLane({
     idOf: createRequestIds(),
     isOpen: true,
+    bodies: createBodies(createAddressOf()),
+    refuse: ({ response }) => response.destroy(),
     timeouts: { headersTimeout: 60_000, requestTimeout: 0, timeout: 0, keepAliveTimeout: 72_000 },
     onBug: console.error,
   })

@@ -9,6 +9,7 @@ import type { Socket } from 'node:net'
 import type { Transform } from 'node:stream'
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib'
 import { getDomain } from 'tldts'
+import { createFairGrowth, type Growing } from '../process/fair-shares.js'
 import { createGathering, giveBack, lend } from '../process/memory.js'
 import { nextOwnPortion, nextPortion } from '../process/portions.js'
 import { remembered } from '../process/remembered.js'
@@ -35,16 +36,9 @@ const UNPACKED_BYTES = 64 * 1024 // at once: each time costs a call to a thread 
 const TAKEN_BYTES = 8 * 1024 // by the reader of chunks at once: a few broken events may take it a microsecond a byte
 const TAKING_MS = 1 // between two turns of the event loop
 
-/** One answer that is being read. */
-type BodyReading = {
-  grew(bytes: number): void
-  /** It is complete, or was given up. */
-  end(): void
-}
-
 export type UnderWay = {
   /** Registers an answer; `giveUp` is called when it must end because all answers together are too large. */
-  begin(url: URL, giveUp: () => void): BodyReading
+  begin(url: URL, giveUp: () => void): Growing
   bytes(): number
   /** The number of answers that were given up. */
   givenUp(): number
@@ -53,60 +47,10 @@ export type UnderWay = {
 /** The registrable one, where there is one: every answer asks for its own. */
 const domainOf = remembered((hostname) => getDomain(hostname, { allowPrivateDomains: true }) ?? hostname)
 
-type Answering = { domain: string; bytes: number; giveUp(): void }
-
-function largest<T extends { bytes: number }>(all: Iterable<T>): T | undefined {
-  let most: T | undefined
-  for (const one of all) if (!most || one.bytes > most.bytes) most = one
-  return most
-}
-
 /** `limit` returns the current bound in bytes, of all answers together. */
 export function createUnderWay(limit: () => number): UnderWay {
-  const domains = new Map<string, { bytes: number; entries: Set<Answering> }>()
-  let total = 0
-  let givenUp = 0
-
-  function count(entry: Answering, bytes: number): void {
-    const domain = domains.get(entry.domain) ?? { bytes: 0, entries: new Set() }
-    domains.set(entry.domain, domain)
-    domain.entries.add(entry)
-    domain.bytes += bytes
-    entry.bytes += bytes
-    total += bytes
-  }
-
-  function forget(entry: Answering): void {
-    const domain = domains.get(entry.domain)
-    if (!domain?.entries.delete(entry)) return
-    total -= entry.bytes
-    domain.bytes -= entry.bytes
-    if (domain.entries.size === 0) domains.delete(entry.domain)
-  }
-
-  function makeRoom(): void {
-    const entry = largest(largest(domains.values())?.entries ?? [])
-    if (!entry) return
-    givenUp += 1
-    forget(entry)
-    entry.giveUp()
-  }
-
-  return {
-    begin({ hostname }, giveUp) {
-      const entry: Answering = { domain: domainOf(hostname), bytes: 0, giveUp }
-      count(entry, 0)
-      return {
-        grew(bytes) {
-          count(entry, bytes)
-          while (total > limit()) makeRoom()
-        },
-        end: () => forget(entry),
-      }
-    },
-    bytes: () => total,
-    givenUp: () => givenUp,
-  }
+  const all = createFairGrowth(limit)
+  return { ...all, begin: ({ hostname }, giveUp) => all.begin(domainOf(hostname), giveUp) }
 }
 
 /**
@@ -207,7 +151,7 @@ export type BodyBounds = {
   /** Receives each chunk in place of the body, an empty one first; returns true when it has enough. */
   enough?: ((chunk: Uint8Array) => boolean) | undefined
   /** Registers this answer among all that are being read; `giveUp` ends it. */
-  begin(giveUp: () => void): BodyReading
+  begin(giveUp: () => void): Growing
   /** Ends the transfer, of which no more is wanted. */
   stop(): void
   /** After `take` said that there is no room: there is. */

@@ -1,6 +1,7 @@
 /**
  * What many share, so that nobody takes what is another's: places to work in, by a queue in which owners take turns; bytes in
- * memory, under one bound that only the largest owner meets; and requests, of which each name has so many a second.
+ * memory, under one bound that only the largest owner meets, of what is held and of what is being read; and requests, of which
+ * each name has so many a second.
  */
 import { createRecent } from './memory.js'
 
@@ -236,6 +237,70 @@ export function createFairBudget(limit: () => number) {
     },
     has: (key: string) => held.has(key),
     bytes: () => total,
+  }
+}
+
+/** One thing that is being read. */
+export type Growing = {
+  grew(bytes: number): void
+  /** It is complete, or was given up. */
+  end(): void
+}
+
+type Entry = { owner: string; bytes: number; giveUp(): void }
+
+function largestOf<T extends { bytes: number }>(all: Iterable<T>): T | undefined {
+  let most: T | undefined
+  for (const one of all) if (!most || one.bytes > most.bytes) most = one
+  return most
+}
+
+/**
+ * Bytes of all that is being read, under one bound; `limit` gives it at present. When it is passed, the largest thing of the owner
+ * that has most on the way is given up.
+ */
+export function createFairGrowth(limit: () => number) {
+  const owners = new Map<string, { bytes: number; entries: Set<Entry> }>()
+  let total = 0
+  let givenUp = 0
+
+  function forget(entry: Entry): void {
+    const owner = owners.get(entry.owner)
+    if (!owner?.entries.delete(entry)) return
+    total -= entry.bytes
+    owner.bytes -= entry.bytes
+    if (owner.entries.size === 0) owners.delete(entry.owner)
+  }
+
+  function makeRoom(): void {
+    const entry = largestOf(largestOf(owners.values())?.entries ?? [])
+    if (!entry) return
+    givenUp += 1
+    forget(entry)
+    entry.giveUp()
+  }
+
+  return {
+    /** Registers something of an owner; `giveUp` is called when it must end, because all together are too large. */
+    begin(name: string, giveUp: () => void): Growing {
+      const entry: Entry = { owner: name, bytes: 0, giveUp }
+      const owner = owners.get(name) ?? { bytes: 0, entries: new Set() }
+      owners.set(name, owner)
+      owner.entries.add(entry)
+      return {
+        grew(bytes) {
+          if (!owner.entries.has(entry)) return
+          owner.bytes += bytes
+          entry.bytes += bytes
+          total += bytes
+          while (total > limit()) makeRoom()
+        },
+        end: () => forget(entry),
+      }
+    },
+    bytes: () => total,
+    /** How many things were given up. */
+    givenUp: () => givenUp,
   }
 }
 

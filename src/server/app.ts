@@ -2,7 +2,6 @@
  * The server as one Fastify instance: both transports, the tasks behind them, and the operations endpoints
  * (docs/operations.md). It listens to nothing yet; `close()` lets what is in flight finish.
  */
-import type { Readable } from 'node:stream'
 import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply } from 'fastify'
 import type { Logger } from 'pino'
 import type { Preview, Release } from '../adcp/answer.js'
@@ -11,12 +10,13 @@ import type { SigningKey } from '../signing/key.js'
 import { type AgentFacts, getAdcpCapabilities } from '../tasks/get-adcp-capabilities.js'
 import { type GetSignalsOptions, getSignals } from '../tasks/get-signals.js'
 import type { Task } from '../tasks/task.js'
+import { BODY_BYTES, type Bodies, createBodies, fault, TOO_LARGE } from './answer/bodies.js'
 import { inItsTurn } from './answer/connection.js'
 import { createFastLane, createRequestIds, isHostSound } from './answer/exchange.js'
 import { createGzipPages } from './answer/gzip.js'
 import { createBodyReader, INVALID_MESSAGE, rpcError } from './answer/json-rpc.js'
 import { createClosing } from './closing.js'
-import type { Admission } from './door/admission.js'
+import { type Admission, turnedAway } from './door/admission.js'
 import { createDispatcher } from './door/dispatcher.js'
 import { createAddressOf, createDoor, createOverload, createRareTurns, type Door } from './door/door.js'
 import { addOperations, createObserving, type RunningState, reasonOfStatus } from './monitoring.js'
@@ -34,11 +34,9 @@ import { addA2a, agentCard } from './transports/a2a.js'
 import { createA2aTasks, type SharedTasks } from './transports/a2a-tasks.js'
 import { addMcp } from './transports/mcp.js'
 
-const BODY_BYTES = 1024 * 1024 // the largest legal request, 500 references, takes a tenth of it
-const TOO_LARGE = `A request body must not be larger than ${BODY_BYTES} bytes`
 const BAD_PATH = 'The path of this request is not a path: a % stands before two hexadecimal digits'
 const NOTHING = 'Nothing is here'
-const FIRST_BYTES = 16 * 1024
+const LAST = { connection: 'close' }
 const REQUEST_MS = 30_000 // for headers and body together: slower clients are cut off
 const LOOK_MS = 5_000 // how often such clients are looked for
 const IDLE_MS = 150_000 // longer than the longest answer takes to begin
@@ -150,43 +148,15 @@ export async function loadRareCode({ jwt }: { jwt: boolean }): Promise<void> {
   ])
 }
 
-const fault = (statusCode: number, message: string) => Object.assign(new Error(message), { statusCode })
-
-/** The bytes of a body, which may come in pieces of one byte: kept one by one, those would take two hundred times the memory. */
-function readBody(payload: Readable, done: (error: Error | null, body?: Buffer) => void): void {
-  let body = Buffer.allocUnsafe(FIRST_BYTES)
-  let filled = 0
-  function end(error: Error | null): void {
-    payload.off('data', add).off('end', finish).off('error', fail)
-    done(error, body.subarray(0, filled))
-  }
-  const finish = () => end(null)
-  const fail = (error: Error) => end(Object.assign(error, { statusCode: 400 }))
-  function add(chunk: Buffer): void {
-    const length = filled + chunk.byteLength
-    if (length > BODY_BYTES) {
-      end(fault(413, TOO_LARGE))
-      return
-    }
-    if (length > body.byteLength) {
-      const larger = Buffer.allocUnsafe(Math.min(BODY_BYTES, Math.max(length, 2 * body.byteLength)))
-      body.copy(larger, 0, 0, filled)
-      body = larger
-    }
-    filled += chunk.copy(body, filled)
-  }
-  payload.on('data', add).on('end', finish).on('error', fail)
-}
-
 /** Bodies are taken as they are, in JSON and UTF-8 alone: what is in them is read where they are answered. */
-function takeJsonBodies(app: FastifyInstance): void {
+function takeJsonBodies(app: FastifyInstance, bodies: Bodies): void {
   app.removeAllContentTypeParsers()
-  app.addContentTypeParser('application/json', ({ headers }, payload, done) => {
+  app.addContentTypeParser('application/json', ({ headers, raw }, _payload, done) => {
     const { 'content-encoding': encoding = 'identity', 'content-type': type = '' } = headers
     if (encoding !== 'identity') done(fault(415, 'A request body must not be encoded'))
     else if (!isUtf8(type)) done(fault(415, 'A request body must be in UTF-8'))
     else if (Number(headers['content-length']) > BODY_BYTES) done(fault(413, TOO_LARGE))
-    else readBody(payload, done)
+    else bodies.read(raw, null, done)
   })
 }
 
@@ -230,7 +200,11 @@ export function createApp(options: ServerOptions): FastifyInstance {
   })
 
   const genReqId = createRequestIds()
+  const bodies = createBodies(addressOf)
   const lane = createFastLane({
+    bodies,
+    refuse: (exchange, { statusCode, message }) =>
+      door.turnAway(exchange, { ...turnedAway(statusCode, INVALID_MESSAGE, message), headers: LAST }),
     idOf: genReqId,
     isOpen: !options.hooked,
     timeouts: {
@@ -256,7 +230,7 @@ export function createApp(options: ServerOptions): FastifyInstance {
   app.server.maxHeadersCount = 0 // Node would drop what stands behind the thousandth line; their bytes are bounded by `maxHeaderSize`
   lane.before(app)
   const closing = createClosing(app, now)
-  takeJsonBodies(app)
+  takeJsonBodies(app, bodies)
   answerFaults(app, log)
   refuseHosts(app)
   app.addHook('preHandler', (_request, { raw }, done) => inItsTurn(raw, done))

@@ -1,5 +1,6 @@
 import Fastify from 'fastify'
 import { test } from 'tap'
+import { createBodies } from '../../src/server/answer/bodies.js'
 import { createFastLane, sendChunks } from '../../src/server/answer/exchange.js'
 import { createAdmission } from '../../src/server/door/admission.js'
 import { createDoor, createOverload } from '../../src/server/door/door.js'
@@ -22,7 +23,8 @@ test('too many slow calls are 503 with Retry-After, until one of them ends', asy
   const app = Fastify()
   t.teardown(() => app.close())
   const lane = createFastLane({
-    ...{ isOpen: false, idOf: () => 'one', timeouts: app.server },
+    ...{ isOpen: false, idOf: () => 'one', timeouts: app.server, bodies: createBodies(() => '') },
+    refuse: (_exchange, { message }) => t.fail(message),
     onBug: (error) => t.fail(String(error)),
   })
   lane.post(app, '/', (exchange) => door.letIn(exchange, () => sendChunks(exchange, 200, [], ['ok'])))

@@ -14,6 +14,7 @@ import { isIPv6 } from 'node:net'
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import { bufferOf } from '../../adcp/json.js'
 import { giveBack, isLent } from '../../process/memory.js'
+import type { Bodies, BodyDone, BodyFault } from './bodies.js'
 import { closeAfterNewest, inItsTurn } from './connection.js'
 import { INVALID_MESSAGE, rpcError } from './json-rpc.js'
 import type { AnswerPayload } from './payload.js'
@@ -50,6 +51,9 @@ type FastLaneOptions = {
   idOf(request: IncomingMessage): string
   /** False: every request goes to Fastify. */
   isOpen: boolean
+  bodies: Bodies
+  /** Answers a request whose body is not read to its end. */
+  refuse(exchange: Exchange, why: BodyFault): void
   /** Receives errors on our side; the caller has been answered. */
   onBug(error: unknown, requestId: string): void
   /** As `node:http` has them, ms. Of those for headers and for the whole request, Node takes the longer one for the request. */
@@ -167,25 +171,7 @@ function plainLength(request: IncomingMessage): number | undefined {
   return length > 0 && length <= MOST_BYTES ? length : undefined
 }
 
-/**
- * Calls back with the whole body. A client that closes the connection before its end gets no answer. The parser has put
- * what came together with the head into the stream before the next tick: usually that is all of it, and taking it out
- * then costs a microsecond less than listening for it.
- */
-function readWhole(raw: IncomingMessage, length: number, done: (body: Buffer) => void): void {
-  process.nextTick(() => {
-    const first = raw.read() as Buffer | null
-    if (first?.byteLength === length) return done(first)
-    const body = Buffer.allocUnsafe(length)
-    let filled = first?.copy(body) ?? 0
-    raw.on('data', (chunk: Buffer) => {
-      filled += chunk.copy(body, filled)
-    })
-    raw.on('end', () => done(body))
-  })
-}
-
-export function createFastLane({ idOf, onBug, timeouts, isOpen }: FastLaneOptions) {
+export function createFastLane({ idOf, bodies, refuse, onBug, timeouts, isOpen }: FastLaneOptions) {
   const lanes = new Map<string | undefined, Take>()
   let server: Server | undefined
   const isListening = () => server?.listening === true
@@ -206,6 +192,23 @@ export function createFastLane({ idOf, onBug, timeouts, isOpen }: FastLaneOption
     }
   }
 
+  /** A client that closes the connection before its end gets no answer. */
+  function refuseBody(raw: IncomingMessage, response: ServerResponse, why: BodyFault): void {
+    if (!response.destroyed) refuse({ raw, response, id: idOf(raw), isListening }, why)
+  }
+
+  /**
+   * The parser has put what came together with the head into the stream before the next tick: usually that is all of it, and
+   * taking it out then costs a microsecond less than listening for it.
+   */
+  function readWhole(raw: IncomingMessage, length: number, done: BodyDone): void {
+    process.nextTick(() => {
+      const first = raw.read() as Buffer | null
+      if (first?.byteLength === length) done(null, first)
+      else bodies.read(raw, first, done)
+    })
+  }
+
   return {
     /** Runs before the listeners of an app's server; requests that it does not take go to them. */
     before(app: FastifyInstance): void {
@@ -217,9 +220,10 @@ export function createFastLane({ idOf, onBug, timeouts, isOpen }: FastLaneOption
         const take = isOpen ? lanes.get(raw.url) : undefined
         const length = take && plainLength(raw)
         if (take && length !== undefined)
-          readWhole(raw, length, (body) =>
-            inItsTurn(response, () => safely(take, { raw, body, response, id: idOf(raw), isListening })),
-          )
+          readWhole(raw, length, (why, body) => {
+            if (why) refuseBody(raw, response, why)
+            else inItsTurn(response, () => safely(take, { raw, body, response, id: idOf(raw), isListening }))
+          })
         else for (const listener of listeners) listener.call(own, raw, response)
       })
       Object.assign(own, timeouts)
