@@ -229,7 +229,7 @@ export function createApp(options: ServerOptions): FastifyInstance {
   })
   app.server.maxHeadersCount = 0 // Node would drop what stands behind the thousandth line; their bytes are bounded by `maxHeaderSize`
   lane.before(app)
-  const closing = createClosing(app, now)
+  const closing = createClosing(app, bodies, now)
   takeJsonBodies(app, bodies)
   answerFaults(app, log)
   refuseHosts(app)

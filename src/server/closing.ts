@@ -8,6 +8,7 @@ import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http
 import { Server as Listener, type Socket } from 'node:net'
 import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
+import type { Bodies } from './answer/bodies.js'
 import { closeAfterNewest, followConnections } from './answer/connection.js'
 
 const QUIET_TURNS = 3 // after the last that was accepted: it is read in the next one
@@ -62,8 +63,8 @@ async function endKept({ server }: FastifyInstance): Promise<void> {
  * Before an app closes. Add it before the routes, so that what they do when the app closes meets every request; `ended` resolves
  * when the last connection has.
  */
-export function createClosing(app: FastifyInstance, now: () => number) {
-  const follow = followConnections(app.server)
+export function createClosing(app: FastifyInstance, bodies: Bodies, now: () => number) {
+  const follow = followConnections(app.server, bodies)
   const open = new Map<Socket, number>() // since when
   let ended: Promise<unknown> | undefined
   app.server.on('connection', (socket) => {

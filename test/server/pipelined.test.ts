@@ -1,5 +1,5 @@
 /** Requests that a caller sends on one connection without waiting for answers (RFC 9112, section 9.3.2). */
-import { connect } from 'node:net'
+import { connect, type Socket } from 'node:net'
 import { type Test, test } from 'tap'
 import { Type } from '../../src/adcp/schema.js'
 import { requestEnvelope } from '../../src/adcp/task-schemas.js'
@@ -111,4 +111,60 @@ test('who goes on sending behind an answer that takes long is cut off', async (t
     await closed
     t.pass(what)
   }
+})
+
+/** A task that each call of waits in, until it is released. */
+function gated() {
+  const inside: (() => void)[] = []
+  const gate = task('gate', async () => {
+    await new Promise<void>((resolve) => void inside.push(resolve))
+    return { kind: 'answer', message: 'Gate.', fields: {} }
+  })
+  return { gate, inside }
+}
+
+const LONG = 900_000
+const BOUND = 64 * 1024 * 1024 // of all that waits
+const longCall = () => {
+  const [head, body] = callOf('gate').split('\r\n\r\n') as [string, string]
+  return `${head.replace(/(?<=Length: )\d+/, String(body.length + LONG))}\r\n\r\n${body}${' '.repeat(LONG)}`
+}
+
+test('what waits on a connection is counted while answers leave', async (t) => {
+  const { gate, inside } = gated()
+  const { socket, app } = await serving(t, [gate])
+  const served: Socket[] = []
+  app.server.on('connection', (one) => void served.push(one))
+  socket.on('error', () => {}).resume()
+  let sent = 0
+  const send = (text: string) => {
+    sent += text.length
+    socket.write(text)
+  }
+  const isCut = () => served[0]?.destroyed === true
+  send(longCall())
+  for (let n = 0; n < 6 && !isCut(); n += 1) {
+    send(longCall().repeat(3))
+    await until(() => isCut() || (served[0]?.bytesRead === sent && inside.length === 1), Boolean)
+    inside.pop()?.()
+    await until(() => isCut() || inside.length === 1, Boolean)
+  }
+  t.ok(isCut(), `${sent} bytes were read`)
+})
+
+test('what waits on all connections together has a bound', async (t) => {
+  const { gate, inside } = gated()
+  const { app, url } = await startServer(t, { tasks: [gate] })
+  const served: Socket[] = []
+  app.server.on('connection', (one) => void served.push(one))
+  const sockets = Array.from({ length: 40 }, () => connect(Number(new URL(url).port), '127.0.0.1'))
+  for (const socket of sockets) socket.on('error', () => {}).write(longCall().repeat(4))
+  const kept = () => served.filter(({ destroyed }) => !destroyed).length
+  await until(
+    () => served.length === sockets.length && kept(),
+    (count) => count !== false && count * 3 * LONG <= BOUND,
+    15_000,
+  )
+  t.ok(kept() > 0 && inside.length > 0, 'what has room waits')
+  for (const socket of sockets) socket.destroy()
 })

@@ -1,7 +1,7 @@
 /**
  * The bodies of requests, as they come. Nobody has shown credentials yet, and a sender may take half a minute for one, so the bytes
- * of all that are being read have one bound; where it is passed, the largest of the address that holds most is refused. Memory
- * grows with what has come, whatever a head announces.
+ * of all that are being read, and of requests that wait for the answers before them, have one bound. Where it is passed, the
+ * largest of the address that holds most is refused. Memory grows with what has come, whatever a head announces.
  */
 import type { IncomingMessage } from 'node:http'
 import { createFairGrowth, type Growing } from '../../process/fair-shares.js'
@@ -82,10 +82,13 @@ function gather(
 /** `addressOf`: where a request came from. */
 export function createBodies(addressOf: (request: IncomingMessage) => string) {
   const all = createFairGrowth(() => ALL_BYTES)
+  const begin = (request: IncomingMessage, giveUp: () => void) => all.begin(addressOf(request), giveUp)
   return {
+    /** Counts what is read of the sender of a request. */
+    begin,
     /** Calls back with the whole body, or with why it is not read to its end. */
     read(raw: IncomingMessage, first: Buffer | null, done: BodyDone): void {
-      gather(raw, first, (giveUp) => all.begin(addressOf(raw), giveUp), done)
+      gather(raw, first, (giveUp) => begin(raw, giveUp), done)
     },
   }
 }

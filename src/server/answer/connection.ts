@@ -4,43 +4,65 @@
  * reads yet must not be made. So each request begins when the answers before it have left. Until then Node gives its response no
  * socket, and does not tell the response when the connection ends.
  */
-import type { Server, ServerResponse } from 'node:http'
+import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
+import type { Growing } from '../../process/fair-shares.js'
+import type { Bodies } from './bodies.js'
 
 const MOST_WAITING = 2_000 // requests behind one that is not answered: some megabytes
 const MOST_AHEAD = 4 * 1024 * 1024 // bytes of them
+const WAITING_BYTES = 4 * 1024 // that each takes beside its own
 
 type Connection = {
   /** The last request that was read. */
   newest: ServerResponse
-  /** The responses that wait for the answers before them to leave. */
-  waiting: Set<ServerResponse>
-  /** How many bytes had been read when the first of them began to wait, or when the last one's turn came. */
-  readBefore: number
+  /** The responses that wait for the answers before them to leave, in this order, and how many bytes had been read when each came. */
+  waiting: Map<ServerResponse, number>
+  /** What they count among the bodies that are being read; absent while none waits. */
+  counted: { bytes: number; growing: Growing } | undefined
 }
 
 const connections = new WeakMap<Socket, Connection>()
 
-function addWaiting(socket: Socket, connection: Connection, response: ServerResponse): void {
+/** Counts what waits on a connection, and cuts one that sends too much. */
+function countWaiting(socket: Socket, { waiting, counted }: Connection): void {
+  if (!counted) return
+  const [before = socket.bytesRead] = waiting.values()
+  const ahead = socket.bytesRead - before
+  const bytes = ahead + waiting.size * WAITING_BYTES
+  counted.growing.grew(bytes - counted.bytes)
+  counted.bytes = bytes
+  // Node stops reading while it keeps many bytes of answers, but not while requests wait.
+  if (waiting.size > MOST_WAITING || ahead > MOST_AHEAD) socket.destroy()
+}
+
+function endWaiting(connection: Connection): void {
+  connection.counted?.growing.end()
+  connection.counted = undefined
+}
+
+function addWaiting(connection: Connection, response: ServerResponse, bodies: Bodies): void {
+  const { req: request } = response
+  const { socket } = request
   const { waiting } = connection
-  if (waiting.size === 0) connection.readBefore = socket.bytesRead
-  waiting.add(response)
+  connection.counted ??= { bytes: 0, growing: bodies.begin(request, () => socket.destroy()) }
+  waiting.set(response, socket.bytesRead)
   response.once('socket', () => {
     waiting.delete(response)
-    connection.readBefore = socket.bytesRead
+    if (waiting.size === 0) endWaiting(connection)
+    else countWaiting(socket, connection)
   })
-  // Node stops reading while it keeps many bytes of answers, but not while requests wait.
-  if (waiting.size > MOST_WAITING || socket.bytesRead - connection.readBefore > MOST_AHEAD) socket.destroy()
+  countWaiting(socket, connection)
 }
 
 function connectionOf(socket: Socket, newest: ServerResponse): Connection {
   const known = connections.get(socket)
   if (known) return known
-  const waiting = new Set<ServerResponse>()
-  const made = { newest, waiting, readBefore: 0 }
+  const made: Connection = { newest, waiting: new Map(), counted: undefined }
   connections.set(socket, made)
   socket.once('close', () => {
-    for (const response of waiting) {
+    endWaiting(made)
+    for (const response of made.waiting.keys()) {
       response.destroy()
       response.emit('close')
     }
@@ -49,11 +71,11 @@ function connectionOf(socket: Socket, newest: ServerResponse): Connection {
 }
 
 /** Follows every request of the server, before any other listener sees it. Gives the listener, for requests that come another way. */
-export function followConnections(server: Server) {
-  const look = ({ socket }: { socket: Socket }, response: ServerResponse) => {
+export function followConnections(server: Server, bodies: Bodies) {
+  const look = ({ socket }: Pick<IncomingMessage, 'socket'>, response: ServerResponse) => {
     const connection = connectionOf(socket, response)
     connection.newest = response
-    if (response.socket === null) addWaiting(socket, connection, response)
+    if (response.socket === null) addWaiting(connection, response, bodies)
   }
   server.prependListener('request', look)
   return look
@@ -61,8 +83,14 @@ export function followConnections(server: Server) {
 
 /** Calls `begin`, which answers a request whose body has been read, when the answers before it on its connection have left. */
 export function inItsTurn(response: ServerResponse, begin: () => void): void {
-  if (response.socket !== null) begin()
-  else response.once('socket', () => setImmediate(begin))
+  if (response.socket !== null) {
+    begin()
+    return
+  }
+  response.once('socket', () => setImmediate(begin))
+  const { socket } = response.req
+  const connection = connections.get(socket)
+  if (connection) countWaiting(socket, connection) // its body has been read since it came
 }
 
 /** Before an answer of a server that closes is written: the connection closes after the last request that was read on it. */
