@@ -13,6 +13,7 @@ import { type Corpus, createRowPieces } from '../briefs/corpus.js'
 import type { Feed } from '../feed/feed.js'
 import type { Rates, Reader } from '../feed/query.js'
 import { countBelow, findKey, handleKey, signalPart } from '../merge/identity.js'
+import { jsonBytes } from '../process/json-pieces.js'
 import { createMeter, inTurns, nextPortion } from '../process/portions.js'
 import { entryOf, handleAt, type Snapshot, standingListings } from '../snapshot/snapshot.js'
 import { StorageUnavailable } from '../store/database/storage-work.js'
@@ -324,7 +325,7 @@ export function addSignalRoute(app: FastifyInstance, options: SignalRouteOptions
         if (!seen && !more) return reply.code(503).header('retry-after', '1').send(NOT_READY)
         if (!row && !more)
           return reply.code(404).send({ error: 'Invalid id: there is no such signal', parameter: 'id' })
-        return {
+        const answer = {
           ...(row && {
             signal: row,
             get_signals: {
@@ -334,6 +335,8 @@ export function addSignalRoute(app: FastifyInstance, options: SignalRouteOptions
           }),
           ...more,
         }
+        const json = await inTurns(jsonBytes(answer), signal)
+        return reply.header('content-type', 'application/json; charset=utf-8').send(json)
       })
     }),
   )
