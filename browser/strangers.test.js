@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { test } from 'tap'
 import { BUYER, callTool, KEYS, OPERATOR, read, startHttp, startMcpAgent, startWorld } from './built.js'
@@ -9,7 +10,8 @@ const MARKUP = '<img src=x onerror="window.planted=1">'
 const SCRIPT = '<script>window.planted=1</script>'
 const LONG = 'Averylongnamewithoutanyspace'.repeat(10)
 const BLANK = '\u200B '
-const NAMES = [MARKUP, SCRIPT, LONG, '\u202Ebackwards', BLANK, 'An ordinary name']
+const MARKS = `Z${Array.from({ length: 300 }, (_, at) => String.fromCharCode(0x300 + (at % 0x70))).join('')}`
+const NAMES = [MARKUP, SCRIPT, LONG, '\u202Ebackwards', BLANK, MARKS, 'An ordinary name']
 
 /** Rows in whose every text somebody has written what a page must show and never run. */
 const ROWS = NAMES.map((name, at) => ({
@@ -178,6 +180,27 @@ test('what strangers write and what fails, on the page', { skip: NO_BROWSER }, a
     await page.getByRole('link', { name: handle }).click()
     await page.getByRole('heading', { name: handle }).waitFor()
     t.match(await page.title(), handle)
+  })
+
+  await t.test('a name of many marks is drawn over no other row', async (t) => {
+    const handle = String(rows.find(({ name }) => String(name).startsWith('Z'))?.signal_agent_segment_id)
+    await page.goto(`${url}/?upstream=strange`)
+    const row = page.locator('tr', { has: page.locator(`a[href*="${handle}"]`) })
+    await row.waitFor()
+    const box = await row.boundingBox()
+    assert.ok(box)
+    const around = [
+      { ...box, y: box.y - 20, height: 20 },
+      { ...box, y: Math.ceil(box.y + box.height), height: 30 },
+    ]
+    const drawn = async () => {
+      const images = []
+      for (const clip of around) images.push((await page.screenshot({ clip })).toString('base64'))
+      return images
+    }
+    const before = await drawn()
+    await row.evaluate((one) => one.style.setProperty('visibility', 'hidden'))
+    t.same(await drawn(), before)
   })
 
   await t.test('in the colours of the reader the page that is open is marked', async (t) => {
