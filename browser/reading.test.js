@@ -214,6 +214,9 @@ test('what readers do in the middle of something', { skip: NO_BROWSER }, async (
   await t.test('a page whose session ended, or is another, asks for a key or goes on', async (t) => {
     const { page, faults } = await opened('/?page=callers')
     const other = await page.context().newPage()
+    const untold = 'BroadcastChannel.prototype.postMessage = () => {}' // neither tells the other
+    await other.addInitScript(untold)
+    await page.evaluate(`{ ${untold} }`)
     const signedOut = async () => {
       await other.getByRole('button', { name: 'Sign out' }).click()
       await other.waitForSelector('#key')
@@ -234,6 +237,18 @@ test('what readers do in the middle of something', { skip: NO_BROWSER }, async (
     await enter(other, BUYER)
     await page.getByRole('link', { name: 'Callers' }).click()
     await page.locator('.who', { hasText: 'buyer' }).waitFor()
+    t.same(faults, [])
+  })
+
+  await t.test('a tab that stood idle shows who signed in elsewhere', async (t) => {
+    const { page, faults } = await opened('/?page=server')
+    const other = await page.context().newPage()
+    await other.goto(url)
+    await other.getByRole('button', { name: 'Sign out' }).click()
+    await page.waitForSelector('#key')
+    await enter(other, BUYER)
+    await page.locator('.who', { hasText: 'buyer' }).waitFor()
+    await page.getByText('There is no such page for this key').waitFor()
     t.same(faults, [])
   })
 

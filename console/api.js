@@ -28,19 +28,27 @@ function parsed(text) {
   }
 }
 
-const refusals = new Set()
+const listeners = new Set()
+const tabs = new BroadcastChannel('session')
+const tell = () => {
+  for (const told of listeners) told()
+}
+tabs.addEventListener('message', tell)
 
-/** Calls `told` when the server refuses who asks: the session may have ended, or be another's. Gives what ends that. */
-export function onRefusal(told) {
-  refusals.add(told)
-  return () => refusals.delete(told)
+/**
+ * Calls `told` when the session may be another's, or have ended: the server refuses who asks, or somebody signed in or out in
+ * another tab. Gives what ends that.
+ */
+export function onOtherSession(told) {
+  listeners.add(told)
+  return () => listeners.delete(told)
 }
 
 async function answerOf(response) {
   const text = await response.text()
   const body = parsed(text)
   if (response.ok && (text === '' || body !== undefined)) return body
-  if ([401, 403].includes(response.status)) for (const told of refusals) told()
+  if ([401, 403].includes(response.status)) tell()
   throw new Refused(response, body?.error ?? `The server answered ${response.status}`)
 }
 
@@ -61,5 +69,7 @@ export async function send(method, path, body) {
   }
   const init = { method, headers, credentials: 'same-origin' }
   if (body !== undefined) init.body = JSON.stringify(body)
-  return answerOf(await fetch(`/console/api/${path}`, init))
+  const answer = await answerOf(await fetch(`/console/api/${path}`, init))
+  if (path === 'session') tabs.postMessage(method)
+  return answer
 }

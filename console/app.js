@@ -1,7 +1,7 @@
 // The page: who is signed in, which part is shown, and the bar above it.
 import { Activity } from './activity.js'
 import { follow, href, useAddress } from './address.js'
-import { againAfter, onRefusal, send, session } from './api.js'
+import { againAfter, onOtherSession, send, session } from './api.js'
 import { Audit, Callers } from './callers.js'
 import { Feed } from './feed.js'
 import { moment } from './format.js'
@@ -139,7 +139,7 @@ function App() {
   }
   useEffect(() => {
     look()
-    return onRefusal(look)
+    return onOtherSession(look)
   }, [])
   useEffect(() => {
     const pause = error && againAfter(error)
