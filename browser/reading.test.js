@@ -252,6 +252,25 @@ test('what readers do in the middle of something', { skip: NO_BROWSER }, async (
     t.same(faults, [])
   })
 
+  await t.test('a filter finds as many as it says, however its value is written', async (t) => {
+    const { page, faults } = await opened()
+    for (const legend of ['CPM at most', 'Country']) {
+      await page.goto(url)
+      const first = page.locator('.facet', { hasText: legend }).locator('label').first()
+      const said = String(await first.locator('.number').textContent())
+      await first.click()
+      await page.locator('.total strong', { hasText: new RegExp(`^${said}$`) }).waitFor()
+    }
+    await page.goto(`${url}/?country=de&provider=MotorLedger.example`)
+    const germany = page.locator('.facet', { hasText: 'Country' }).locator('label').first()
+    const total = await page.textContent('.total strong')
+    t.equal(await germany.textContent().then((text) => text?.replaceAll(/\s/g, '')), `Germany${total}`)
+    t.equal(await page.locator('.facet :checked').count(), 2)
+    await germany.click()
+    await page.waitForURL((there) => !there.search.includes('country'))
+    t.same(faults, [])
+  })
+
   await t.test('pages that nobody sees leave their connections to others', async (t) => {
     const { page, faults } = await opened()
     /** @type {(hidden: boolean) => string} */

@@ -19,11 +19,12 @@ const SORTS = {
   sellers: 'Most sellers',
 }
 
+/** Title, what a person reads for a value, and the one spelling of values that may be written in several. */
 const FACETS = {
-  provider: ['Provider', (value) => value],
+  provider: ['Provider', (value) => value, (value) => value.trim().toLowerCase()],
   upstream: ['Upstream', (value) => value],
   destination: ['Destination', (value) => host(value.replace(/^(platform|agent):/, ''))],
-  country: ['Country', country],
+  country: ['Country', country, (value) => value.toUpperCase()],
   type: ['Type', words],
   value_type: ['Value type', words],
 }
@@ -43,21 +44,27 @@ function changedBy(params, change) {
   return next
 }
 
+/** What is chosen in a facet, each value once. */
+function chosenIn(params, name) {
+  const [, , spelled = (value) => value] = FACETS[name]
+  return [...new Set(params.getAll(name).map(spelled))]
+}
+
 function toggled(params, name, value) {
   return changedBy(params, (next) => {
-    const others = next.getAll(name).filter((one) => one !== value)
-    const isOn = next.getAll(name).includes(value)
+    const chosen = chosenIn(params, name)
+    const others = chosen.filter((one) => one !== value)
     next.delete(name)
-    for (const one of isOn ? others : [...others, value]) next.append(name, one)
+    for (const one of others.length < chosen.length ? others : [...chosen, value]) next.append(name, one)
   })
 }
 
 function FacetValues({ name, values, params }) {
   const [all, setAll] = useState(false)
   const [title, label] = FACETS[name]
-  const chosen = params.getAll(name)
+  const chosen = chosenIn(params, name)
   const missing = chosen.filter((value) => !values.some((one) => one.value === value))
-  const known = [...missing.map((value) => ({ value, count: 0 })), ...values]
+  const known = [...missing.map((value) => ({ value })), ...values] // only the most frequent values are counted
   if (known.length === 0) return null
   const rank = ({ value }) => (chosen.includes(value) ? 0 : 1)
   const ordered = [...known].sort((a, b) => rank(a) - rank(b))
@@ -75,19 +82,17 @@ function FacetValues({ name, values, params }) {
   </fieldset>`
 }
 
-function PriceFacet({ values, params }) {
+/** `total`: how many are found without a price. */
+function PriceFacet({ values, total, params }) {
   const chosen = params.get('max_cpm')
-  const steps = values.filter(({ value }) => value !== '')
-  const upTo = steps.map(({ value }, at) => {
-    return { value, count: steps.slice(0, at + 1).reduce((sum, one) => sum + one.count, 0) }
-  })
-  if (!chosen && upTo.every((one) => one.count === 0)) return null
-  if (chosen && !steps.some(({ value }) => value === chosen)) upTo.unshift({ value: chosen })
+  const known = [...values]
+  if (!chosen && known.every((one) => one.count === 0 || one.count === total)) return null
+  if (chosen && !known.some(({ value }) => value === chosen)) known.unshift({ value: chosen })
   const choose = (value) =>
     go(changedBy(params, (next) => (value === chosen ? next.delete('max_cpm') : next.set('max_cpm', value))))
   return html`<fieldset class="facet">
     <legend>CPM at most, ${params.get('currency') || 'USD'}</legend>
-    ${upTo.map(
+    ${known.map(
       ({ value, count: own }) => html`<label key=${value}>
         <input type="checkbox" checked=${value === chosen} onChange=${() => choose(value)} />
         <span class="name">${value}</span><span class="number">${count(own)}</span>
@@ -121,7 +126,7 @@ function Facets({ params, query, pulse }) {
         for (const name of active) next.delete(name)
       }),
     )
-  const chosen = active.reduce((sum, name) => sum + params.getAll(name).length, 0)
+  const chosen = active.reduce((sum, name) => sum + (FACETS[name] ? chosenIn(params, name).length : 1), 0)
   const [open, setOpen] = useState(false)
   return html`<section class=${`facets ${open ? 'open' : ''}`} aria-label="Filters">
     <button type="button" class="filters-toggle" aria-expanded=${open} onClick=${() => setOpen(!open)}>Filters${chosen > 0 ? ` (${chosen})` : ''}</button>
@@ -130,7 +135,7 @@ function Facets({ params, query, pulse }) {
       <${Trouble} error=${error} />
       ${value && Object.keys(FACETS).map((name) => html`<${FacetValues} key=${name} name=${name} values=${value.facets[name] ?? []} params=${params} />`)}
       <${OtherFilters} params=${params} />
-      ${value && html`<${PriceFacet} values=${value.facets.price ?? []} params=${params} />`}
+      ${value && html`<${PriceFacet} values=${value.facets.price ?? []} total=${value.counted} params=${params} />`}
     </div>
   </section>`
 }

@@ -6,17 +6,18 @@
  */
 import { SIGNAL_TYPES, VALUE_TYPES } from '../adcp/signal.js'
 import { countryTest, createNarrowing, type Narrowing } from '../feed/narrowing.js'
-import type { Selection } from '../feed/query.js'
+import { criteriaOf, type Rates, type Selection } from '../feed/query.js'
+import { priceTest } from '../feed/view.js'
 import { createMeter, type InPortions } from '../process/portions.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
-import type { FeedQuestion } from './feed-question.js'
+import type { FeedQuestion, Found } from './feed-question.js'
 import { keepFirst } from './in-order.js'
 
 type Counted = { value: string; count: number }
 
 const MOST_VALUES = 200 // of one facet; people scroll through no more
 const UNITS_A_DEPLOYMENT = 0.25 // the work of one, compared with looking at a signal
-/** Upper bounds of CPM, in the price's own currency. */
+/** Values of `max_cpm`. */
 const PRICE_STEPS = [1, 2, 5, 10, 20] as const
 
 /** What is chosen in these facets is a filter of get_signals; what is chosen in the others stands beside its filters. */
@@ -75,8 +76,11 @@ function most(words: ArrayLike<string>, counts: Uint32Array, everywhere = 0): Co
 }
 
 type Tally = { count(entry: number): void; told(): Counted[] }
-/** The countries that the reader names, and what they leave of a row. */
-type Reading = { countries: readonly string[] | undefined; narrowing: Narrowing }
+/** The countries that the reader names, and what they leave of a row; by which rates prices are compared. */
+type Reading = Pick<Selection, 'countries' | 'filters'> & {
+  narrowing: Narrowing
+  rates: Rates | undefined
+}
 
 function byNumber(column: ArrayLike<number>, words: readonly string[]): Tally {
   const counts = new Uint32Array(words.length)
@@ -89,21 +93,28 @@ function byNumber(column: ArrayLike<number>, words: readonly string[]): Tally {
   }
 }
 
-function byPrice({ facts }: Snapshot, { narrowing }: Reading): Tally {
-  const counts = new Uint32Array(PRICE_STEPS.length + 1)
+/** A price counts what `max_cpm` finds: also signals without a CPM, and those whose prices it cannot compare. */
+function byPrice({ facts }: Snapshot, { narrowing, filters, rates }: Reading): Tally {
+  const tests = PRICE_STEPS.map((max_cpm) =>
+    priceTest(criteriaOf({ filters: { ...filters, max_cpm } }, rates).maxCpm ?? []),
+  )
+  const counts = new Uint32Array(PRICE_STEPS.length) // by the lowest step that a signal passes
   return {
     count(entry) {
-      const price = narrowing.numbersOf(entry)?.cpm ?? (facts.cpm[entry] as number)
-      if (Number.isNaN(price)) return
-      const step = PRICE_STEPS.findIndex((bound) => price <= bound)
-      const at = step < 0 ? PRICE_STEPS.length : step
-      counts[at] = (counts[at] as number) + 1
+      const { cpm, currency } = narrowing.numbersOf(entry) ?? {
+        cpm: facts.cpm[entry] as number,
+        currency: facts.currency[entry] as number,
+      }
+      const at = tests.findIndex((passes) => passes(cpm, currency))
+      if (at >= 0) counts[at] = (counts[at] as number) + 1
     },
-    told: () =>
-      [...counts].map((count, at) => ({
-        value: at < PRICE_STEPS.length ? String(PRICE_STEPS[at]) : '',
-        count,
-      })),
+    told() {
+      let count = 0
+      return PRICE_STEPS.map((step, at) => {
+        count += counts[at] as number
+        return { value: String(step), count }
+      })
+    },
   }
 }
 
@@ -194,16 +205,18 @@ const TALLIES = {
 type Facet = keyof typeof TALLIES
 export const FACETS = Object.keys(TALLIES) as Facet[]
 
-/** The values of each facet with the number of entries that have them. `countries`: those that the reader names. */
+/** The values of each facet with the number of entries that have them, of what a selection finds. */
 export function* counted(
-  snapshot: Snapshot,
-  entries: Uint32Array,
+  { seen: { snapshot, criteria }, entries }: Pick<Found, 'seen' | 'entries'>,
   facets: readonly Facet[],
-  countries: readonly string[] | undefined,
+  { filters }: Selection,
+  rates: Rates | undefined,
 ): InPortions<Partial<Record<Facet, Counted[]>>> {
   const meter = createMeter()
   const { at } = snapshot.deployments
-  const reading = { countries, narrowing: createNarrowing(snapshot, countries, meter) }
+  const { countries } = criteria
+  const narrowing = createNarrowing(snapshot, countries, meter)
+  const reading: Reading = { ...(countries && { countries }), ...(filters && { filters }), narrowing, rates }
   const tallies = facets.map((facet) => [facet, TALLIES[facet](snapshot, reading)] as const)
   for (const entry of entries) {
     meter.did(facets.length * 0.5 + ((at[entry + 1] as number) - (at[entry] as number)) * UNITS_A_DEPLOYMENT)

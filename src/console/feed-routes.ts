@@ -171,16 +171,14 @@ export function addFeedRoutes(app: FastifyInstance, options: FeedRoutesOptions):
         return wider ? [{ facet, wider }] : []
       })
       const open = FACETS.filter((facet) => !chosen.some((one) => one.facet === facet))
-      const { snapshot, criteria } = found.seen
-      const whole = counted(snapshot, found.entries, open, criteria.countries)
-      const facets = await inTurns(whole, signal)
+      const facets = await inTurns(counted(found, open, question.selection, rates()), signal)
       for (const { facet, wider } of chosen) {
         const others = await find(wider, reader, signal)
         if (!others) continue
-        const work = counted(others.seen.snapshot, others.entries, [facet], others.seen.criteria.countries)
+        const work = counted(others, [facet], wider.selection, rates())
         Object.assign(facets, await inTurns(work, signal))
       }
-      return { snapshot: snapshot.id, total: found.total, counted: found.entries.length, facets }
+      return { snapshot: found.seen.snapshot.id, total: found.total, counted: found.entries.length, facets }
     }),
   )
 }

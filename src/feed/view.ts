@@ -103,6 +103,15 @@ function tests(snapshot: Snapshot, { types, providers, countries }: Criteria, me
   return found
 }
 
+/**
+ * Whether a row's lowest CPM passes: it does without a CPM, and with prices in several currencies, or in one that cannot be
+ * compared.
+ */
+export function priceTest(maxCpm: NonNullable<Criteria['maxCpm']>) {
+  const most = new Map(maxCpm)
+  return (cpm: number, currency: number) => !(cpm > (most.get(currency) ?? Number.POSITIVE_INFINITY))
+}
+
 function offerTests(snapshot: Snapshot, criteria: Criteria, seesPrices: boolean, meter: Meter): OfferTest[] {
   const { facts } = snapshot
   const { maxCpm, maxPercent, minCoverage, destinations } = criteria
@@ -118,12 +127,10 @@ function offerTests(snapshot: Snapshot, criteria: Criteria, seesPrices: boolean,
     })
   // Excludes a signal only when it has such options and every one is above. NaN means that it has none, so it passes.
   if (maxCpm && seesPrices) {
-    // A price in several currencies, or in one that cannot be compared, does not exclude the signal.
-    const most = new Map(maxCpm)
-    const isAbove = (cpm: number, currency: number) => cpm > (most.get(currency) ?? Number.POSITIVE_INFINITY)
+    const isAffordable = priceTest(maxCpm)
     found.push({
-      ofEntry: (entry) => !isAbove(facts.cpm[entry] as number, facts.currency[entry] as number),
-      ofNarrowed: ({ lowestCpm, cpmCurrency }) => !isAbove(lowestCpm, cpmCurrency),
+      ofEntry: (entry) => isAffordable(facts.cpm[entry] as number, facts.currency[entry] as number),
+      ofNarrowed: ({ lowestCpm, cpmCurrency }) => isAffordable(lowestCpm, cpmCurrency),
     })
   }
   if (maxPercent !== undefined && seesPrices) {
