@@ -10,7 +10,18 @@ function changed() {
   for (const listener of listeners) listener(now)
 }
 
-addEventListener('popstate', changed)
+let left // where the step that was come back to was left; undefined once it is shown there
+
+addEventListener('popstate', () => {
+  left = kept().top
+  changed()
+})
+
+/** Scrolls to where the page was left, once after each step back or forward. */
+export function returnToPlace() {
+  if (left !== undefined) scrollTo(0, left)
+  left = undefined
+}
 
 /** What a step of the history holds besides its address: `pages` that are shown, and the `top` where it was left. */
 export const kept = () => history.state ?? {}
@@ -28,6 +39,7 @@ export function go(params, { replace = false } = {}) {
   const text = params.toString()
   const url = text === '' ? '/' : `/?${text}`
   const isOther = subject(params) !== subject(current())
+  left = undefined
   if (replace) history.replaceState(null, '', url)
   else {
     history.replaceState({ ...kept(), top: scrollY }, '')

@@ -1,5 +1,5 @@
 // The feed: words, facets, rows.
-import { go, href, keep, kept } from './address.js'
+import { go, href, keep, kept, returnToPlace } from './address.js'
 import { get } from './api.js'
 import { Calls } from './calls.js'
 import { count, country, fromPrice, host, named, percent, words } from './format.js'
@@ -205,7 +205,7 @@ async function readPages({ query, news, pages }, held, signal) {
 }
 
 function Rows({ params, query, pulse, who }) {
-  const { pages = 1, top } = kept()
+  const { pages = 1 } = kept()
   const held = useRef()
   const asked = { query, pages, news: pulse.feed }
   const {
@@ -214,9 +214,7 @@ function Rows({ params, query, pulse, who }) {
     isLoading,
   } = useAnswer((signal) => readPages(asked, held, signal), query, `${pages} ${pulse.feed}`)
   useEffect(() => {
-    if (!found || !top) return
-    scrollTo(0, top)
-    keep({ top: undefined })
+    if (found) returnToPlace()
   }, [found])
   if (error) return html`<${Trouble} error=${error} />`
   if (!found) return html`<p class="hint">Loading</p>`
