@@ -9,7 +9,7 @@ import type { Socket } from 'node:net'
 import type { Transform } from 'node:stream'
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib'
 import { getDomain } from 'tldts'
-import { createFairGrowth, type Growing } from '../process/fair-shares.js'
+import { createFairGrowth, type Growth } from '../process/fair-shares.js'
 import { createGathering, giveBack, lend } from '../process/memory.js'
 import { nextOwnPortion, nextPortion } from '../process/portions.js'
 import { remembered } from '../process/remembered.js'
@@ -38,7 +38,7 @@ const TAKING_MS = 1 // between two turns of the event loop
 
 export type UnderWay = {
   /** Registers an answer; `giveUp` is called when it must end because all answers together are too large. */
-  begin(url: URL, giveUp: () => void): Growing
+  begin(url: URL, giveUp: () => void): Growth
   bytes(): number
   /** The number of answers that were given up. */
   givenUp(): number
@@ -151,7 +151,7 @@ export type BodyBounds = {
   /** Receives each chunk in place of the body, an empty one first; returns true when it has enough. */
   enough?: ((chunk: Uint8Array) => boolean) | undefined
   /** Registers this answer among all that are being read; `giveUp` ends it. */
-  begin(giveUp: () => void): Growing
+  begin(giveUp: () => void): Growth
   /** Ends the transfer, of which no more is wanted. */
   stop(): void
   /** After `take` said that there is no room: there is. */

@@ -241,7 +241,7 @@ export function createFairBudget(limit: () => number) {
 }
 
 /** One thing that is being read. */
-export type Growing = {
+export type Growth = {
   grew(bytes: number): void
   /** It is complete, or was given up. */
   end(): void
@@ -282,7 +282,7 @@ export function createFairGrowth(limit: () => number) {
 
   return {
     /** Registers something of an owner; `giveUp` is called when it must end, because all together are too large. */
-    begin(name: string, giveUp: () => void): Growing {
+    begin(name: string, giveUp: () => void): Growth {
       const entry: Entry = { owner: name, bytes: 0, giveUp }
       const owner = owners.get(name) ?? { bytes: 0, entries: new Set() }
       owners.set(name, owner)

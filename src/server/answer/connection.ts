@@ -6,7 +6,7 @@
  */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import type { Growing } from '../../process/fair-shares.js'
+import type { Growth } from '../../process/fair-shares.js'
 import type { Bodies } from './bodies.js'
 
 const MOST_WAITING = 2_000 // requests behind one that is not answered: some megabytes
@@ -19,7 +19,7 @@ type Connection = {
   /** The responses that wait for the answers before them to leave, in this order, and how many bytes had been read when each came. */
   waiting: Map<ServerResponse, number>
   /** What they count among the bodies that are being read; absent while none waits. */
-  counted: { bytes: number; growing: Growing } | undefined
+  counted: { bytes: number; growing: Growth } | undefined
 }
 
 const connections = new WeakMap<Socket, Connection>()
