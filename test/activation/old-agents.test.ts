@@ -26,12 +26,13 @@ async function rig(
   pace: object = {},
   isAway = false,
 ) {
-  const agent = await startOldAgent()
-  if (isAway) await agent.close()
+  const agent = await startOldAgent() // open also where another is called: it keeps the process alive while timers do not
   t.teardown(() => agent.close())
+  const called = isAway ? await startOldAgent() : agent
+  if (isAway) await called.close()
   const store = await openLive(t, storage.url)
   const egress = createEgress({ policy: { allowHttp: false, allowNetworks: ['127.0.0.0/8'], hosts: {} } })
-  const roster = rosterOf([{ id: 'old', url: agent.url, protocol: 'mcp' }])
+  const roster = rosterOf([{ id: 'old', url: called.url, protocol: 'mcp' }])
   const upstreams = createUpstreams({
     config: { ...roster, defaults: { ...roster.defaults, ...pace } },
     ...{ send: egress.send, blobs: store.blobs, clock: systemClock, random: Math.random },

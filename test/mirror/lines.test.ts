@@ -3,6 +3,7 @@ import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'tap'
 import { openJsonLines } from '../../src/mirror/json-lines.js'
+import { costRatio } from '../support/cost-ratio.js'
 import { temporaryFolder } from '../support/temporary-folder.js'
 
 const rowOf = (id: string, name: string) => ({ id, row: { signal_agent_segment_id: id, name } })
@@ -30,20 +31,18 @@ test('a row that holds what ends a line elsewhere stays one line when others cha
 })
 
 test('a long row costs what its length costs when others change', async (t) => {
-  async function cpuFor(mib: number): Promise<number> {
+  async function amending(mib: number): Promise<() => Promise<void>> {
     const copy = await openJsonLines(await temporaryFolder(t))
+    t.teardown(copy.close)
     const { add, commit } = await copy.replace()
-    await add([rowOf('long', 'x'.repeat(mib * 2 ** 20)), rowOf('leaves', 'before')])
+    await add([rowOf('long', 'x'.repeat(mib * 2 ** 20)), rowOf('changes', 'before')])
     await commit(STATE)
-    const before = process.cpuUsage()
-    t.match(await copy.amend(new Map([['leaves', { kind: 'remove' }]]), {}), { rows: 1 })
-    const { user } = process.cpuUsage(before)
-    await copy.close()
-    return user
+    const { id, row } = rowOf('changes', 'after')
+    return async () => void (await copy.amend(new Map([[id, { kind: 'put', row }]]), {}))
   }
-  await cpuFor(1)
-  const [short, long] = [await cpuFor(8), await cpuFor(32)]
-  t.ok(long < short * 9, `${long} and ${short} us of CPU`)
+  const [short, long] = [await amending(4), await amending(16)]
+  const ratio = await costRatio({ work: short, times: 1 }, { work: long, times: 1 }, 9)
+  t.ok(ratio < 9, `${ratio} times for a row four times as long`)
 })
 
 test('a folder where a file of the copy belongs is told by its name, and keeps nothing open', async (t) => {
