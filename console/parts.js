@@ -50,7 +50,8 @@ export function Trouble({ error }) {
 export function useAnswer(read, question, news) {
   const [state, setState] = useState({ isLoading: true })
   const [attempt, setAttempt] = useState(0)
-  useEffect(() => {
+  // With what is drawn, not after it: an answer that came in between was shown although something else was asked by then.
+  useLayoutEffect(() => {
     const abort = new AbortController()
     let timer
     setState((before) => ({ ...before, isLoading: true }))
