@@ -129,11 +129,20 @@ type Holding = {
 type Held = Holding & { payer: string }
 type Account = { bytes: number; groups: Map<string, { bytes: number; keys: Set<string> }> }
 
-function greediest<T extends { bytes: number }>(all: Iterable<[string, T]>): [string, T] | undefined {
-  let most: [string, T] | undefined
-  for (const each of all) if (!most || each[1].bytes > most[1].bytes) most = each
-  return most
+/** The first of those with the most bytes; undefined when there is none. */
+function largestOf<T>(all: Iterable<T>, bytesOf: (one: T) => number): T | undefined {
+  let largest: T | undefined
+  let most = -1
+  for (const one of all) {
+    const bytes = bytesOf(one)
+    if (bytes <= most) continue
+    largest = one
+    most = bytes
+  }
+  return largest
 }
+
+const bytesIn = ([, { bytes }]: readonly [string, { bytes: number }]) => bytes
 
 /**
  * Bytes held for many owners under one bound; `limit` gives it at present. When it is passed, the largest thing of the largest owner
@@ -187,24 +196,15 @@ export function createFairBudget(limit: () => number) {
     total -= holding.bytes
   }
 
-  function largest(keys: Iterable<string>): [string, Held] | undefined {
-    let most: [string, Held] | undefined
-    for (const key of keys) {
-      const holding = held.get(key)
-      if (holding && (!most || holding.bytes > most[1].bytes)) most = [key, holding]
-    }
-    return most
-  }
-
   /** Drops things of the largest owner until the bound holds; returns their keys. */
   function settle(): string[] {
     const gone: string[] = []
     while (total > limit()) {
-      const owner = greediest(accounts)
-      const group = owner && greediest(owner[1].groups)
-      const found = group && largest(group[1].keys)
-      if (!owner || !found) break
-      const [key, holding] = found
+      const owner = largestOf(accounts, bytesIn)
+      const group = owner && largestOf(owner[1].groups, bytesIn)
+      const key = group && largestOf(group[1].keys, (one) => (held.get(one) as Held).bytes)
+      if (!owner || key === undefined) break
+      const holding = held.get(key) as Held
       const other = leastOf(holding.owners())
       // Another owner who uses it has room for it, so it is kept and counted there.
       if (other !== owner[0] && paid(other) + holding.bytes < paid(owner[0])) move(key, holding, other)
@@ -249,12 +249,6 @@ export type Growth = {
 
 type Entry = { owner: string; bytes: number; giveUp(): void }
 
-function largestOf<T extends { bytes: number }>(all: Iterable<T>): T | undefined {
-  let most: T | undefined
-  for (const one of all) if (!most || one.bytes > most.bytes) most = one
-  return most
-}
-
 /**
  * Bytes of all that is being read, under one bound; `limit` gives it at present. When it is passed, the largest thing of the owner
  * that has most on the way is given up.
@@ -273,7 +267,8 @@ export function createFairGrowth(limit: () => number) {
   }
 
   function makeRoom(): void {
-    const entry = largestOf(largestOf(owners.values())?.entries ?? [])
+    const owner = largestOf(owners.values(), ({ bytes }) => bytes)
+    const entry = owner && largestOf(owner.entries, ({ bytes }) => bytes)
     if (!entry) return
     givenUp += 1
     forget(entry)
