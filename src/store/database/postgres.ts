@@ -14,9 +14,11 @@ const SILENCES = 3 // statements of a transaction follow each other at once, so 
 const PARTING_MS = 1_000 // longer than a server takes that hears that a connection ends
 const BIGINT = 20 // pg_type oid: instants fit in a double, so they are read as numbers, like from SQLite
 
-/** An operator's limits for the role or the database are meant for everyday statements. */
-const UNLIMITED =
-  'set statement_timeout = 0; set lock_timeout = 0; set idle_in_transaction_session_timeout = 0'
+/**
+ * An operator's limits for the role or the database are meant for everyday statements. What a connection asks for as it begins stands
+ * before them, where a statement that asks for it would itself run under them. The driver leaves out the number 0.
+ */
+const UNLIMITED = '0' as unknown as number
 
 type PostgresOptions = {
   url: string
@@ -97,15 +99,12 @@ export function openPostgres(options: PostgresOptions): Kysely<Tables> {
     max: connections,
     connectionTimeoutMillis: CONNECT_MS,
     keepAlive: true,
-    ...(statementMs === undefined && { onConnect: (client: pg.ClientBase) => client.query(UNLIMITED) }),
+    statement_timeout: statementMs ?? UNLIMITED,
+    idle_in_transaction_session_timeout: statementMs === undefined ? UNLIMITED : statementMs / SILENCES,
+    lock_timeout: lockMs ?? UNLIMITED,
     // The server's limit ends first, so that it reports a slow statement; our own limit is for a server that does not
     // answer at all.
-    ...(statementMs !== undefined && {
-      statement_timeout: statementMs,
-      idle_in_transaction_session_timeout: statementMs / SILENCES,
-      query_timeout: statementMs + CONNECT_MS / 10,
-    }),
-    ...(lockMs !== undefined && { lock_timeout: lockMs }),
+    ...(statementMs !== undefined && { query_timeout: statementMs + CONNECT_MS / 10 }),
     types: {
       getTypeParser: ((oid: number, format?: 'text') =>
         oid === BIGINT ? Number : pg.types.getTypeParser(oid, format)) as typeof pg.types.getTypeParser,
