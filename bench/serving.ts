@@ -154,6 +154,36 @@ async function compare(url: string, load: Load): Promise<Compared> {
   return compared(await inRounds(all, (who) => measure(cpu, where[who], load, REQUESTS)))
 }
 
+type Aim = { url: string; load: Load }
+
+/** Two questions in the same rounds, each against those that send its own bytes: which part of the second one's ratio the first reaches. */
+async function comparePair(first: Aim, second: Aim) {
+  const all = ['bare', 'least', 'ours'] as const
+  const aims = [first, second] as const
+  for (const { url, load } of aims) {
+    await teach(url, load)
+    for (const each of Object.values(whereOf(url))) await warm(cpu, each, load)
+  }
+  const pairs: [Round, Round][] = []
+  while (pairs.length < ROUNDS) {
+    const pair: Round[] = []
+    for (const at of pairs.length % 2 === 0 ? [0, 1] : [1, 0]) {
+      const { url, load } = aims[at] as Aim
+      await teach(url, load)
+      const where = whereOf(url)
+      const costs = {} as Round
+      for (const who of at === 0 ? all : all.toReversed())
+        costs[who] = await measure(cpu, where[who], load, REQUESTS)
+      pair[at] = costs
+    }
+    pairs.push(pair as [Round, Round])
+  }
+  const ratio = ({ bare }: Round, { cpuMicros }: Cost) => bare.cpuMicros / cpuMicros
+  const part = (who: 'ours' | 'least') => middle(pairs.map(([a, b]) => ratio(a, a[who]) / ratio(b, b.ours)))
+  const each = aims.map((_, at) => compared(pairs.map((pair) => pair[at] as Round)))
+  return { part: part('ours'), limit: part('least'), each }
+}
+
 async function told(message: 'change' | 'collect'): Promise<void> {
   server.send(message)
   await once(server, 'message')
@@ -271,14 +301,9 @@ const LOADS: Asked[] = [
 ]
 
 await told('collect') // whoever is measured first would pay for what making the feed left behind
-const ratios = new Map<string, number>()
 for (const [what, url, load, bar] of LOADS) {
-  const isAsked = what.includes(ONLY)
-  const isBase = what.endsWith('MCP') && 'A2A'.includes(ONLY)
-  if (!isAsked && !isBase) continue
-  const result = await compare(url, typeof load === 'function' ? await load() : load)
-  ratios.set(what, result.ratio)
-  print(what, result, bar)
+  if (!what.includes(ONLY)) continue
+  print(what, await compare(url, typeof load === 'function' ? await load() : load), bar)
 }
 
 const FIRST: [what: string, selection: object, token: string, lay?: string][] = [
@@ -298,21 +323,26 @@ for (const [what, selection, by, lay] of FIRST) {
 
 const { wholesale_feed_version: newest } = await answered(page, token)
 const still = { ...page, if_wholesale_feed_version: newest }
-const A2A_LOADS: [what: string, of: string, url: string, load: Load][] = [
-  ['unchanged, A2A 1.0', 'unchanged, MCP', a2a, over(skill(still), A2A)],
-  ['unchanged, A2A 0.3', 'unchanged, MCP', a2a, over(skill03(still))],
-  ['page of 50, A2A 1.0', 'page of 50, MCP', a2a, over(skill(page), A2A)],
-  ['page of 50, A2A 0.3', 'page of 50, MCP', a2a, over(skill03(page))],
-  ['unchanged, A2A 1.0, metrics and limits', 'unchanged, MCP', fullA2a, over(skill(still), A2A)],
+const A2A_LOADS: [what: string, overA2a: Aim, overMcp: Aim][] = [
+  ['unchanged, A2A 1.0', { url: a2a, load: over(skill(still), A2A) }, { url: mcp, load: over(tool(still)) }],
+  ['unchanged, A2A 0.3', { url: a2a, load: over(skill03(still)) }, { url: mcp, load: over(tool(still)) }],
+  ['page of 50, A2A 1.0', { url: a2a, load: over(skill(page), A2A) }, { url: mcp, load: over(tool(page)) }],
+  ['page of 50, A2A 0.3', { url: a2a, load: over(skill03(page)) }, { url: mcp, load: over(tool(page)) }],
+  [
+    'unchanged, A2A 1.0, metrics and limits',
+    { url: fullA2a, load: over(skill(still), A2A) },
+    { url: fullMcp, load: over(tool(still)) },
+  ],
 ]
-for (const [what, than, url, load] of A2A_LOADS) {
-  if (!what.includes(ONLY)) continue
-  const result = await compare(url, load)
-  const base = ratios.get(than.replace('MCP', what.endsWith('limits') ? 'MCP, metrics and limits' : 'MCP'))
-  if (base === undefined) continue
-  const limit = { is: result.limit / base, of: LEAST }
-  report({ what: `${what}, against ${than}`, measured: result.ratio / base, bar: atLeast(0.9), limit })
-  console.log(`    ${rounded(result.ratio)} of the bare route, which is ${rounded(base)} of it over MCP`)
+for (const [what, overA2a, overMcp] of A2A_LOADS) {
+  const name = `${what}, against MCP`
+  if (!name.includes(ONLY)) continue
+  const { part, limit: is, each } = await comparePair(overA2a, overMcp)
+  report({ what: name, measured: part, bar: atLeast(0.9), limit: { is, of: LEAST } })
+  const [here, there] = each.map(
+    ({ ratio, cost }) => `${rounded(ratio)} of the bare route, ${rounded(cost.cpuMicros)} us`,
+  )
+  console.log(`    ${here}; over MCP ${there}`)
 }
 
 const OFFICIAL = [
