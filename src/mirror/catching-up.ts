@@ -22,8 +22,8 @@ const MAX_ATTEMPTS = 6 // of one page: a walk outlives a restart of the agent, a
 const FIRST_WAIT_MS = 1_000
 
 /** Bounds of the inbox: beyond them all steps are dropped, and the feed is read. */
-const MOST_WAITING = 2_000
-const MOST_WAITING_BYTES = 16 * 2 ** 20
+const MOST_STEPS = 2_000
+const MOST_STEP_BYTES = 16 * 2 ** 20
 /**
  * Events of one change arrive one after the other: waits for a pause between them, and no longer than `PATIENCE_MS`. All
  * in ms.
@@ -284,7 +284,7 @@ export function createInbox() {
   return {
     put(step: Step, bytes: number): void {
       const held = steps.reduce((sum, one) => sum + one.bytes, bytes)
-      if (steps.length >= MOST_WAITING || held > MOST_WAITING_BYTES) steps = []
+      if (steps.length >= MOST_STEPS || held > MOST_STEP_BYTES) steps = []
       steps.push({ step, bytes })
       wake()
     },

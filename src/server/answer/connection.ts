@@ -9,9 +9,9 @@ import type { Socket } from 'node:net'
 import type { Growth } from '../../process/fair-shares.js'
 import type { Bodies } from './bodies.js'
 
-const MOST_WAITING = 2_000 // requests behind one that is not answered: some megabytes
-const MOST_AHEAD = 4 * 1024 * 1024 // bytes of them
-const WAITING_BYTES = 4 * 1024 // that each takes beside its own
+const MOST_REQUESTS = 2_000 // behind one that is not answered: some megabytes
+const MOST_READ_BYTES = 4 * 1024 * 1024 // of them
+const BYTES_A_REQUEST = 4 * 1024 // that each takes beside its own
 
 type Connection = {
   /** The last request that was read. */
@@ -29,11 +29,11 @@ function countWaiting(socket: Socket, { waiting, counted }: Connection): void {
   if (!counted) return
   const [before = socket.bytesRead] = waiting.values()
   const ahead = socket.bytesRead - before
-  const bytes = ahead + waiting.size * WAITING_BYTES
+  const bytes = ahead + waiting.size * BYTES_A_REQUEST
   counted.growing.grew(bytes - counted.bytes)
   counted.bytes = bytes
   // Node stops reading while it keeps many bytes of answers, but not while requests wait.
-  if (waiting.size > MOST_WAITING || ahead > MOST_AHEAD) socket.destroy()
+  if (waiting.size > MOST_REQUESTS || ahead > MOST_READ_BYTES) socket.destroy()
 }
 
 function endWaiting(connection: Connection): void {

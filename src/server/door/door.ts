@@ -35,7 +35,7 @@ const LATE_WINDOWS = 4
 const RESOLUTION_MS = 20
 const MAX_PENDING = 2_000
 
-const MOST_WAITING = 200 // of one caller: a fifth of a second
+const MOST_RARE_MESSAGES = 200 // of one caller: a fifth of a second
 const MOST_POSTPONED = 1_000 // of one caller: more than it has connections, and small answers are given in two turns
 const SOON_S = 1
 
@@ -136,7 +136,7 @@ export function createRareTurns(limiter: RateLimiter, now: () => number) {
     /** Whole seconds until this caller may ask; 0 when it may, and then that counts. */
     wait(caller: string): number {
       const seconds = limiter.take(caller, now())
-      return seconds === 0 && queue.waiting(caller) >= MOST_WAITING ? SOON_S : seconds
+      return seconds === 0 && queue.waiting(caller) >= MOST_RARE_MESSAGES ? SOON_S : seconds
     },
     /** Resolves when the next message of this caller may be answered. */
     next: (caller: string): Promise<void> => queue.run({ owners: [caller], group: '' }, nextPortion),

@@ -24,8 +24,8 @@ const KEEP_MS = 10 * 60_000
 const LISTED = 100 // newest tasks of an owner that a listing returns; each may hold a page
 
 const BATCH = 64 // written at once for other processes
-const MOST_WAITING = 2_000
-const MOST_WAITING_BYTES = 16 * 1024 * 1024
+const MOST_UNWRITTEN = 2_000
+const MOST_UNWRITTEN_BYTES = 16 * 1024 * 1024
 /** When to look for a task of another process that is not there, ms after the look before. */
 const LOOKS_MS = [0, 50, 150, 400]
 
@@ -157,7 +157,8 @@ export function createSharedTasks({ handover, clock, onTrouble }: SharedTasksOpt
     ]
     waiting.push({ items, bytes: content.byteLength })
     bytes += content.byteLength
-    while (waiting.length > MOST_WAITING || bytes > MOST_WAITING_BYTES) bytes -= waiting.shift()?.bytes ?? 0
+    while (waiting.length > MOST_UNWRITTEN || bytes > MOST_UNWRITTEN_BYTES)
+      bytes -= waiting.shift()?.bytes ?? 0
     writing ??= write()
   }
 
