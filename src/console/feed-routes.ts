@@ -13,8 +13,8 @@ import { type Corpus, createRowPieces } from '../briefs/corpus.js'
 import type { Feed } from '../feed/feed.js'
 import type { Rates, Reader } from '../feed/query.js'
 import { countBelow, findKey, handleKey, signalPart } from '../merge/identity.js'
-import { jsonBytes } from '../process/json-pieces.js'
 import { createMeter, inTurns, nextPortion } from '../process/portions.js'
+import { sendLargeJson } from '../server/answer/large-json.js'
 import { entryOf, handleAt, type Snapshot, standingListings } from '../snapshot/snapshot.js'
 import { StorageUnavailable } from '../store/database/storage-work.js'
 import type { Entrance } from './entrance.js'
@@ -333,8 +333,7 @@ export function addSignalRoute(app: FastifyInstance, options: SignalRouteOptions
           }),
           ...more,
         }
-        const json = await inTurns(jsonBytes(answer), signal)
-        return reply.header('content-type', 'application/json; charset=utf-8').send(json)
+        return sendLargeJson(reply, answer, signal)
       })
     }),
   )

@@ -11,15 +11,13 @@ import type { Destination } from '../adcp/signal.js'
 import { GetSignalsRequest, selectionOf } from '../adcp/signal-requests.js'
 import type { Received } from '../events/listener.js'
 import type { ReceiverReply } from '../events/receiver.js'
-import { jsonBytes } from '../process/json-pieces.js'
-import { inTurns } from '../process/portions.js'
 import { publicJwk, type SigningKey } from '../signing/key.js'
 import { bodyBytes } from './answer/exchange.js'
+import { sendLargeJson } from './answer/large-json.js'
 import { SIGNATURE_REQUIRED } from './door/admission.js'
 import { type AddressOf, type Door, enterOperator, refusePlainly } from './door/door.js'
 
 const MAX_AGE = 'public, max-age=300'
-const JSON_TYPE = 'application/json; charset=utf-8'
 const KEYS_PATH = '/.well-known/jwks.json'
 const BRAND_PATH = '/.well-known/brand.json'
 const MAX_REF = 4_096 // characters
@@ -168,10 +166,7 @@ export function addExplain(app: FastifyInstance, { door, explain }: ExplainOptio
     const asked = readExplainQuestion(new URL(request.url, 'http://localhost').searchParams)
     if ('error' in asked) return reply.code(400).send(asked)
     const answer = await explain(asked)
-    if (answer.kind === 'explained') {
-      const json = await inTurns(jsonBytes(answer.explanation)) // of a signal that thousands sell, it is megabytes
-      return reply.header('content-type', JSON_TYPE).send(json)
-    }
+    if (answer.kind === 'explained') return sendLargeJson(reply, answer.explanation)
     return reply.code(400).send(UNKNOWN_READER[answer.kind])
   })
 }

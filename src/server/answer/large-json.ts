@@ -1,5 +1,9 @@
-/** Writes JSON in portions: an answer about a signal with thousands of offers is megabytes, and `JSON.stringify` never stops. */
-import { createMeter, type InPortions } from './portions.js'
+/**
+ * JSON that may be megabytes, as an answer about a signal with thousands of offers is: it is written in portions, because
+ * `JSON.stringify` never stops.
+ */
+import type { FastifyReply } from 'fastify'
+import { createMeter, type InPortions, inTurns } from '../../process/portions.js'
 
 const UNITS_A_PIECE = 2
 const BYTES_A_UNIT = 10 // 80 KB in a millisecond
@@ -35,4 +39,14 @@ export function* jsonBytes(value: object): InPortions<Buffer> {
 
   yield* write(value)
   return Buffer.concat([...chunks, Buffer.from(text)])
+}
+
+/** Once the signal is aborted, nothing more is written, and the promise rejects with its reason. */
+export async function sendLargeJson(
+  reply: FastifyReply,
+  value: object,
+  signal?: AbortSignal,
+): Promise<FastifyReply> {
+  const json = await inTurns(jsonBytes(value), signal)
+  return reply.header('content-type', 'application/json; charset=utf-8').send(json)
 }

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import { test } from 'tap'
-import { jsonBytes } from '../../src/process/json-pieces.js'
 import { drained } from '../../src/process/portions.js'
+import { jsonBytes } from '../../src/server/answer/large-json.js'
 import { proven } from '../support/proven.js'
 
 test('writes what JSON.stringify writes', async (t) => {
