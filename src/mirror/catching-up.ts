@@ -13,7 +13,7 @@
 import { isRecord } from '../adcp/json.js'
 import { backoffMs, type Clock, pause } from '../net/clock.js'
 import type { Copy, CopyRow, CopyState, Replacement, RowChange, RowChanges } from './copy.js'
-import type { FeedAsker, FeedReply } from './mirrored-agent.js'
+import type { FeedAsker, FeedReply } from './feed-asker.js'
 
 const PAGE = 100
 const FIRST_PAGE = { pagination: { max_results: PAGE } }

@@ -8,8 +8,9 @@ import { backoffMs, type Clock, jittered, pause, systemClock } from '../net/cloc
 import { createEgress } from '../net/egress.js'
 import { catchUp, createInbox, type FeedReading, readFeed, stepOf } from './catching-up.js'
 import { type Copy, type CopyState, openPostgresCopy, openSqliteCopy } from './copy.js'
+import { createFeedAsker } from './feed-asker.js'
 import { openJsonLines } from './json-lines.js'
-import { createFeedAsker, type Listening, type ListenOptions, startListening } from './mirrored-agent.js'
+import { type Listening, type ListenOptions, startListening } from './listening.js'
 
 export type { Clock, CopyState, FeedReading, ListenOptions } // named in the published types
 

@@ -1,8 +1,8 @@
 /** What a mirror asks of an agent that slows it down and goes on telling it of changes. */
 import { test } from 'tap'
 import { catchUp, createInbox, stepOf } from '../../src/mirror/catching-up.js'
+import { createFeedAsker } from '../../src/mirror/feed-asker.js'
 import { openJsonLines } from '../../src/mirror/json-lines.js'
-import { createFeedAsker } from '../../src/mirror/mirrored-agent.js'
 import { systemClock } from '../../src/net/clock.js'
 import { startMcpAgent } from '../support/upstream-agent.js'
 import { wholesaleAgent } from '../support/upstream-feed.js'

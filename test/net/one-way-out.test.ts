@@ -24,7 +24,7 @@ const DIALS =
 const OWN = new Map([
   ['commands/address.ts', 1],
   ['composition/places.ts', 1],
-  ['mirror/mirrored-agent.ts', 1],
+  ['mirror/feed-asker.ts', 1],
 ])
 const none = { type: 'none' } as const
 
