@@ -6,11 +6,12 @@ import canonicalize from 'canonicalize'
 import { shownUrl } from '../adcp/redaction.js'
 import { backoffMs, type Clock, jittered, pause, systemClock } from '../net/clock.js'
 import { createEgress } from '../net/egress.js'
-import { catchUp, createInbox, type FeedReading, readFeed, stepOf } from './catching-up.js'
+import { catchUp, createInbox, stepOf } from './catching-up.js'
 import { type Copy, type CopyState, openPostgresCopy, openSqliteCopy } from './copy.js'
 import { createFeedAsker } from './feed-asker.js'
 import { openJsonLines } from './json-lines.js'
 import { type Listening, type ListenOptions, startListening } from './listening.js'
+import { type FeedReading, readFeed } from './reading.js'
 
 export type { Clock, CopyState, FeedReading, ListenOptions } // named in the published types
 

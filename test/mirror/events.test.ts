@@ -2,7 +2,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import { type Test, test } from 'tap'
-import type { FeedReading } from '../../src/mirror/catching-up.js'
+import type { FeedReading } from '../../src/mirror/reading.js'
 import { type Clock, systemClock } from '../../src/net/clock.js'
 import { proven } from '../support/proven.js'
 import { row } from '../support/upstream-world.js'
