@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { test } from 'tap'
-import { createFairBudget } from '../../src/process/fair-shares.js'
+import { createFairBudget } from '../../src/process/fair-bytes.js'
 import { proven } from '../support/proven.js'
 
 const MB = 1_000_000

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import { test } from 'tap'
-import { createFairQueue } from '../../src/process/fair-shares.js'
+import { createFairQueue } from '../../src/process/fair-queue.js'
 import { proven } from '../support/proven.js'
 
 /** Tasks that end when they are told, in the order in which they were started. */

@@ -7,7 +7,7 @@
  */
 import { isRecord } from '../../adcp/json.js'
 import type { Outbound, Reply, Send, SendFailure } from '../../net/send.js'
-import { createFairBudget } from '../../process/fair-shares.js'
+import { createFairBudget } from '../../process/fair-bytes.js'
 import { bytesOf, sharedBytes } from '../../upstreams/rows/slab.js'
 import { type RuleTables, tableBytes } from '../rules/tables.js'
 import type { HeldDocument, ProviderState, Unverifiable } from '../rules/verdict.js'

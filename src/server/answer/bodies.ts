@@ -4,7 +4,7 @@
  * largest of the address that holds most is refused. Memory grows with what has come, whatever a head announces.
  */
 import type { IncomingMessage } from 'node:http'
-import { createFairGrowth, type Growth } from '../../process/fair-shares.js'
+import { createFairGrowth, type Growth } from '../../process/fair-bytes.js'
 
 export const BODY_BYTES = 1024 * 1024 // the largest legal request, 500 references, takes a tenth of it
 export const TOO_LARGE = `A request body must not be larger than ${BODY_BYTES} bytes`

@@ -6,7 +6,7 @@
  */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import type { Growth } from '../../process/fair-shares.js'
+import type { Growth } from '../../process/fair-bytes.js'
 import type { Bodies } from './bodies.js'
 
 const MOST_REQUESTS = 2_000 // behind one that is not answered: some megabytes

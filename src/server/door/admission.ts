@@ -8,8 +8,8 @@
 import { type AdcpError, adcpError } from '../../adcp/answer.js'
 import { bufferOf } from '../../adcp/json.js'
 import type { Send } from '../../net/send.js'
-import { createBuckets, type Rate } from '../../process/fair-shares.js'
 import { createRecent } from '../../process/memory.js'
+import { createBuckets, type Rate } from '../../process/token-buckets.js'
 import { createKeySets } from '../../signing/key.js'
 import { REQUESTS } from '../../signing/signature.js'
 import {

@@ -9,8 +9,8 @@ import { hash, timingSafeEqual } from 'node:crypto'
 import type { Caller } from '../../adcp/caller.js'
 import type { CallerKey } from '../../config/callers.js'
 import type { Send } from '../../net/send.js'
-import { createBuckets } from '../../process/fair-shares.js'
 import { createRecent } from '../../process/memory.js'
+import { createBuckets } from '../../process/token-buckets.js'
 
 /** Of tokens: public-key ones alone, so that a public key can never be used as a shared secret. */
 const ALGORITHMS = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA']
