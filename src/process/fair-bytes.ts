@@ -17,7 +17,7 @@ type Held = Holding & { payer: string }
 type Account = { bytes: number; groups: Map<string, { bytes: number; keys: Set<string> }> }
 
 /** The first of those with the most bytes; undefined when there is none. */
-function largestOf<T>(all: Iterable<T>, bytesOf: (one: T) => number): T | undefined {
+export function largestOf<T>(all: Iterable<T>, bytesOf: (one: T) => number): T | undefined {
   let largest: T | undefined
   let most = -1
   for (const one of all) {

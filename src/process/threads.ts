@@ -8,6 +8,7 @@ import { realpathSync } from 'node:fs'
 import { constants, getPriority, setPriority } from 'node:os'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { parentPort, type Transferable, Worker, type WorkerOptions } from 'node:worker_threads'
+import { largestOf } from './fair-bytes.js'
 
 /**
  * Shared memory that is posted becomes a new object on the other side, whoever sent it before, and what is known of it by its object,
@@ -207,10 +208,9 @@ export function createPool<Job, Reply>(options: PoolOptions) {
   const bytesOf = (queue: readonly Waiting<Job, Reply>[]) => queue.reduce((sum, { bytes }) => sum + bytes, 0)
 
   function giveUpLargest(): void {
-    const [greediest] = [...queues].sort(([, a], [, b]) => bytesOf(b) - bytesOf(a))
-    if (!greediest) return
-    const [key, queue] = greediest
-    const largest = queue.reduce((most, one) => (one.bytes > most.bytes ? one : most))
+    const [key, queue = []] = largestOf(queues, ([, waiting]) => bytesOf(waiting)) ?? []
+    const largest = largestOf(queue, ({ bytes }) => bytes)
+    if (key === undefined || !largest) return
     queue.splice(queue.indexOf(largest), 1)
     if (queue.length === 0) queues.delete(key)
     waitingNow -= largest.bytes
