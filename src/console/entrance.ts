@@ -9,15 +9,18 @@ import { createHmac, hash, timingSafeEqual } from 'node:crypto'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Caller } from '../adcp/caller.js'
 import { isRecord, tryParseJson } from '../adcp/json.js'
-import {
-  type Admission,
-  createRateLimiter,
-  SIGNATURE_REQUIRED,
-  type TurnedAway,
-} from '../server/door/admission.js'
+import { type Admission, createRateLimiter } from '../server/door/admission.js'
 import type { Callers } from '../server/door/credentials.js'
 import { hangUpSignal } from '../server/door/dispatcher.js'
-import { type AddressOf, type Door, limited, NEEDS_OPERATOR, refusePlainly } from '../server/door/door.js'
+import type { AddressOf, Door } from '../server/door/door.js'
+import {
+  limited,
+  NEEDS_OPERATOR,
+  refusePlainly,
+  SIGNATURE_REQUIRED,
+  type TurnedAway,
+  turnedAway,
+} from '../server/door/turned-away.js'
 
 const LASTS_MS = 12 * 3_600_000
 const COOKIE = 'tributary_session'
@@ -120,20 +123,16 @@ type Visitor = { kind: 'visitor'; caller: Caller; mustSign: boolean; session?: S
 type Answer = unknown
 type Handler = (visitor: Visitor, request: FastifyRequest, reply: FastifyReply) => Answer | Promise<Answer>
 
-const refusal = (status: number, message: string): TurnedAway => ({
-  ...{ kind: 'turned_away' as const, status, code: 0, message },
-})
-
-const NEEDS_KEY = refusal(401, 'This needs the key of a caller')
+const NEEDS_KEY = turnedAway(401, 0, 'This needs the key of a caller')
 const isSafe = ({ method }: FastifyRequest) => method === 'GET' || method === 'HEAD'
-const NOT_OURS = refusal(403, `A request with a session must repeat its ${CSRF_HEADER}`)
+const NOT_OURS = turnedAway(403, 0, `A request with a session must repeat its ${CSRF_HEADER}`)
 
 /** Reads who asks, and guards routes: by key or session, rate limit, role and signature. */
 export function createEntrance({ door, sessions, admission, onAsked, now }: EntranceOptions) {
   /** The caller of a request. Its rate limit and its role are not looked at yet. */
   async function identify(request: FastifyRequest): Promise<Visitor | TurnedAway> {
     const who = await door.enter(request)
-    if (who.kind === 'denied') return refusal(403, 'These credentials do not give access here')
+    if (who.kind === 'denied') return turnedAway(403, 0, 'These credentials do not give access here')
     if (who.kind === 'turned_away' && who.status !== 401) return who
     if (who.kind === 'caller' && who.caller.role !== 'anonymous')
       return { kind: 'visitor', caller: who.caller, mustSign: who.signature === 'required' }

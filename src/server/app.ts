@@ -16,9 +16,10 @@ import { createFastLane, createRequestIds, isHostSound } from './answer/exchange
 import { createGzipPages } from './answer/gzip.js'
 import { createBodyReader, INVALID_MESSAGE, rpcError } from './answer/json-rpc.js'
 import { createClosing } from './closing.js'
-import { type Admission, turnedAway } from './door/admission.js'
+import type { Admission } from './door/admission.js'
 import { createDispatcher } from './door/dispatcher.js'
 import { createAddressOf, createDoor, createOverload, createRareTurns, type Door } from './door/door.js'
+import { turnedAway } from './door/turned-away.js'
 import { addOperations, createObserving, type RunningState, reasonOfStatus } from './monitoring.js'
 import { addRegistryListing, type ListingRouteOptions } from './registry-listing.js'
 import {

@@ -20,8 +20,9 @@ import type { Protocol } from '../upstreams/agent/agent.js'
 import { createMcpAgent } from '../upstreams/agent/mcp.js'
 import type { UpstreamStatus } from '../upstreams/mirror/scope-status.js'
 import type { Roster, RosterEntry } from '../upstreams/roster/roster.js'
-import { type Entered, type RateLimiter, type TurnedAway, turnedAway } from './door/admission.js'
-import { type Door, limited, refusePlainly } from './door/door.js'
+import type { Entered, RateLimiter } from './door/admission.js'
+import type { Door } from './door/door.js'
+import { limited, refusePlainly, type TurnedAway, turnedAway } from './door/turned-away.js'
 import {
   type AgentRecord,
   holdsBadge,

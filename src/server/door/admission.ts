@@ -5,7 +5,6 @@
  * A signature of a caller's request that is sent must be valid, whatever other credential comes with it. A request that needs
  * one is refused without it before anything is done (docs/protocol.md#signatures).
  */
-import { type AdcpError, adcpError } from '../../adcp/answer.js'
 import { bufferOf } from '../../adcp/json.js'
 import type { Send } from '../../net/send.js'
 import { createRecent } from '../../process/memory.js'
@@ -31,6 +30,7 @@ import {
   type Identified,
   type JwtOptions,
 } from './credentials.js'
+import { badSignature, SIGNATURE_REQUIRED, type TurnedAway } from './turned-away.js'
 
 const MAX_CALLERS = 100_000
 const LONGEST_S = 3_600
@@ -41,8 +41,6 @@ const MOST_TOLD = 50
 const CALLS_TOOL = 'tools/call'
 /** The members of a request in which webhooks are asked for. */
 const PUSH_SETTINGS = ['push_notification_config', 'notification_configs'] as const
-export const UNAUTHENTICATED = -32_001
-const REQUIRED = 'request_signature_required'
 
 type RateLimit = Rate & {
   /** Among how many processes that serve one address it is divided. Default: this one has all of it. */
@@ -81,17 +79,6 @@ export type Admission = Callers &
 
 export type Entered = Extract<Identified, { kind: 'caller' | 'denied' }>
 
-export type TurnedAway = {
-  kind: 'turned_away'
-  status: number
-  code: number
-  message: string
-  /** Why, in a closed word for the log and the metrics. */
-  reason?: string
-  error?: AdcpError
-  headers?: Record<string, string>
-}
-
 /** What the door looks at. */
 export type Visit = Pick<Exchange, 'raw' | 'body'>
 
@@ -102,11 +89,6 @@ type SignatureGateOptions = {
   /** The url that callers know us by, which they sign; without a slash at its end. */
   publicUrl: string
   isMutating(task: string): boolean
-}
-
-/** `code`: of the JSON-RPC error; 0 where none is sent. */
-export function turnedAway(status: number, code: number, message: string, reason?: string): TurnedAway {
-  return { kind: 'turned_away', status, code, message, reason }
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {
@@ -160,22 +142,6 @@ function bodyRegistersSecret(body: Uint8Array): boolean {
   // A name may be written with escapes; without any, searching the bytes is faster than parsing.
   return (bytes.includes('authentication') || bytes.includes('\\u')) && registersSecret(valueOfBody(body))
 }
-
-/** 401 with the protocol's word for what is wrong. */
-function refused(code: string): TurnedAway {
-  const message =
-    code === REQUIRED ? 'This request must be signed' : 'The signature of this request does not stand'
-  return {
-    ...turnedAway(401, UNAUTHENTICATED, message, 'signature'),
-    error: adcpError('AUTH_REQUIRED', `${message}: ${code}.`, {
-      suggestion: 'Sign the request as RFC 9421 and the request-signing profile of the protocol say.',
-    }),
-    headers: { 'www-authenticate': `Signature error="${code}"` },
-  }
-}
-
-/** For what changes something and is asked by a caller that must sign. */
-export const SIGNATURE_REQUIRED = refused(REQUIRED)
 
 /** How much one caller may ask: a token bucket each, refilled over time. `limit` undefined: nobody is held back. */
 export function createRateLimiter(limit: RateLimit | undefined): RateLimiter {
@@ -235,7 +201,7 @@ export function createSignatureGate({ byId, identified, publicUrl, isMutating }:
     }
     // A bearer token in the same request says whose signature it must be.
     const verified = await verify(message, known?.caller.id)
-    if (verified.kind === 'rejected') return refused(verified.code)
+    if (verified.kind === 'rejected') return badSignature(verified.code)
     const caller = verified.kind === 'verified' ? byId(verified.owner) : undefined
     return caller ? { kind: 'caller', caller, bucket: caller.id } : SIGNATURE_REQUIRED
   }

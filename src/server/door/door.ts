@@ -1,31 +1,33 @@
 /**
- * The checks before both transports: overload, the origin of a browser, and the caller; and the turns of rare messages. A refused
- * request is answered with an HTTP error that holds the protocol's error (docs/protocol.md#envelope, #mcp, #a2a).
+ * The checks before both transports: overload, the origin of a browser, and the caller; and the turns of rare messages.
  */
 import type { IncomingMessage } from 'node:http'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
-import type { FastifyReply } from 'fastify'
 import ipaddr from 'ipaddr.js'
-import { adcpError } from '../../adcp/answer.js'
 import { createFairQueue } from '../../process/fair-queue.js'
 import { nextPortion } from '../../process/portions.js'
 import { createTurnBudget } from '../../process/turn-budget.js'
-import { type Exchange, sendChunks } from '../answer/exchange.js'
-import { reasonOfCode, rpcError } from '../answer/json-rpc.js'
+import type { Exchange } from '../answer/exchange.js'
+import { reasonOfCode } from '../answer/json-rpc.js'
 import {
   type Admission,
   createSignatureGate,
   type Entered,
   type RateLimiter,
-  type TurnedAway,
-  turnedAway,
-  UNAUTHENTICATED,
   type Visit,
 } from './admission.js'
 import type { Identified } from './credentials.js'
+import {
+  busy,
+  limited,
+  NEEDS_OPERATOR,
+  SERVER_ERROR,
+  sendTurnedAway,
+  type TurnedAway,
+  turnedAway,
+  unauthenticated,
+} from './turned-away.js'
 
-export const SERVER_ERROR = -32_000
-const RETRY_SECONDS = 2
 const MAX_HOSTS = 100
 const TOO_MANY_GUESSES = 'Too many wrong credentials came from this address'
 
@@ -144,68 +146,6 @@ export function createRareTurns(limiter: RateLimiter, now: () => number) {
 }
 
 export type RareTurns = ReturnType<typeof createRareTurns>
-
-/** 503 with Retry-After. */
-export function busy(
-  message: string,
-  reason: 'overloaded' | 'credentials_unchecked' = 'overloaded',
-): TurnedAway {
-  const error = adcpError('SERVICE_UNAVAILABLE', message, {
-    retry_after: RETRY_SECONDS,
-    suggestion: 'Repeat the request after retry_after seconds.',
-  })
-  const headers = { 'retry-after': String(RETRY_SECONDS) }
-  return { ...turnedAway(503, SERVER_ERROR, message, reason), error, headers }
-}
-
-/** 429 with Retry-After, for requests that call no task; a task answers RATE_LIMITED in its own envelope. */
-export function limited(seconds: number, message = 'Too many requests', reason = 'rate_limited'): TurnedAway {
-  const error = adcpError('RATE_LIMITED', `${message}.`, {
-    retry_after: seconds,
-    suggestion: 'Wait for retry_after seconds, then repeat the request.',
-  })
-  const headers = { 'retry-after': String(seconds) }
-  return { ...turnedAway(429, SERVER_ERROR, message, reason), error, headers }
-}
-
-function unauthenticated(reason: 'missing' | 'invalid'): TurnedAway {
-  const message = reason === 'missing' ? 'Credentials are required' : 'These credentials are not valid'
-  const challenge = `Bearer realm="tributary"${reason === 'invalid' ? ', error="invalid_token"' : ''}`
-  const error = adcpError('AUTH_REQUIRED', `${message}.`, {
-    suggestion: 'Send Authorization: Bearer with a key of this agent.',
-  })
-  return {
-    ...turnedAway(
-      401,
-      UNAUTHENTICATED,
-      message,
-      reason === 'missing' ? 'no_credentials' : 'wrong_credentials',
-    ),
-    error,
-    headers: { 'www-authenticate': challenge },
-  }
-}
-
-function sendTurnedAway(
-  exchange: Exchange,
-  { status, code, message, error, headers = {} }: TurnedAway,
-): void {
-  const data = error && { status: 'failed', adcp_error: error, errors: [error] }
-  const body = rpcError('null', code, message, data)
-  const written = ['content-type', 'application/json; charset=utf-8', ...Object.entries(headers).flat()]
-  sendChunks(exchange, status, written, [body])
-}
-
-/** For whoever else asks what only operators may. */
-export const NEEDS_OPERATOR = turnedAway(403, 0, 'This needs a key with role: operator')
-
-/** A request that did not get in, answered as plain JSON: for endpoints that speak no agent protocol. */
-export function refusePlainly(reply: FastifyReply, { status, message, headers }: TurnedAway): FastifyReply {
-  return reply
-    .code(status)
-    .headers(headers ?? {})
-    .send({ error: message })
-}
 
 function isLocalName(host: string): boolean {
   return host === 'localhost' || host.endsWith('.localhost') || /^[\d.]+$/.test(host) || host.startsWith('[')

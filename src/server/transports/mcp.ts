@@ -25,9 +25,10 @@ import {
   rpcError,
 } from '../answer/json-rpc.js'
 import type { AnswerPayload } from '../answer/payload.js'
-import { type Entered, type TurnedAway, turnedAway } from '../door/admission.js'
+import type { Entered } from '../door/admission.js'
 import { type Dispatcher, hangUpSignal, type TaskCall } from '../door/dispatcher.js'
-import { type Door, limited, type Overload, type RareTurns, SERVER_ERROR } from '../door/door.js'
+import type { Door, Overload, RareTurns } from '../door/door.js'
+import { limited, SERVER_ERROR, type TurnedAway, turnedAway } from '../door/turned-away.js'
 import type { McpCold } from './mcp-cold.js'
 
 const JSON_HEADERS = ['content-type', 'application/json', 'vary', 'Accept-Encoding']

@@ -1,0 +1,109 @@
+/**
+ * Why a request does not get in, and how it is told so: as an HTTP error that holds the protocol's error, or as plain JSON
+ * (docs/protocol.md#envelope, #mcp, #a2a).
+ */
+import type { FastifyReply } from 'fastify'
+import { type AdcpError, adcpError } from '../../adcp/answer.js'
+import { type Exchange, sendChunks } from '../answer/exchange.js'
+import { rpcError } from '../answer/json-rpc.js'
+
+export const SERVER_ERROR = -32_000
+const UNAUTHENTICATED = -32_001
+const RETRY_SECONDS = 2
+const REQUIRED = 'request_signature_required'
+
+export type TurnedAway = {
+  kind: 'turned_away'
+  status: number
+  code: number
+  message: string
+  /** Why, in a closed word for the log and the metrics. */
+  reason?: string
+  error?: AdcpError
+  headers?: Record<string, string>
+}
+
+/** `code`: of the JSON-RPC error; 0 where none is sent. */
+export function turnedAway(status: number, code: number, message: string, reason?: string): TurnedAway {
+  return { kind: 'turned_away', status, code, message, reason }
+}
+
+/** 503 with Retry-After. */
+export function busy(
+  message: string,
+  reason: 'overloaded' | 'credentials_unchecked' = 'overloaded',
+): TurnedAway {
+  const error = adcpError('SERVICE_UNAVAILABLE', message, {
+    retry_after: RETRY_SECONDS,
+    suggestion: 'Repeat the request after retry_after seconds.',
+  })
+  const headers = { 'retry-after': String(RETRY_SECONDS) }
+  return { ...turnedAway(503, SERVER_ERROR, message, reason), error, headers }
+}
+
+/** 429 with Retry-After, for requests that call no task; a task answers RATE_LIMITED in its own envelope. */
+export function limited(seconds: number, message = 'Too many requests', reason = 'rate_limited'): TurnedAway {
+  const error = adcpError('RATE_LIMITED', `${message}.`, {
+    retry_after: seconds,
+    suggestion: 'Wait for retry_after seconds, then repeat the request.',
+  })
+  const headers = { 'retry-after': String(seconds) }
+  return { ...turnedAway(429, SERVER_ERROR, message, reason), error, headers }
+}
+
+/** 401 for who must say who he is, or says it wrongly. */
+export function unauthenticated(reason: 'missing' | 'invalid'): TurnedAway {
+  const message = reason === 'missing' ? 'Credentials are required' : 'These credentials are not valid'
+  const challenge = `Bearer realm="tributary"${reason === 'invalid' ? ', error="invalid_token"' : ''}`
+  const error = adcpError('AUTH_REQUIRED', `${message}.`, {
+    suggestion: 'Send Authorization: Bearer with a key of this agent.',
+  })
+  return {
+    ...turnedAway(
+      401,
+      UNAUTHENTICATED,
+      message,
+      reason === 'missing' ? 'no_credentials' : 'wrong_credentials',
+    ),
+    error,
+    headers: { 'www-authenticate': challenge },
+  }
+}
+
+/** 401 with the protocol's word for what is wrong. */
+export function badSignature(code: string): TurnedAway {
+  const message =
+    code === REQUIRED ? 'This request must be signed' : 'The signature of this request does not stand'
+  return {
+    ...turnedAway(401, UNAUTHENTICATED, message, 'signature'),
+    error: adcpError('AUTH_REQUIRED', `${message}: ${code}.`, {
+      suggestion: 'Sign the request as RFC 9421 and the request-signing profile of the protocol say.',
+    }),
+    headers: { 'www-authenticate': `Signature error="${code}"` },
+  }
+}
+
+/** For what changes something and is asked by a caller that must sign. */
+export const SIGNATURE_REQUIRED = badSignature(REQUIRED)
+
+/** For whoever else asks what only operators may. */
+export const NEEDS_OPERATOR = turnedAway(403, 0, 'This needs a key with role: operator')
+
+/** A request to a transport that did not get in. */
+export function sendTurnedAway(
+  exchange: Exchange,
+  { status, code, message, error, headers = {} }: TurnedAway,
+): void {
+  const data = error && { status: 'failed', adcp_error: error, errors: [error] }
+  const body = rpcError('null', code, message, data)
+  const written = ['content-type', 'application/json; charset=utf-8', ...Object.entries(headers).flat()]
+  sendChunks(exchange, status, written, [body])
+}
+
+/** A request that did not get in, answered as plain JSON: for endpoints that speak no agent protocol. */
+export function refusePlainly(reply: FastifyReply, { status, message, headers }: TurnedAway): FastifyReply {
+  return reply
+    .code(status)
+    .headers(headers ?? {})
+    .send({ error: message })
+}
