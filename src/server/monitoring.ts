@@ -13,7 +13,8 @@ import type { Logger } from 'pino'
 import { Counter, collectDefaultMetrics, Gauge, type Histogram, Registry } from 'prom-client'
 import { createRateLimiter } from './door/admission.js'
 import type { Observed } from './door/dispatcher.js'
-import type { Door, Overload } from './door/door.js'
+import type { Door } from './door/door.js'
+import type { Overload } from './door/overload.js'
 import { refusePlainly } from './door/turned-away.js'
 
 const LOG_EVERY = 1_000

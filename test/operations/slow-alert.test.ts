@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises'
 import { test } from 'tap'
 import { parse } from 'yaml'
-import { createOverload } from '../../src/server/door/door.js'
+import { createOverload } from '../../src/server/door/overload.js'
 import { createServingMetrics } from '../../src/server/monitoring.js'
 
 const WINDOW_SECONDS = 300

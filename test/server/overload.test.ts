@@ -3,7 +3,8 @@ import { test } from 'tap'
 import { createBodies } from '../../src/server/answer/bodies.js'
 import { createFastLane, sendChunks } from '../../src/server/answer/exchange.js'
 import { createAdmission } from '../../src/server/door/admission.js'
-import { createDoor, createOverload } from '../../src/server/door/door.js'
+import { createDoor } from '../../src/server/door/door.js'
+import { createOverload } from '../../src/server/door/overload.js'
 import { noWayOut } from '../support/no-way-out.js'
 
 test('too many slow calls are 503 with Retry-After, until one of them ends', async (t) => {

@@ -1,8 +1,5 @@
-/**
- * The checks before both transports: overload, the origin of a browser, and the caller; and the turns of rare messages.
- */
+/** The checks before both transports: overload, the origin of a browser, and the caller; and the turns of rare messages. */
 import type { IncomingMessage } from 'node:http'
-import { monitorEventLoopDelay } from 'node:perf_hooks'
 import ipaddr from 'ipaddr.js'
 import { createFairQueue } from '../../process/fair-queue.js'
 import { nextPortion } from '../../process/portions.js'
@@ -17,6 +14,7 @@ import {
   type Visit,
 } from './admission.js'
 import type { Identified } from './credentials.js'
+import type { Overload } from './overload.js'
 import {
   busy,
   limited,
@@ -31,25 +29,11 @@ import {
 const MAX_HOSTS = 100
 const TOO_MANY_GUESSES = 'Too many wrong credentials came from this address'
 
-const WINDOW_MS = 500 // of the event loop's lateness; the server is overloaded after LATE_WINDOWS late ones
-const LATE_MS = 250
-const LATE_WINDOWS = 4
-const RESOLUTION_MS = 20
-const MAX_PENDING = 2_000
-
 const MOST_RARE_MESSAGES = 200 // of one caller: a fifth of a second
 const MOST_POSTPONED = 1_000 // of one caller: more than it has connections, and small answers are given in two turns
 const SOON_S = 1
 
 export type AddressOf = (request: Pick<IncomingMessage, 'headers' | 'socket'>) => string
-
-export type Overload = {
-  isOverloaded(): boolean
-  /** Counts a call that could not be answered at once. */
-  track<T>(pending: Promise<T>): Promise<T>
-  pending(): number
-  close(): void
-}
 
 type DoorOptions = {
   callers: Pick<Admission, 'identify' | 'byId' | 'signatures'>
@@ -94,37 +78,6 @@ export function createAddressOf(trustedProxies: readonly string[] = []): Address
       address = before
     }
     return address
-  }
-}
-
-/**
- * When to answer 503: the event loop is late all the time, or too many slow calls are under way. One pause, however long, is
- * no overload; several windows in a row with a late median are.
- */
-export function createOverload({ maxPending = MAX_PENDING }: { maxPending?: number } = {}): Overload {
-  const delay = monitorEventLoopDelay({ resolution: RESOLUTION_MS })
-  let lateWindows = 0
-  let count = 0
-  delay.enable()
-  const timer = setInterval(() => {
-    lateWindows = delay.percentile(50) / 1e6 > LATE_MS ? lateWindows + 1 : 0
-    delay.reset()
-  }, WINDOW_MS)
-  timer.unref()
-
-  return {
-    isOverloaded: () => lateWindows >= LATE_WINDOWS || count >= maxPending,
-    track(pending) {
-      count += 1
-      return pending.finally(() => {
-        count -= 1
-      })
-    },
-    pending: () => count,
-    close() {
-      clearInterval(timer)
-      delay.disable()
-    },
   }
 }
 

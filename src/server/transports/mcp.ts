@@ -27,7 +27,8 @@ import {
 import type { AnswerPayload } from '../answer/payload.js'
 import type { Entered } from '../door/admission.js'
 import { type Dispatcher, hangUpSignal, type TaskCall } from '../door/dispatcher.js'
-import type { Door, Overload, RareTurns } from '../door/door.js'
+import type { Door, RareTurns } from '../door/door.js'
+import type { Overload } from '../door/overload.js'
 import { limited, SERVER_ERROR, type TurnedAway, turnedAway } from '../door/turned-away.js'
 import type { McpCold } from './mcp-cold.js'
 
