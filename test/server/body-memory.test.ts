@@ -1,7 +1,8 @@
 import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import { test } from 'tap'
-import { createBodyReader, type RpcBody } from '../../src/server/answer/json-rpc.js'
+import { createBodyReader } from '../../src/server/answer/body-reader.js'
+import type { RpcBody } from '../../src/server/answer/json-rpc.js'
 import { proven } from '../support/proven.js'
 
 const bytes = (text: string) => Buffer.from(text)

@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { test } from 'tap'
-import { createBodyReader, rawValue } from '../../src/server/answer/json-rpc.js'
+import { createBodyReader } from '../../src/server/answer/body-reader.js'
+import { rawValue } from '../../src/server/answer/json-rpc.js'
 import { costRatio } from '../support/cost-ratio.js'
 import { proven } from '../support/proven.js'
 

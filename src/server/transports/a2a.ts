@@ -6,10 +6,10 @@ import type { FastifyInstance } from 'fastify'
 import { adcpError } from '../../adcp/answer.js'
 import { didYouMean } from '../../adcp/issue-words.js'
 import type { Task } from '../../tasks/task.js'
+import type { BodyReader } from '../answer/body-reader.js'
 import { type Chunk, type Exchange, type FastLane, sendChunks } from '../answer/exchange.js'
 import { type GzipPages, takesGzip } from '../answer/gzip.js'
 import {
-  type BodyReader,
   INVALID_MESSAGE,
   INVALID_PARAMS,
   METHOD_NOT_FOUND,

@@ -6,6 +6,7 @@
 import type { FastifyInstance } from 'fastify'
 import { didYouMean } from '../../adcp/issue-words.js'
 import { nextPortion } from '../../process/portions.js'
+import type { BodyReader } from '../answer/body-reader.js'
 import {
   asBytes,
   type Chunk,
@@ -17,7 +18,6 @@ import {
 } from '../answer/exchange.js'
 import { type GzipPages, takesGzip } from '../answer/gzip.js'
 import {
-  type BodyReader,
   INVALID_MESSAGE,
   INVALID_PARAMS,
   type RpcMessage,
