@@ -10,8 +10,8 @@ import { createPost, type Letter } from './letter.js'
 
 export type CourierStart = { policy: EgressPolicy; key: SigningKey | undefined }
 export type CourierOrder = { policy: EgressPolicy } | { letter: Letter; number: number }
-/** Of one letter: what became of it, or why it could not be sent at all. */
-export type CourierAnswer = { letter: number; answer: SendOutcome | string }
+/** What became of the letter of this number, or why it could not be sent at all. */
+export type CourierAnswer = { number: number; answer: SendOutcome | string }
 
 /** At one origin. One caller has half of them at most: as many as it may have subscribers told at once. */
 const CONNECTIONS = 64
@@ -31,6 +31,7 @@ async function answerOf(letter: Letter): Promise<SendOutcome | string> {
 giveWay()
 parentPort?.on('message', async (order: CourierOrder) => {
   if ('policy' in order) return egress.reconfigure(order.policy)
-  const answer: CourierAnswer = { letter: order.number, answer: await answerOf(order.letter) }
+  const { number, letter } = order
+  const answer: CourierAnswer = { number, answer: await answerOf(letter) }
   parentPort?.postMessage(answer)
 })

@@ -25,7 +25,7 @@ export function createCourier({ policy, key }: CourierOptions) {
   const underWay = new Map<number, Sent>()
   let inForce = policy
   let thread: Worker | undefined
-  let number = 0
+  let last = 0 // the number of the letter that was sent last
   let isClosed = false
 
   /** All that are under way: none of them will be answered. */
@@ -43,9 +43,9 @@ export function createCourier({ policy, key }: CourierOptions) {
       giveUp(failed('unreachable', `the thread that sends has ended${why}`))
     }
     started
-      .on('message', ({ letter, answer }: CourierAnswer) => {
-        const sent = underWay.get(letter)
-        underWay.delete(letter)
+      .on('message', ({ number, answer }: CourierAnswer) => {
+        const sent = underWay.get(number)
+        underWay.delete(number)
         if (underWay.size === 0) started.unref()
         if (typeof answer === 'string') sent?.reject(new Error(answer))
         else sent?.resolve(answer)
@@ -65,7 +65,8 @@ export function createCourier({ policy, key }: CourierOptions) {
     } catch (error) {
       return failed('unreachable', `no thread can be started: ${(error as Error).message}`)
     }
-    number += 1
+    last += 1
+    const number = last
     order(thread, { letter, number })
     thread.ref() // keeps the process alive until it is answered
     return await new Promise((resolve, reject) => underWay.set(number, { resolve, reject }))
@@ -81,10 +82,10 @@ export function createCourier({ policy, key }: CourierOptions) {
     /** Ends the thread and what is under way. */
     async close(): Promise<void> {
       isClosed = true
-      const last = thread
+      const ended = thread
       thread = undefined
       giveUp(failed('aborted', 'this process ends'))
-      await last?.terminate()
+      await ended?.terminate()
     },
   }
 }
