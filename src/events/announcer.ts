@@ -6,7 +6,7 @@
 import { randomBytes } from 'node:crypto'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { BULK_EVENT, type FeedEventType } from '../adcp/signal.js'
-import type { Clock } from '../net/clock.js'
+import { type Clock, doubledMs } from '../net/clock.js'
 import { createSpareTime, type SpareTime, type ThreadTime } from '../process/portions.js'
 import { createLots } from '../store/database/storage-work.js'
 import type { Held, JobChange } from '../store/jobs.js'
@@ -168,8 +168,7 @@ export function createAnnouncer(options: AnnouncerOptions) {
   }
 
   function pauseAfter(failures: number): number {
-    const pause = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.min(failures - 1, 30))
-    return pause * (0.75 + random() / 2)
+    return doubledMs(failures, FIRST_PAUSE_MS, LONGEST_PAUSE_MS) * (0.75 + random() / 2)
   }
 
   async function later(held: Held, subscription: StoredSubscription, stream: Stream, delivery: Failure) {

@@ -5,7 +5,7 @@
  */
 import { createHmac } from 'node:crypto'
 import { FEED_EVENTS } from '../adcp/signal.js'
-import type { Clock } from '../net/clock.js'
+import { type Clock, doubledMs } from '../net/clock.js'
 import type { KeyAnswer } from '../signing/key.js'
 import type { ReplayGuard } from '../signing/verify.js'
 import {
@@ -114,7 +114,7 @@ export function createListener(options: ListenerOptions) {
     registration.isAsking = false
     const entry = typeof answer === 'string' ? undefined : keptSubscription(answer, SUBSCRIBER)
     registration.failures = entry?.isActive ? 0 : registration.failures + 1
-    const retryMs = Math.min(LONGEST_RETRY_MS, FIRST_RETRY_MS * 2 ** Math.min(registration.failures - 1, 10))
+    const retryMs = doubledMs(registration.failures, FIRST_RETRY_MS, LONGEST_RETRY_MS)
     registration.nextAt = clock.now() + (entry?.isActive ? RENEW_MS : retryMs)
     if (entry) registration.accountId = entry.accountId
     const problem = entry?.isActive ? undefined : typeof answer === 'string' ? answer : 'it did not accept us'

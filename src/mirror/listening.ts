@@ -16,7 +16,7 @@ import {
   keptSubscription,
   type ReceiverReply,
 } from '../events/receiver.js'
-import { type Clock, jittered, pause } from '../net/clock.js'
+import { type Clock, doubledMs, jittered, pause } from '../net/clock.js'
 import type { Send } from '../net/send.js'
 import { createReplayGuard } from '../signing/verify.js'
 import { readFeedEvents } from '../upstreams/agent/dialect.js'
@@ -199,8 +199,7 @@ export async function startListening(options: ListeningOptions) {
         before = now
         said = problem
         const last = problem === undefined ? LAST_LOOK_MS : LAST_RETRY_MS
-        const ms = Math.min(last, FIRST_LOOK_MS * 2 ** Math.min(looks, 10))
-        await pause(clock, jittered(ms, Math.random), signal)
+        await pause(clock, jittered(doubledMs(looks + 1, FIRST_LOOK_MS, last), Math.random), signal)
       }
     },
     async close(): Promise<void> {

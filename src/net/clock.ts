@@ -10,6 +10,7 @@ const FIRST_WAIT_MS = 1_000
 const LONGEST_WAIT_MS = 60_000
 const SHORTEST_CAP_MS = 5_000 // a short schedule must not become a flood of retries
 const CAP_PER_REFRESH = 10
+const MOST_DOUBLINGS = 30 // of any wait: it is at its longest before, and the number stays finite
 const JITTER = 0.1
 const TOLERATED_MS = 1_000 // by which a clock may be off the one that all share
 const ASK_EVERY_MS = 10_000 // that one
@@ -194,11 +195,15 @@ export function jittered(ms: number, random: () => number): number {
   return ms * (1 - JITTER + 2 * JITTER * random())
 }
 
+/** A wait that is `firstMs` after one failure, twice as long after each further one, and `longestMs` at most. */
+export function doubledMs(failures: number, firstMs: number, longestMs: number): number {
+  return Math.min(longestMs, firstMs * 2 ** Math.min(failures - 1, MOST_DOUBLINGS))
+}
+
 /** The wait before the next attempt, ms; a minute at most, whatever the upstream asked for. */
 export function backoffMs({ failures, refreshMs, random, retryAfterMs = 0 }: BackoffOptions): number {
   const first = Math.min(FIRST_WAIT_MS, refreshMs)
   const cap = Math.min(LONGEST_WAIT_MS, Math.max(SHORTEST_CAP_MS, CAP_PER_REFRESH * refreshMs))
-  const exponential = Math.min(cap, first * 2 ** Math.min(failures - 1, 16))
-  const wait = exponential * (0.5 + 0.5 * random())
+  const wait = doubledMs(failures, first, cap) * (0.5 + 0.5 * random())
   return Math.max(wait, Math.min(retryAfterMs, LONGEST_WAIT_MS))
 }

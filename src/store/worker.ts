@@ -5,7 +5,7 @@
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { firstOf } from '../adcp/answer.js'
-import type { Clock } from '../net/clock.js'
+import { type Clock, doubledMs } from '../net/clock.js'
 import { createLots, StorageUnavailable, StorageUnusable } from './database/storage-work.js'
 import type { Due, Held, Hold, Jobs } from './jobs.js'
 
@@ -125,7 +125,7 @@ type InHand = { held: Held; done: Promise<void>; isLost: boolean }
 
 /** How long a job pauses after so many attempts, ms. */
 export function pauseAfter(attempts: number, longestMs = 60_000): number {
-  return Math.min(longestMs, FIRST_PAUSE_MS * 2 ** Math.min(attempts - 1, 30))
+  return doubledMs(attempts, FIRST_PAUSE_MS, longestMs)
 }
 
 /** The worker of one process. It takes up due jobs from `start` on; `round` does so once. */
