@@ -86,6 +86,61 @@ function send(response: ServerResponse, { status, headers = {}, body = {} }: Rec
   response.writeHead(status, { ...headers, 'content-type': 'application/json' }).end(JSON.stringify(body))
 }
 
+type SubscribingOptions = Pick<ListeningOptions, 'asker' | 'onSubscribed'> & {
+  place: EventsPlace
+  /** The account as it is declared. */
+  declared: object
+}
+
+/** Gives the function that subscribes unless the subscription stands. */
+function createSubscribing({ asker, place, declared, onSubscribed }: SubscribingOptions) {
+  /** What the agent keeps of the account's subscriptions now; a text where there is none: why. */
+  async function sync(configs?: readonly Config[]) {
+    const entry = { ...declared, ...(configs && { notification_configs: configs }) }
+    const reply = await asker.ask('sync_accounts', {
+      idempotency_key: `mirror-${randomUUID()}`,
+      accounts: [entry],
+    })
+    if (reply.kind !== 'answer') return reply.message
+    const kept = keptSubscription(reply.answer, place.subscriberId)
+    if (kept) return kept
+    const [row] = Array.isArray(reply.answer.accounts) ? reply.answer.accounts.filter(isRecord) : []
+    const [error] = Array.isArray(row?.errors) ? row.errors.filter(isRecord) : []
+    return typeof error?.message === 'string'
+      ? asker.toTell(error.message)
+      : 'it did not accept the subscription'
+  }
+
+  /** `stands`: it was active before; `written`: it is now; else why it is not. */
+  return async (): Promise<'stands' | 'written' | { problem: string }> => {
+    const capabilities = await asker.ask('get_adcp_capabilities', {})
+    if (capabilities.kind !== 'answer') return { problem: capabilities.message }
+    const told = readFeedEvents(capabilities.answer)
+    const types = FEED_EVENTS.filter((type) => told?.types.includes(type))
+    if (!told || types.length === 0) {
+      return { problem: 'it declares no feed webhooks that could be verified' }
+    }
+    place.sender = { ...place.sender, brandJsonUrl: told.brandJsonUrl }
+    place.types = types
+    const before = await sync()
+    if (typeof before === 'string') return { problem: before }
+    const { own, others, accountId } = before
+    place.accountId = accountId
+    if (before.isActive && own?.url === place.url && isSameEvents(types, own?.event_types)) return 'stands'
+    if (others.some(({ authentication }) => authentication !== undefined)) {
+      return { problem: 'the account has another subscription, whose secret would have to be sent again' }
+    }
+    const wanted = { subscriber_id: place.subscriberId, url: place.url, event_types: types, active: true }
+    place.isAsking = true
+    const after = await sync([...others.map(repeated), wanted]).finally(() => {
+      place.isAsking = false
+    })
+    if (typeof after === 'string') return { problem: after }
+    onSubscribed()
+    return after.isActive ? 'written' : { problem: 'it keeps the subscription as paused' }
+  }
+}
+
 /** Listens at once; rejects when the port cannot be opened. */
 export async function startListening(options: ListeningOptions) {
   const { listen, url, account, source, asker, clock, signal, onEvent, onSubscribed, onProblem } = options
@@ -134,52 +189,7 @@ export async function startListening(options: ListeningOptions) {
   const declared = account
     ? { account: { account_id: account } }
     : { brand: { domain: brand }, operator: brand, billing: 'operator' }
-
-  /** What the agent keeps of the account's subscriptions now; why there is none. */
-  async function sync(configs?: readonly Config[]) {
-    const entry = { ...declared, ...(configs && { notification_configs: configs }) }
-    const reply = await asker.ask('sync_accounts', {
-      idempotency_key: `mirror-${randomUUID()}`,
-      accounts: [entry],
-    })
-    if (reply.kind !== 'answer') return reply.message
-    const kept = keptSubscription(reply.answer, place.subscriberId)
-    if (kept) return kept
-    const [row] = Array.isArray(reply.answer.accounts) ? reply.answer.accounts.filter(isRecord) : []
-    const [error] = Array.isArray(row?.errors) ? row.errors.filter(isRecord) : []
-    return typeof error?.message === 'string'
-      ? asker.toTell(error.message)
-      : 'it did not accept the subscription'
-  }
-
-  /** `stands`: it was active before; `written`: it is now; else why it is not. */
-  async function subscribe(): Promise<'stands' | 'written' | { problem: string }> {
-    const capabilities = await asker.ask('get_adcp_capabilities', {})
-    if (capabilities.kind !== 'answer') return { problem: capabilities.message }
-    const told = readFeedEvents(capabilities.answer)
-    const types = FEED_EVENTS.filter((type) => told?.types.includes(type))
-    if (!told || types.length === 0) {
-      return { problem: 'it declares no feed webhooks that could be verified' }
-    }
-    place.sender = { ...place.sender, brandJsonUrl: told.brandJsonUrl }
-    place.types = types
-    const before = await sync()
-    if (typeof before === 'string') return { problem: before }
-    const { own, others, accountId } = before
-    place.accountId = accountId
-    if (before.isActive && own?.url === place.url && isSameEvents(types, own?.event_types)) return 'stands'
-    if (others.some(({ authentication }) => authentication !== undefined)) {
-      return { problem: 'the account has another subscription, whose secret would have to be sent again' }
-    }
-    const wanted = { subscriber_id: place.subscriberId, url: place.url, event_types: types, active: true }
-    place.isAsking = true
-    const after = await sync([...others.map(repeated), wanted]).finally(() => {
-      place.isAsking = false
-    })
-    if (typeof after === 'string') return { problem: after }
-    onSubscribed()
-    return after.isActive ? 'written' : { problem: 'it keeps the subscription as paused' }
-  }
+  const subscribe = createSubscribing({ asker, place, declared, onSubscribed })
 
   return {
     /** The port that is listened on. */
