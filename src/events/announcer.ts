@@ -221,7 +221,7 @@ export function createAnnouncer(options: AnnouncerOptions) {
   async function waitForChange(held: Held, one: Idle, stream: Stream): Promise<void> {
     let isOurs = true // also where no answer came: it may have been written
     try {
-      isOurs = await release({ held, afterMs: IDLE_MS, data: stream, isDone: true })
+      isOurs = await release({ held, afterMs: IDLE_MS, data: stream, forgetsAttempts: true })
     } finally {
       if (isOurs) idle.set(held.id, one)
       // What was published between the comparison and now would wait for the next change.

@@ -57,8 +57,16 @@ export type Added = { isHeld: true; job: Held } | { isHeld: false; job: Job }
 /** A job that can be claimed; `bytes` of its data. */
 export type Due = { id: string; lane: string; bytes: number }
 
-/** What becomes of a held job: its data is replaced, or it can be claimed `afterMs` from now; `isDone`: attempts count anew. */
-export type JobChange = { held: Held; data?: unknown; afterMs?: number; isDone?: true }
+/** What becomes of a held job. */
+export type JobChange = {
+  held: Held
+  /** Replaces the job's data. */
+  data?: unknown
+  /** It can be claimed so long from now. */
+  afterMs?: number
+  /** Its attempts count anew: it has done what it was for, and waits until there is more. */
+  forgetsAttempts?: true
+}
 
 /** How a job ends. */
 export type JobEnd = { held: Held; state: string; answer?: unknown }
@@ -316,13 +324,13 @@ export function createJobs(db: Db, now: () => number, dialect: SqlDialect, seal:
 
   async function changeAll(changes: readonly JobChange[]): Promise<boolean[]> {
     if (changes.length === 0) return []
-    const given = changes.map(({ held: { id, owner, epoch }, data, afterMs, isDone }) => ({
-      ...{ id, owner, epoch, isDone, data: data === undefined ? undefined : seal.write(data) },
+    const given = changes.map(({ held: { id, owner, epoch }, data, afterMs, forgetsAttempts }) => ({
+      ...{ id, owner, epoch, forgetsAttempts, data: data === undefined ? undefined : seal.write(data) },
       afterMs: afterMs === undefined ? undefined : Math.round(afterMs),
     }))
     const { rows } = await sql<Pick<Held, 'id' | 'epoch'>>`update jobs
       set data = coalesce(value->>'data', data), owner = case when value->>'afterMs' is null then owner end,
-        attempts = case when value->>'isDone' is null then attempts else 0 end,
+        attempts = case when value->>'forgetsAttempts' is null then attempts else 0 end,
         due = coalesce(${dialect.now()} + cast(value->>'afterMs' as bigint), due)
       ${amongHeld(given)} returning jobs.id, jobs.epoch`.execute(db)
     const done = new Set(rows.map(claimOf))
