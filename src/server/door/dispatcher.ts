@@ -24,6 +24,7 @@ import type { Exchange } from '../answer/exchange.js'
 import { type AnswerPayload, type Envelope, payloadOf } from '../answer/payload.js'
 import { type RateLimiter, registersSecret } from './admission.js'
 import type { Identified } from './credentials.js'
+import { rateError, UNSIGNED_ERROR } from './turned-away.js'
 
 /** The longest time_budget is 120 s (docs/protocol.md#envelope); what is left is for merging and writing. */
 const CALL_MS = 130_000
@@ -205,12 +206,7 @@ export function createDispatcher(options: DispatcherOptions) {
       })
     }
     const wait = limiter.take(who.bucket, arrived)
-    if (wait > 0) {
-      return refuse('RATE_LIMITED', 'Too many requests.', {
-        retry_after: wait,
-        suggestion: 'Wait for retry_after seconds, then repeat the request.',
-      })
-    }
+    if (wait > 0) return { kind: 'refused', error: rateError(wait) }
     if (!isRecord(input)) {
       return {
         kind: 'refused',
@@ -274,9 +270,7 @@ export function createDispatcher(options: DispatcherOptions) {
     }
     const holdsSecret = () => known?.holdsSecret ?? registersSecret(input)
     if (needsSignature(call, task.mutating, holdsSecret)) {
-      return refuse('AUTH_REQUIRED', 'This request must be signed: request_signature_required.', {
-        suggestion: 'Sign the request as RFC 9421 and the request-signing profile of the protocol say.',
-      })
+      return { kind: 'refused', error: UNSIGNED_ERROR }
     }
     if (known) return handled(entry, input, context, call)
     const checked = check(input)

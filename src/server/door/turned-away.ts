@@ -11,6 +11,7 @@ export const SERVER_ERROR = -32_000
 const UNAUTHENTICATED = -32_001
 const RETRY_SECONDS = 2
 const REQUIRED = 'request_signature_required'
+const UNSIGNED = 'This request must be signed'
 
 export type TurnedAway = {
   kind: 'turned_away'
@@ -41,14 +42,22 @@ export function busy(
   return { ...turnedAway(503, SERVER_ERROR, message, reason), error, headers }
 }
 
-/** 429 with Retry-After, for requests that call no task; a task answers RATE_LIMITED in its own envelope. */
-export function limited(seconds: number, message = 'Too many requests', reason = 'rate_limited'): TurnedAway {
-  const error = adcpError('RATE_LIMITED', `${message}.`, {
+/** Of requests that come too often. */
+export function rateError(seconds: number, message = 'Too many requests'): AdcpError {
+  return adcpError('RATE_LIMITED', `${message}.`, {
     retry_after: seconds,
     suggestion: 'Wait for retry_after seconds, then repeat the request.',
   })
+}
+
+/** 429 with Retry-After, for requests that call no task; a task answers `rateError` in its own envelope. */
+export function limited(seconds: number, message = 'Too many requests', reason = 'rate_limited'): TurnedAway {
   const headers = { 'retry-after': String(seconds) }
-  return { ...turnedAway(429, SERVER_ERROR, message, reason), error, headers }
+  return {
+    ...turnedAway(429, SERVER_ERROR, message, reason),
+    error: rateError(seconds, message),
+    headers,
+  }
 }
 
 /** 401 for who must say who he is, or says it wrongly. */
@@ -70,21 +79,26 @@ export function unauthenticated(reason: 'missing' | 'invalid'): TurnedAway {
   }
 }
 
+function signatureError(message: string, code: string): AdcpError {
+  return adcpError('AUTH_REQUIRED', `${message}: ${code}.`, {
+    suggestion: 'Sign the request as RFC 9421 and the request-signing profile of the protocol say.',
+  })
+}
+
 /** 401 with the protocol's word for what is wrong. */
 export function badSignature(code: string): TurnedAway {
-  const message =
-    code === REQUIRED ? 'This request must be signed' : 'The signature of this request does not stand'
+  const message = code === REQUIRED ? UNSIGNED : 'The signature of this request does not stand'
   return {
     ...turnedAway(401, UNAUTHENTICATED, message, 'signature'),
-    error: adcpError('AUTH_REQUIRED', `${message}: ${code}.`, {
-      suggestion: 'Sign the request as RFC 9421 and the request-signing profile of the protocol say.',
-    }),
+    error: signatureError(message, code),
     headers: { 'www-authenticate': `Signature error="${code}"` },
   }
 }
 
 /** For what changes something and is asked by a caller that must sign. */
 export const SIGNATURE_REQUIRED = badSignature(REQUIRED)
+/** The same for a task, which answers it in its own envelope. */
+export const UNSIGNED_ERROR = signatureError(UNSIGNED, REQUIRED)
 
 /** For whoever else asks what only operators may. */
 export const NEEDS_OPERATOR = turnedAway(403, 0, 'This needs a key with role: operator')
