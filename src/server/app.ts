@@ -2,6 +2,7 @@
  * The server as one Fastify instance: both transports, the tasks behind them, and the operations endpoints
  * (docs/operations.md). It listens to nothing yet; `close()` lets what is in flight finish.
  */
+import type { IncomingMessage } from 'node:http'
 import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply } from 'fastify'
 import type { Logger } from 'pino'
 import type { Preview, Release } from '../adcp/answer.js'
@@ -10,12 +11,13 @@ import type { SigningKey } from '../signing/key.js'
 import { type AgentFacts, getAdcpCapabilities } from '../tasks/get-adcp-capabilities.js'
 import { type GetSignalsOptions, getSignals } from '../tasks/get-signals.js'
 import type { Task } from '../tasks/task.js'
-import { BODY_BYTES, type Bodies, createBodies, fault, TOO_LARGE } from './answer/bodies.js'
+import { BODY_BYTES, type Bodies, type BodyFault, createBodies, fault, TOO_LARGE } from './answer/bodies.js'
 import { createBodyReader } from './answer/body-reader.js'
 import { inItsTurn } from './answer/connection.js'
 import { createFastLane, createRequestIds, isHostSound } from './answer/exchange.js'
 import { createGzipPages } from './answer/gzip.js'
 import { INVALID_MESSAGE, rpcError } from './answer/json-rpc.js'
+import { answerUnreadable } from './answer/unreadable.js'
 import { createClosing } from './closing.js'
 import type { Admission } from './door/admission.js'
 import { createDispatcher } from './door/dispatcher.js'
@@ -115,12 +117,20 @@ function answerFaults(app: FastifyInstance, log: Logger): void {
   app.setNotFoundHandler((_request, reply) => reply.code(404).send({ error: NOTHING }))
 }
 
-/** Before every route: whom a request is for has one reading, for a proxy in front of us too. */
-function refuseHosts(app: FastifyInstance): void {
-  app.addHook('onRequest', ({ raw }, _reply, done) => {
-    const message = 'A request must have one Host: a name or an address, with or without a port'
-    done(isHostSound(raw) ? undefined : Object.assign(new Error(message), { statusCode: 400 }))
-  })
+const BAD_HOST = fault(400, 'A request must have one Host: a name or an address, with or without a port')
+const BAD_EXPECT = fault(417, 'Of what a request may expect, only 100-continue is met: leave Expect out')
+
+function faultOfHead(request: IncomingMessage): BodyFault | undefined {
+  if (!isHostSound(request)) return BAD_HOST // whom it is for has one reading, for a proxy in front of us too
+  const { expect = '100-continue' } = request.headers
+  return expect.toLowerCase() === '100-continue' ? undefined : BAD_EXPECT
+}
+
+/** Before every route. Node would answer some of these itself, without a word. */
+function refuseHeads(app: FastifyInstance): void {
+  const { server } = app
+  server.on('checkExpectation', (request, response) => server.emit('request', request, response))
+  app.addHook('onRequest', ({ raw }, _reply, done) => done(faultOfHead(raw)))
 }
 
 /**
@@ -225,8 +235,9 @@ export function createApp(options: ServerOptions): FastifyInstance {
     pluginTimeout: 0, // it counts for the end as well, which waits for what is in flight
     return503OnClosing: false, // whoever had connected is answered (closing.ts)
     // Node would read only the first of two lines that may come once: as one list they are refused where they are read.
-    http: { connectionsCheckingInterval: LOOK_MS, joinDuplicateHeaders: true },
+    http: { connectionsCheckingInterval: LOOK_MS, joinDuplicateHeaders: true, requireHostHeader: false },
     genReqId,
+    clientErrorHandler: answerUnreadable,
     frameworkErrors: (error, _request, reply) => refusePath(error, reply as FastifyReply),
     schemaController: { compilersFactory: { buildValidator: noCompiler, buildSerializer: noCompiler } },
   })
@@ -235,7 +246,7 @@ export function createApp(options: ServerOptions): FastifyInstance {
   const closing = createClosing(app, bodies, now)
   takeJsonBodies(app, bodies)
   answerFaults(app, log)
-  refuseHosts(app)
+  refuseHeads(app)
   app.addHook('preHandler', (_request, { raw }, done) => inItsTurn(raw, done))
   app.addHook('onResponse', (request, { statusCode }, done) => {
     const { raw, id: requestId, routeOptions } = request

@@ -23,6 +23,16 @@ export const fault = (statusCode: number, message: string) =>
   Object.assign(new Error(message), { statusCode })
 export type BodyFault = ReturnType<typeof fault>
 
+/** The event of a request whose body cannot be read to its end, with the fault. */
+const UNREADABLE = 'unreadable'
+const unreadable = new WeakMap<IncomingMessage, BodyFault>()
+
+/** Ends the body of a request, whether somebody reads it or will. */
+export function endBody(raw: IncomingMessage, why: BodyFault): void {
+  unreadable.set(raw, why)
+  raw.emit(UNREADABLE, why)
+}
+
 export type BodyDone = (fault: BodyFault | null, body: Buffer) => void
 
 /** Gathers what comes, behind the `first` that has come. */
@@ -42,7 +52,7 @@ function gather(
     if (isOver) return
     isOver = true
     growing.end()
-    raw.off('data', add).off('end', finish).off('close', leave)
+    raw.off('data', add).off('end', finish).off('close', leave).off(UNREADABLE, end)
     if (why) raw.pause() // what else comes is not wanted
     done(why, body.subarray(0, filled))
   }
@@ -75,8 +85,10 @@ function gather(
 
   const finish = () => end(null)
   const leave = () => end(fault(400, GONE))
-  if (first) add(first)
-  if (!isOver) raw.on('data', add).on('end', finish).on('close', leave)
+  const why = unreadable.get(raw)
+  if (why) end(why)
+  else if (first) add(first)
+  if (!isOver) raw.on('data', add).on('end', finish).on('close', leave).on(UNREADABLE, end)
 }
 
 /** `addressOf`: where a request came from. */

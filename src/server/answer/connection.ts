@@ -12,6 +12,7 @@ import type { Bodies } from './bodies.js'
 const MOST_REQUESTS = 2_000 // behind one that is not answered: some megabytes
 const MOST_READ_BYTES = 4 * 1024 * 1024 // of them
 const BYTES_A_REQUEST = 4 * 1024 // that each takes beside its own
+const LINGER_MS = 5_000 // for a sender to read its last answer
 
 type Connection = {
   /** The last request that was read. */
@@ -55,9 +56,36 @@ function addWaiting(connection: Connection, response: ServerResponse, bodies: Bo
   countWaiting(socket, connection)
 }
 
+/**
+ * Closes a connection after its last answer. Where bytes that nobody reads still arrive, the system of their sender is told of a
+ * broken connection, and may drop the answer (RFC 9112, section 9.6). So what comes is let go until the sender has closed, too.
+ */
+function closeGently(socket: Socket): void {
+  const letGo = () => {
+    socket.removeAllListeners('data').removeAllListeners('end') // no request begins any more
+    socket.on('data', () => {}).once('end', () => socket.destroy())
+  }
+  socket.end()
+  // Node reads on as it is resumed, and does not once its parser is taken off.
+  if (socket.isPaused()) socket.once('resume', letGo).resume()
+  else letGo()
+  const timer = setTimeout(() => socket.destroy(), LINGER_MS).unref()
+  socket.once('close', () => clearTimeout(timer))
+}
+
+/** Sends the last bytes of a connection, which are the answer to what is no request. */
+export function endWith(socket: Socket, bytes: string): void {
+  socket.write(bytes)
+  closeGently(socket)
+}
+
+/** The last request that was read on a connection; undefined where none was. */
+export const newestOn = (socket: Socket): ServerResponse | undefined => connections.get(socket)?.newest
+
 function connectionOf(socket: Socket, newest: ServerResponse): Connection {
   const known = connections.get(socket)
   if (known) return known
+  socket.destroySoon = () => closeGently(socket) // what Node calls after an answer with connection: close
   const made: Connection = { newest, waiting: new Map(), counted: undefined }
   connections.set(socket, made)
   socket.once('close', () => {

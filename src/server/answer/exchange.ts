@@ -154,10 +154,11 @@ export function sendChunks(
 }
 
 /**
- * Whether the Host of a request is what it may be (RFC 9112, section 3.2). Two of them have arrived as one list, which is none; a
- * request of HTTP/1.1 without one does not come here.
+ * Whether the Host of a request is what it may be (RFC 9112, section 3.2). Two of them have arrived as one list, which is none;
+ * only HTTP/1.0 may have none.
  */
-export function isHostSound({ headers: { host = '' } }: IncomingMessage): boolean {
+export function isHostSound({ headers: { host }, httpVersion }: IncomingMessage): boolean {
+  if (host === undefined) return httpVersion === '1.0'
   return NAMED.test(host) || isIPv6(BRACKETED.exec(host)?.[1] ?? '')
 }
 

@@ -1,0 +1,65 @@
+/**
+ * What Node cannot read as a request: text that is no HTTP, heads that are too large, and what does not come to its end in time. Its
+ * sender may have asked for other things before on the same connection: those are answered first, and no request is answered twice.
+ */
+import { type ServerResponse, STATUS_CODES } from 'node:http'
+import type { Socket } from 'node:net'
+import { type BodyFault, endBody, fault } from './bodies.js'
+import { endWith, newestOn } from './connection.js'
+import { INVALID_MESSAGE, rpcError } from './json-rpc.js'
+
+type ReadingError = Error & { code?: string; reason?: string }
+
+const FAULTS: Readonly<Record<string, BodyFault>> = {
+  ERR_HTTP_REQUEST_TIMEOUT: fault(408, 'The request did not come to its end in time: send it faster'),
+  HPE_HEADER_OVERFLOW: fault(
+    431,
+    'The path and the headers of this request are too large: send shorter ones',
+  ),
+  HPE_INVALID_EOF_STATE: fault(400, 'The connection ended before the request: send all of it'),
+}
+
+/** The connection is gone; or something came behind a request that was to be the last. */
+const IGNORED: ReadonlySet<string | undefined> = new Set(['ECONNRESET', 'HPE_CLOSED_CONNECTION'])
+
+function faultOf({ code = '', reason }: ReadingError): BodyFault {
+  const why = reason ? ` (${reason})` : ''
+  return FAULTS[code] ?? fault(400, `This is not a request of HTTP/1.1${why}: mend it and connect again`)
+}
+
+/** The whole answer to what has no request, and so no response. */
+function answerTo({ statusCode, message }: BodyFault): string {
+  const body = rpcError('null', INVALID_MESSAGE, message)
+  return [
+    `HTTP/1.1 ${statusCode} ${STATUS_CODES[statusCode]}`,
+    'content-type: application/json; charset=utf-8',
+    `content-length: ${Buffer.byteLength(body)}`,
+    'connection: close',
+    '',
+    body,
+  ].join('\r\n')
+}
+
+/** Calls back when a response has left, at once where it has. */
+function whenLeft(response: ServerResponse | undefined, then: () => void): void {
+  if (!response || response.writableFinished) then()
+  else response.once('close', then)
+}
+
+const told = new WeakSet<Socket>()
+
+/** Listens to the faults that Node finds in what comes on a connection; it goes on finding some in all that comes behind. */
+export function answerUnreadable(error: ReadingError, socket: Socket): void {
+  if (!socket.writable || told.has(socket) || IGNORED.has(error.code)) return
+  told.add(socket)
+  const newest = newestOn(socket)
+  const why = faultOf(error)
+  const isWithin = newest !== undefined && !newest.req.complete
+  if (isWithin) endBody(newest.req, why)
+  whenLeft(newest, () => {
+    if (!socket.writable) return
+    // What was late may have come meanwhile.
+    if (newestOn(socket) === newest) endWith(socket, isWithin ? '' : answerTo(why))
+    else told.delete(socket)
+  })
+}
