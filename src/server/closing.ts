@@ -9,13 +9,14 @@ import { Server as Listener, type Socket } from 'node:net'
 import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
 import type { Bodies } from './answer/bodies.js'
-import { closeAfterNewest, followConnections } from './answer/connection.js'
+import { closeAfterNewest, endWhen, followConnections } from './answer/connection.js'
 
 const QUIET_TURNS = 3 // after the last that was accepted: it is read in the next one
 const ACCEPTING_MS = 5_000
 const QUEUE = 512 // connections that the system keeps for a listener of Node
 const QUEUE_MS = 20_000 // for all of them where the processors are wanted by many
 const KEEP_ALIVE_MS = 200 // for who was promised that the connection stays open, and asks once more, perhaps at this moment
+const AHEAD_MS = 35_000 // for who sent many requests without waiting for answers, and as long as who is slow to ask has
 const SILENT_MS = 2_000 // who connects asks at once, as far as it comes to it
 
 /** Keeps the requests that come from all but `follow`; gives what begins them, and those that come later as soon as they come. */
@@ -95,6 +96,8 @@ export function createClosing(app: FastifyInstance, bodies: Bodies, now: () => n
     // Only the listener: closing the server of HTTP would end the watch over callers that are slow to ask.
     Listener.prototype.close.call(server)
     server.keepAliveTimeout = KEEP_ALIVE_MS
+    const closedAt = now()
+    for (const socket of open.keys()) endWhen(socket, () => now() - closedAt >= AHEAD_MS)
     dropSilent()
     begin()
     void endKept(app)

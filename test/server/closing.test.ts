@@ -166,6 +166,44 @@ test('requests that were sent without waiting for answers are all answered', asy
   }
 })
 
+test('how long a server that closes takes does not grow with what one caller sent ahead', async (t) => {
+  let at = Date.now()
+  let begun = 0
+  let release = () => {}
+  const { app, open } = await serving(t, {
+    now: () => at,
+    routes: (routes) => {
+      routes.get('/slow', async () => {
+        begun += 1
+        await new Promise<void>((resolve) => {
+          release = resolve
+        })
+        return {}
+      })
+    },
+  })
+  const socket = open()
+  const text = received(socket)
+  socket.write('GET /slow HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n'.repeat(5))
+  await until(() => begun, Boolean)
+  const closed = app.close()
+  await until(
+    () => app.server.listening,
+    (listening) => !listening,
+  )
+  release()
+  await until(
+    () => begun,
+    (count) => count === 2,
+  )
+  at += 35_000
+  release()
+  await closed
+  const heads = (await text).match(/\r\nconnection: [\w-]+/gi)
+  t.same(heads, ['\r\nconnection: keep-alive', '\r\nconnection: close'])
+  t.equal(begun, 2, 'what may be sent again elsewhere has had no effect')
+})
+
 test('every request of a connection that ends is told, also one whose turn has not come', async (t) => {
   let begun = 0
   let closed = 0

@@ -121,8 +121,17 @@ export function inItsTurn(response: ServerResponse, begin: () => void): void {
   if (connection) countWaiting(socket, connection) // its body has been read since it came
 }
 
+/** Whether an answer has to be the last of its connection, of a server that closes. */
+const endings = new WeakMap<Socket, () => boolean>()
+
+/** From when `isTime` on, the next answer of a connection is its last, and what waits behind it is not begun. */
+export function endWhen(socket: Socket, isTime: () => boolean): void {
+  endings.set(socket, isTime)
+}
+
 /** Before an answer of a server that closes is written: the connection closes after the last request that was read on it. */
 export function closeAfterNewest(response: ServerResponse): void {
-  const isNewest = connections.get(response.req.socket)?.newest === response
-  response.setHeader('connection', isNewest ? 'close' : 'keep-alive') // Fastify would close it after any
+  const { socket } = response.req
+  const isLast = newestOn(socket) === response || endings.get(socket)?.() === true
+  response.setHeader('connection', isLast ? 'close' : 'keep-alive') // Fastify would close it after any
 }
