@@ -156,6 +156,14 @@ test('HTTP rules: method, media types, versions, origins and hosts', async (t) =
     }
   t.equal((await post('/mcp', ping(), { accept: 'text/event-stream' })).status, 406)
   t.equal((await post('/mcp', ping(), { accept: 'application/json' })).status, 200)
+  for (const [accept, status] of [
+    ['application/json;q=0, text/event-stream', 406],
+    ['*/*, application/json; q=0.000', 406],
+    ['application/*;q=0, Application/JSON;q=0.1', 200],
+    ['text/html, application/json;charset=utf-8', 200],
+    ['application/jsonl', 406],
+  ] as const)
+    t.equal((await post('/mcp', ping(), { accept })).status, status, accept)
   t.equal((await post('/mcp', ping(), { accept: '*/*' })).status, 200)
   t.equal((await post('/mcp', JSON.stringify(ping()), { 'content-type': 'text/plain' })).status, 415)
   t.equal((await post('/mcp', ping(), { 'content-encoding': 'gzip' })).status, 415)

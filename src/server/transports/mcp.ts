@@ -58,10 +58,23 @@ type McpOptions = {
 /** `status`: the HTTP status of an answer to messages that were read. */
 type Session = { who: Entered; revision: string; exchange: Exchange; status: number }
 
+/** The ranges that JSON is in, the closest first. */
+const JSON_RANGES = ['application/json', 'application/*', '*/*']
+const REFUSED = /^q\s*=\s*0(?:\.0*)?$/i
+
+/** Whether a client takes JSON: the closest range that it names says so, and a weight of 0 refuses (RFC 9110, section 12.5.1). */
 function accepts(accept = '*/*'): boolean {
-  // Nearly every client names it so; the pattern is for the others.
-  return accept.includes('application/json') || /application\/(?:json|\*)|\*\/\*/i.test(accept)
+  const named = new Map<string, boolean>()
+  for (const part of accept.split(',')) {
+    const [range = '', ...parameters] = part.split(';').map((piece) => piece.trim())
+    named.set(range.toLowerCase(), !parameters.some((parameter) => REFUSED.test(parameter)))
+  }
+  const closest = JSON_RANGES.find((range) => named.has(range))
+  return closest !== undefined && named.get(closest) === true
 }
+
+/** Nearly every client sends one of a few. */
+const JSON_TAKEN = new Set([undefined, 'application/json', 'application/json, text/event-stream', '*/*'])
 
 function revisionOf({ raw }: Exchange): string | undefined {
   const header = raw.headers['mcp-protocol-version']
@@ -216,7 +229,8 @@ export function addMcp(app: FastifyInstance, options: McpOptions): void {
   }
 
   function take(exchange: Exchange): void | Promise<void> {
-    if (!accepts(exchange.raw.headers.accept)) {
+    const { accept } = exchange.raw.headers
+    if (!JSON_TAKEN.has(accept) && !accepts(accept)) {
       return door.turnAway(exchange, turnedAway(406, SERVER_ERROR, 'Accept must allow application/json'))
     }
     return door.letIn(exchange, serve)
