@@ -57,6 +57,7 @@ function createOracle(start: number) {
     },
     pointer() {
       pointing ??= now
+      failing = undefined
       // Long enough the same, or nothing left to remember it against: from then on the target speaks.
       if (now >= pointing + DAY || now >= good + 7 * DAY) granted = SIGNALS
     },

@@ -1,7 +1,7 @@
 import { test } from 'tap'
 import type { ProvidersOptions } from '../../src/authz/provider/providers.js'
 import { compileProvider, decide } from '../../src/authz/rules/verdict.js'
-import { AGENT, createWorld, DAY, granting, HOUR, named, WELL_KNOWN } from './world.js'
+import { AGENT, createWorld, DAY, granting, HOUR, named, START, WELL_KNOWN } from './world.js'
 
 const P = `p.example${WELL_KNOWN}`
 const pointer = (to: string) => ({ body: { authoritative_location: to } })
@@ -93,6 +93,54 @@ test('a server that is down for a while does not', async (t) => {
   world.jump(12 * HOUR)
   await world.providers().refresh('p.example')
   t.equal(outcome(world), 'authorized')
+})
+
+test('a pointer that follows an outage ends it: the file of before stays for the whole hold', async (t) => {
+  const world = await createWorld()
+  t.teardown(world.close)
+  world.web.page(P, { body: granting(['s2']) })
+  world.web.page('cdn2.example/b', { body: granting(['s1']) })
+  world.providers().want(named(['p.example']))
+  await world.providers().settled()
+  world.web.page(P, { status: 503 })
+  await world.providers().refresh('p.example')
+  world.jump(20 * HOUR)
+  world.web.page(P, pointer('https://cdn2.example/b'))
+  await world.providers().refresh('p.example')
+  world.jump(DAY - 1)
+  await world.providers().refresh('p.example')
+  t.equal(outcome(world, 's2'), 'authorized')
+  world.web.page(P, { status: 503 })
+  await world.providers().refresh('p.example')
+  world.jump(DAY - 1)
+  t.equal(outcome(world, 's2'), 'authorized', 'what fails then is another outage')
+  world.jump(1)
+  t.equal(outcome(world, 's2'), 'expired')
+})
+
+test('a file that moves, and is gone from its old place at once, counts until its new place does', async (t) => {
+  const world = await pointedWorld({ refreshMs: DAY })
+  t.teardown(world.close)
+  world.web.page(P, pointer('https://other.example/moved'))
+  world.web.gone('cdn.example/a')
+  world.web.page('other.example/moved', { body: granting(['s2']) })
+  await world.providers().refresh('p.example')
+  const { nextAttemptAt = 0 } = world.providers().state('p.example') ?? {}
+  for (let due = nextAttemptAt; due < START + DAY; ) {
+    world.jump(due - world.clock.now())
+    t.equal(outcome(world, 's2'), 'authorized')
+    await world.providers().refresh('p.example')
+    due = world.providers().state('p.example')?.nextAttemptAt ?? 0
+  }
+  t.equal(
+    world.providers().state('p.example')?.nextAttemptAt,
+    START + DAY,
+    'it is looked at when the hold ends',
+  )
+  world.jump(START + DAY - world.clock.now())
+  t.equal(outcome(world, 's2'), 'authorized')
+  await world.providers().refresh('p.example')
+  t.equal(world.providers().state('p.example')?.document?.url, 'https://other.example/moved')
 })
 
 test('the operator can confirm a changed pointer', async (t) => {

@@ -130,9 +130,13 @@ export function evicted(record: ProviderRecord, now: number): ProviderRecord {
   return { ...rest, problem: { reason: 'over_budget', message, since: now, passing: false } }
 }
 
-/** A changed pointer is on hold and its target was not fetched: what is held stays in force. */
+/**
+ * A changed pointer is on hold and nothing was fetched: what is held stays in force. The provider answers, so no failure of
+ * before counts on.
+ */
 function holding(record: ProviderRecord, now: number): ProviderRecord {
-  if (record.document) return { ...record, checkedAt: now }
+  const { problem, ...rest } = record
+  if (record.document) return { ...rest, checkedAt: now }
   const message = 'a changed pointer is on hold, and no earlier file is held'
   return failing(record, { reason: 'held_pointer', message, passing: false }, now)
 }
@@ -244,7 +248,7 @@ export function createLook({ files, library, confirmPointer }: LookOptions) {
     const outcome = await library.get(kept, anew)
     if (outcome.kind === 'document') return received(next.record, outcome.document, kept, files.now())
     // While a new pointer is on hold the old file is kept: its absence at the old place ends nothing yet.
-    return failing(next.record, next.follow ? outcome : { ...outcome, passing: true }, files.now())
+    return next.follow ? failing(next.record, outcome, files.now()) : holding(next.record, files.now())
   }
 
   return async function look(before: ProviderRecord, anew: boolean): Promise<ProviderRecord> {
