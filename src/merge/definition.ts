@@ -240,12 +240,12 @@ function union(field: PublishedField, sources: readonly (Partial<SignalRow> | un
 
 /**
  * The countries of one offer: the intersection of provider, authorization and listing. Undefined when none of them
- * names countries.
+ * names countries; a definition that names none that can be read allows none.
  */
 export function countriesOf({ listing, verdict }: Source, definition: Definition | undefined) {
   const granted = verdict.outcome === 'authorized' ? verdict.countries : undefined
   let bound: string[] | undefined
-  for (const countries of [stated(definition, 'countries'), granted, stated(listing, 'countries')]) {
+  for (const countries of [definition?.countries, granted, stated(listing, 'countries')]) {
     if (!countries) continue
     const allowed = countries as readonly string[]
     bound = bound ? bound.filter((country) => allowed.includes(country)) : [...new Set(allowed)].sort()

@@ -1,7 +1,8 @@
 /**
  * What a provider says a signal is, field by field (schema core/signal-definition). A field that does not conform is left out
- * and reported; the others are kept (docs/protocol.md#provider-files). Nothing is repaired or added. A restriction may be any
- * word: dropping one that is newer than this list would widen the use of a signal (docs/decisions.md#trust).
+ * and reported; the others are kept (docs/protocol.md#provider-files). Nothing is repaired or added. What bounds the use of a
+ * signal counts as far as it conforms, and a restriction may be any word: to drop what cannot be read, or is newer than this list,
+ * would widen the use (docs/decisions.md#trust).
  */
 import { type Check, check, type Static, Type, wordOf } from '../../adcp/schema.js'
 import { VALUE_TYPES } from '../../adcp/signal.js'
@@ -20,8 +21,9 @@ const CORE_RIGHTS = new Set(['access', 'erasure', 'objection'])
 const HOSTILE = new Set(['__proto__', 'constructor', 'prototype'])
 
 const words = (...values: string[]) => Type.Unsafe<string>({ type: 'string', enum: values })
+const MOST_WORDS = 1_000
 const some = <T extends ReturnType<typeof Type.Unsafe<string>>>(item: T) =>
-  Type.Array(item, { minItems: 1, maxItems: 1_000 })
+  Type.Array(item, { minItems: 1, maxItems: MOST_WORDS })
 const optional = Type.Optional
 const Short = Type.Unsafe<string>({ type: 'string', minLength: 1, maxLength: 512 })
 const Uri = Type.Unsafe<string>({ type: 'string', format: 'uri', maxLength: 2_048 })
@@ -252,7 +254,25 @@ function mayStand(field: string, value: unknown, { conforms }: Check<unknown>): 
   return field !== 'range' || !isEmptyBetween(value as Required<Bounds>)
 }
 
-/** The definition, and the fields of the file that were left out because they do not conform. */
+/** The lists that bound the use of a signal, each by what one of its words must be. */
+const bounding: ReadonlyMap<string, Check<unknown>> = new Map([
+  ['countries', check(Country)],
+  ['restricted_attributes', check(Short)],
+  ['policy_categories', check(Short)],
+])
+
+/**
+ * What is certain of a bound that does not conform. Countries are an upper bound (schema core/signal-definition): where none
+ * can be read, there is none. An empty list says nothing, as in the rows of agents.
+ */
+function certainly(field: string, value: unknown): unknown[] | undefined {
+  const word = bounding.get(field)
+  if (!word || value === null || (Array.isArray(value) && value.length === 0)) return undefined
+  const words = Array.isArray(value) ? value.filter(word.conforms).slice(0, MOST_WORDS) : []
+  return words.length > 0 || field === 'countries' ? words : undefined
+}
+
+/** The definition, and the fields of the file that do not conform: they were left out, bounds as far as they cannot be read. */
 function readDefinition({ id, tags, row }: PublishedSignal): {
   definition: SignalDefinition
   left: string[]
@@ -263,7 +283,11 @@ function readDefinition({ id, tags, row }: PublishedSignal): {
     const check = checks.get(field)
     if (!check) continue
     if (mayStand(field, value, check)) fields[field === 'allowed_values' ? 'categories' : field] = value
-    else left.push(field)
+    else {
+      left.push(field)
+      const bound = certainly(field, value)
+      if (bound) fields[field] = bound
+    }
   }
   return { definition: { ...fields, id, tags }, left }
 }
@@ -279,7 +303,12 @@ export function diagnoseDefinition(signal: PublishedSignal): Diagnostic[] {
   const at = (field: string) => `/signals/${signal.index}/${field}`
   const { definition, left } = readDefinition(signal)
   const skipped = left.map(
-    (field): Diagnostic => ({ at: at(field), effect: 'skipped', message: 'does not conform to the schema' }),
+    (field): Diagnostic => ({
+      ...{ at: at(field), effect: 'skipped' },
+      message: bounding.has(field)
+        ? 'does not conform to the schema: what bounds the signal counts as far as it does'
+        : 'does not conform to the schema',
+    }),
   )
   // The content of a field that was left out is unknown, so only the others can be checked for what looks wrong.
   const odd = guard(definition, signal.row).filter(({ field }) => !left.includes(field))
