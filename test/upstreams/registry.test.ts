@@ -4,7 +4,7 @@ import { test } from 'tap'
 import { askRegistry, type RegistryStatus } from '../../src/upstreams/roster/registries.js'
 import { readListing } from '../../src/upstreams/rows/registry-records.js'
 import { temporaryFolder } from '../support/temporary-folder.js'
-import { startHttp, startMcpAgent } from '../support/upstream-agent.js'
+import { readJson, startHttp, startMcpAgent } from '../support/upstream-agent.js'
 import { createManualClock } from '../support/upstream-clock.js'
 import { wholesaleAgent } from '../support/upstream-feed.js'
 import { configOf, loopbackEgress, openUpstreams, rows, until } from '../support/upstream-world.js'
@@ -268,4 +268,55 @@ test('a registry of ten thousand agents is read whole, one of sixteen million el
   const whole = await askRegistry(question)
   t.equal(whole.kind === 'listed' && whole.listing.records.length, 10_000)
   t.match(await askRegistry(question), { kind: 'failed', reason: 'protocol_error' })
+})
+
+/** An agent that is at one path only, letter by letter. */
+async function startStrictAgent(t: Test) {
+  const agent = await startAgent(t)
+  const strict = await startHttp(async (request, response) => {
+    if (request.url !== '/mcp' || request.method !== 'POST') return void response.writeHead(404).end()
+    const { 'content-type': type = '', accept = '' } = request.headers
+    const body = JSON.stringify(await readJson(request))
+    const answer = await fetch(agent.url, { method: 'POST', headers: { 'content-type': type, accept }, body })
+    response.writeHead(answer.status, { 'content-type': answer.headers.get('content-type') ?? '' })
+    response.end(await answer.text())
+  })
+  t.teardown(strict.close)
+  return strict
+}
+
+test('no second record of an agent, spelled otherwise, keeps it from being read', async (t) => {
+  const { url } = await startStrictAgent(t)
+  const others = [
+    { url, mcp_endpoint: url.replace('/mcp', '/MCP') },
+    { url, mcp_endpoint: `${url}/` },
+    { url: url.replace('/mcp', '/%6Dcp') },
+    { url: url.replace('//127', '//user:pass@127') },
+    { url: url.replace('127.0.0.1', '2130706433') },
+  ]
+  for (const other of others) {
+    const spelled = other.mcp_endpoint ?? other.url
+    for (const listings of [[[record(url, other), record(url)]], [[record(url, other)], [record(url)]]]) {
+      const registries = await Promise.all(listings.map((listing) => startRegistry(t, listing)))
+      const config = { ...configOf([]), registries: registries.map((each) => each.config) }
+      const { upstreams, close } = await openUpstreams(t, config)
+      await upstreams.start()
+      await until('the listings', () => upstreams.registries().every(({ agents }) => agents === 1))
+      await until(`rows, although it is listed as ${spelled}`, () => upstreams.slices().length === 1)
+      t.equal(upstreams.roster().entries.length, 1, spelled)
+      await close()
+    }
+  }
+})
+
+test('an agent that is listed without its capitals is called where it is', async (t) => {
+  const { url } = await startStrictAgent(t)
+  const registry = await startRegistry(t, [
+    record(url.replace('/mcp', '/MCP')),
+    record(url.replace('/mcp', '/MCP'), { mcp_endpoint: url }),
+  ])
+  const { upstreams } = await openUpstreams(t, { ...configOf([]), registries: [registry.config] })
+  await upstreams.start()
+  await until('rows', () => upstreams.slices().length === 1)
+  t.match(upstreams.roster().entries, [{ agentUrl: url.replace('/mcp', '/MCP') }])
 })

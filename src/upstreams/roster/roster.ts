@@ -6,7 +6,7 @@
 import { hash } from 'node:crypto'
 import { agentUrlOf } from '../../adcp/url.js'
 import type { Auth, Protocol } from '../agent/agent.js'
-import { isItsPlace, type RegistryRecord } from '../rows/registry-records.js'
+import { isItsPlace, type RegistryRecord, together } from '../rows/registry-records.js'
 
 /** Agents that registries may bring in. Snapshots number their slices with 16 bits, and each agent is one to poll. */
 const MOST_LISTED = 10_000
@@ -42,6 +42,8 @@ export type RosterEntry = {
   id: string
   /** Where it is called. */
   url: string
+  /** Where it is looked for when it is not there: registries disagree. */
+  others?: readonly string[]
   /** Canonical: its identity in slices, handles and authorization. */
   agentUrl: string
   name: string
@@ -99,8 +101,9 @@ function objection(record: RegistryRecord, policy: RosterPolicy): Excluded['reas
 }
 
 function fromStatic(entry: StaticUpstream, agentUrl: string, listed: Candidate | undefined): Candidate {
+  const { others: _, ...said }: Partial<Candidate> = listed ?? {}
   return {
-    ...listed,
+    ...said,
     ...(entry.id && { id: entry.id }),
     ...(entry.protocol && { protocol: entry.protocol }),
     ...(entry.accountPrices && { accountPrices: entry.accountPrices }),
@@ -165,9 +168,11 @@ function listedBy({ registries, policy }: Pick<RosterSources, 'registries' | 'po
       if (reason) {
         candidates.delete(agentUrl)
         excluded.set(agentUrl, { url, reason })
-      } else if (!isKnown) {
-        candidates.set(agentUrl, { ...record, auth: { type: 'none' }, seeds: [], source })
+        continue
       }
+      const known = candidates.get(agentUrl)
+      if (known) candidates.set(agentUrl, together(known, record))
+      else if (!isKnown) candidates.set(agentUrl, { ...record, auth: { type: 'none' }, seeds: [], source })
     }
   }
   return { candidates, excluded }

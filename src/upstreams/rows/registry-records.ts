@@ -10,11 +10,14 @@ const MAX_RECORDS = 10_000
 const MAX_VALUES = 2_000_000 // ten thousand records with all that a registry may put into each
 const MAX_DIAGNOSTICS = 100
 const MAX_TEXT = 300
+const MOST_PLACES = 8 // of one agent: each that is none costs a request when it is looked for
 const MIN_IN_URL = 16 // a shorter header, such as a tenant's name, may be a word of an honest url
 
 export type RegistryRecord = {
   /** As listed, where the agent is called when nothing else says so. */
   url: string
+  /** Other places, where further records of the same agent say that it is. */
+  others?: readonly string[]
   /** Canonical: the agent's identity (docs/protocol.md#urls). */
   agentUrl: string
   name: string
@@ -48,6 +51,19 @@ function withoutManglings(url: string): string {
 export function isItsPlace(place: string, agentUrl: string): boolean {
   const canonical = agentUrlOf(place)
   return canonical !== undefined && withoutManglings(canonical) === withoutManglings(agentUrl)
+}
+
+type Places = Pick<RegistryRecord, 'url' | 'others' | 'agentUrl'>
+
+/**
+ * The first record of an agent describes it; another one says only where else it may be. Whoever lists an agent once more, with
+ * its url spelled otherwise, so keeps nobody from finding it. It is looked for at its own url first: who is called is who is judged.
+ */
+export function together<T extends Places>(first: T, more: Places): T {
+  const places = new Set([first, more].flatMap(({ url, others = [] }) => [url, ...others]))
+  const own = places.delete(first.agentUrl) ? [first.agentUrl] : []
+  const [url = first.url, ...others] = [...own, ...places].slice(0, MOST_PLACES)
+  return { ...first, url, ...(others.length > 0 && { others }) }
 }
 
 function readRecord(record: unknown, secrets: readonly string[]): RegistryRecord | string {
@@ -96,7 +112,10 @@ export function readListing(
     if (typeof record === 'string') {
       if (diagnostics.length < MAX_DIAGNOSTICS)
         diagnostics.push(redacted(`agents[${at}]: ${record}`, secrets))
-    } else if (!byAgent.has(record.agentUrl)) byAgent.set(record.agentUrl, record)
+      continue
+    }
+    const known = byAgent.get(record.agentUrl)
+    byAgent.set(record.agentUrl, known ? together(known, record) : record)
   }
   if (body.agents.length > MAX_RECORDS) diagnostics.push(`only the first ${MAX_RECORDS} records were read`)
   return { records: [...byAgent.values()], diagnostics }

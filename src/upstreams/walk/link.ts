@@ -132,6 +132,7 @@ export function createLink(options: LinkOptions) {
     signal,
     onBroken,
   } = options
+  const { others = [] } = entry
   const agents = createRecent<Agent>(MAX_AGENTS)
   let troubles = 0
   let spoken: Protocol | undefined // by what an earlier process found
@@ -146,21 +147,36 @@ export function createLink(options: LinkOptions) {
     spoken = undefined
   }
 
+  const secretsWith = (auth: Auth) => [entry.url, ...others].flatMap((url) => secretsOf(auth, url))
+
+  /** At the first of its places that is an agent; what is told otherwise is how the first one failed. */
+  async function findAgent(auth: Auth, send: Send, budget: Budget): Promise<ProbeOutcome> {
+    const startedAt = Date.now()
+    const secrets = secretsWith(auth)
+    async function at(url: string): Promise<ProbeOutcome> {
+      const bounds = () => {
+        const { rowBytes, pageBytes: answerBytes } = limits()
+        return { rowBytes, answerBytes, secrets }
+      }
+      // What it speaks was found at one of its places: which one that was has to be asked.
+      const known = others.length > 0 ? entry.protocol : protocol()
+      return probe({ send, url, auth, bounds }, known, remaining(budget, startedAt))
+    }
+    const found = await at(entry.url)
+    if (found.kind === 'found') return found
+    for (const other of others) {
+      const elsewhere = await at(other)
+      if (elsewhere.kind === 'found') return elsewhere
+    }
+    return found
+  }
+
   async function agentFor(auth: Auth, budget: Budget): Promise<ProbeOutcome> {
     const name = credentialName(auth)
     const agent = agents.get(name)
     if (agent) return { kind: 'found', agent }
-    const secrets = secretsOf(auth, entry.url)
-    const bounds = () => {
-      const { rowBytes, pageBytes: answerBytes } = limits()
-      return { rowBytes, answerBytes, secrets }
-    }
     const isOurs = name === credentialName(entry.auth) // a caller's credential is another principal's
-    const found = await probe(
-      { send: isOurs ? signedSend : send, url: entry.url, auth, bounds },
-      protocol(),
-      budget,
-    )
+    const found = await findAgent(auth, isOurs ? signedSend : send, budget)
     if (found.kind === 'found') agents.set(name, found.agent)
     return found
   }
@@ -184,7 +200,7 @@ export function createLink(options: LinkOptions) {
     // What answers there may speak something else now: the next call probes again.
     if (outcome.kind === 'failed' && outcome.reason === 'not_an_agent') forget(auth)
     const said = outcome.kind === 'failed' ? { ...outcome, message: `${task}: ${outcome.message}` } : outcome
-    return withoutSecrets(said, () => secretsOf(auth, entry.url))
+    return withoutSecrets(said, () => secretsWith(auth))
   }
 
   return {
