@@ -49,8 +49,13 @@ export function speaksFor(url: string, domain: string): boolean {
 /** The domains that each upstream (canonical agent url) names. */
 export type NamedDomains = ReadonlyMap<string, readonly string[]>
 
+/** Whose agent it is: urls cost nothing, so all of one registrable domain share what one owner may take. */
+function ownerOf(agentUrl: string): string {
+  return parse(agentUrl, PRIVATE).domain ?? agentUrl.split('/', 3)[2] ?? agentUrl
+}
+
 export type Wanted = {
-  /** The upstreams that name each domain. */
+  /** The owners of the upstreams that name each domain. */
   readonly owners: ReadonlyMap<string, readonly string[]>
   /** Names that cannot be a domain. */
   readonly bad: ReadonlySet<string>
@@ -65,24 +70,35 @@ type WantedOptions = {
   isHeld(domain: string): boolean
 }
 
+/** Takes from each list in turn. */
+function* inTurn(lists: Iterable<readonly string[]>): Generator<string> {
+  const left = [...lists].filter(({ length }) => length > 0)
+  for (let turn = 0; left.length > 0; turn += 1) {
+    let kept = 0
+    for (const list of left) {
+      yield list[turn] as string
+      if (turn + 1 < list.length) left[kept++] = list
+    }
+    left.length = kept
+  }
+}
+
+/** The items in groups, each group in the order of the items. */
+function groupsBy<T>(items: Iterable<T>, nameOf: (item: T) => string): Map<string, T[]> {
+  const groups = new Map<string, T[]>()
+  for (const item of items) {
+    const name = nameOf(item)
+    const group = groups.get(name)
+    if (group) group.push(item)
+    else groups.set(name, [item])
+  }
+  return groups
+}
+
 /**
  * Reorders the list so that registrable domains take turns: thousands of subdomains of one leave room for the others.
  */
-function inTurns(domains: readonly string[]): string[] {
-  const groups = new Map<string, string[]>()
-  for (const domain of domains) {
-    const name = registrableDomain(domain)
-    const group = groups.get(name)
-    if (group) group.push(domain)
-    else groups.set(name, [domain])
-  }
-  const lists = [...groups.values()]
-  const turns: string[] = []
-  for (let turn = 0; turns.length < domains.length; turn += 1) {
-    for (const list of lists) if (turn < list.length) turns.push(list[turn] as string)
-  }
-  return turns
-}
+const bySite = (domains: readonly string[]) => [...inTurn(groupsBy(domains, registrableDomain).values())]
 
 function shareOfUpstream(
   domains: readonly string[],
@@ -91,17 +107,17 @@ function shareOfUpstream(
   if (domains.length <= perUpstream) return domains
   const held = domains.filter(isHeld)
   const others = domains.filter((domain) => !isHeld(domain))
-  return [...inTurns(held), ...inTurns(others)].slice(0, perUpstream)
+  return [...bySite(held), ...bySite(others)].slice(0, perUpstream)
 }
 
-/** Takes from each share in turn until all places are taken, so an upstream that names few domains gets all of them. */
-function choose(shares: readonly (readonly string[])[]): Set<string> {
+/** Until all places are taken, owners take turns, so one that names few domains gets all of them. */
+function choose(shares: readonly { owner: string; share: readonly string[] }[]): Set<string> {
   const chosen = new Set<string>()
-  for (let turn = 0; shares.some((share) => turn < share.length); turn += 1) {
-    for (const share of shares) {
-      const domain = share[turn]
-      if (domain !== undefined && chosen.size < MAX_PROVIDERS) chosen.add(domain)
-    }
+  const owned = groupsBy(shares, ({ owner }) => owner)
+  const lists = [...owned.values()].map((own) => [...new Set(inTurn(own.map(({ share }) => share)))])
+  for (const domain of inTurn(lists)) {
+    if (chosen.size >= MAX_PROVIDERS) break
+    chosen.add(domain)
   }
   return chosen
 }
@@ -130,16 +146,19 @@ export function createWanted() {
         if (domain) domains.add(domain)
         else if (bad.size < MAX_TOLD) bad.add(text)
       }
-      return { upstream, domains: [...domains] }
+      return { owner: ownerOf(upstream), domains: [...domains] }
     })
-    const chosen = choose(byUpstream.map(({ domains }) => shareOfUpstream(domains, options)))
+    const chosen = choose(
+      byUpstream.map(({ owner, domains }) => ({ owner, share: shareOfUpstream(domains, options) })),
+    )
     const owners = new Map<string, string[]>()
     const refused = new Set<string>()
-    for (const { upstream, domains } of byUpstream) {
+    for (const { owner, domains } of byUpstream) {
       for (const domain of domains) {
         const known = owners.get(domain)
-        if (known) known.push(upstream)
-        else if (chosen.has(domain)) owners.set(domain, [upstream])
+        if (known) {
+          if (!known.includes(owner)) known.push(owner)
+        } else if (chosen.has(domain)) owners.set(domain, [owner])
         else if (refused.size < MAX_TOLD) refused.add(domain)
       }
     }

@@ -2,8 +2,8 @@
  * The adagents.json files of all providers: how one is fetched, shared and kept in memory (docs/protocol.md#provider-files).
  * One GET has its budgets, its conditions and its outcome as a value; an ETag or date is sent only to the url that gave it,
  * and only that url's `unchanged` is accepted. A file that pointers lead to is fetched once and held once, however many
- * providers point to it. The memory of all is bounded, and shared fairly among the upstreams that name their providers, and
- * for each upstream among registrable domains. And how a storage keeps one: with the tables made from it.
+ * providers point to it. The memory of all is bounded, and shared fairly among the owners of upstreams that name their providers,
+ * and for each owner among registrable domains. And how a storage keeps one: with the tables made from it.
  */
 import { isRecord } from '../../adcp/json.js'
 import type { Outbound, Reply, Send, SendFailure } from '../../net/send.js'
@@ -213,7 +213,7 @@ export function createLibrary(options: LibraryOptions) {
 type RoomOptions = {
   /** The current bound, in bytes, on all documents and the tables made from them. */
   bytes: () => number
-  /** The upstreams that name a provider. */
+  /** The owners of the upstreams that name a provider. */
   ownersOf(domain: string): readonly string[]
   /** Called when there is no room for this document: its users have to drop it. */
   onEvicted(digest: string, users: readonly string[]): void

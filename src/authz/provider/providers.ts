@@ -43,7 +43,7 @@ export type ProvidersOptions = {
   clock: Clock
   /** Time between refreshes of a provider that answers; at most a day (docs/protocol.md#provider-files). */
   refreshMs: number
-  /** How many providers are fetched at once. One upstream may use at most half, one registrable domain an eighth. */
+  /** How many providers are fetched at once. One owner may use at most half, one registrable domain an eighth. */
   concurrency: number
   /** The current limits on what files of strangers may cost. */
   limits: () => ProviderLimits
