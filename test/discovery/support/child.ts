@@ -7,7 +7,7 @@ await world.publish()
 const answer = readAnswer(
   await world.ask({
     signal_spec: 'mortgage seekers',
-    time_budget: { interval: 1, unit: 'seconds' },
+    time_budget: { interval: 60, unit: 'seconds' }, // it is told of every task that was begun, however busy the machine
     push_notification_config: JSON.parse(push),
   }),
 )
