@@ -183,7 +183,8 @@ function createToolSurvey({ send, now }: { send: Send; now(): number }) {
 
   async function ask({ url, auth }: RosterEntry, protocol: Protocol): Promise<Tool[] | undefined> {
     const agent = (protocol === 'mcp' ? createMcpAgent : createA2aAgent)({ send, url, auth })
-    return readTools(await agent.tools({ timeoutMs: TOOLS_TIMEOUT_MS }))
+    const found = await agent.tools({ timeoutMs: TOOLS_TIMEOUT_MS })
+    return found.kind === 'tools' ? readTools(found.tools) : undefined
   }
 
   async function refresh(entry: RosterEntry, protocol: Protocol): Promise<void> {

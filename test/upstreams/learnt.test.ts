@@ -5,7 +5,13 @@ import { createSliceStore } from '../../src/upstreams/mirror/slice-store.js'
 import { createLearntStore } from '../../src/upstreams/walk/contact.js'
 import { temporaryFolder } from '../support/temporary-folder.js'
 import { startA2aAgent } from '../support/upstream-a2a.js'
-import { startMcpAgent, type TaskHandler, type ToolList } from '../support/upstream-agent.js'
+import {
+  readJson,
+  startHttp,
+  startMcpAgent,
+  type TaskHandler,
+  type ToolList,
+} from '../support/upstream-agent.js'
 import { createManualClock } from '../support/upstream-clock.js'
 import { CAPABILITIES, wholesaleAgent } from '../support/upstream-feed.js'
 import { configOf, openUpstreams, row, until } from '../support/upstream-world.js'
@@ -78,6 +84,38 @@ test('what was learnt of an agent is used for every task, and outlives the proce
     ['report_usage', { usage: [], idempotency_key: 'k'.repeat(16) }],
   ])
   t.notOk(tasks().includes('get_adcp_capabilities'), 'nothing was asked again')
+})
+
+test('a list of tools whose connection breaks is asked for again, as a reading is', async (t) => {
+  const { handle, sent } = recorded((task, args) =>
+    task === 'activate_signal' ? { status: 'completed', deployments: [] } : feed.handle(task, args),
+  )
+  const feed = wholesaleAgent([row(1)], 'v1')
+  const agent = await startMcpAgent(handle, { sessions: false, json: true }, TOOLS)
+  t.teardown(agent.close)
+  let lists = 0
+  const front = await startHttp(async (request, response) => {
+    const body = (await readJson(request)) as { method?: string } | undefined
+    if (body?.method === 'tools/list' && lists++ === 0) return void request.socket.destroy()
+    const { accept = '' } = request.headers
+    const headers = { accept, 'content-type': 'application/json' }
+    const reply = await fetch(agent.url, {
+      method: request.method ?? '',
+      headers,
+      body: JSON.stringify(body),
+    })
+    response.writeHead(reply.status, { 'content-type': reply.headers.get('content-type') ?? '' })
+    response.end(await reply.text())
+  })
+  t.teardown(front.close)
+  const { call } = await openedAt(t, front.url)
+  t.equal(lists, 2)
+  sent.length = 0
+  const activation = { signal_agent_segment_id: 's', destinations: [{ type: 'platform', platform: 'dv360' }] }
+  t.match(await call('activate_signal', { ...activation, idempotency_key: 'k'.repeat(16) }), {
+    kind: 'answer',
+  })
+  t.same(sent, [['activate_signal', activation]], 'it is sent what its tool takes')
 })
 
 test('what was learnt with another credential is not believed', async (t) => {

@@ -233,7 +233,8 @@ export function createA2aAgent({ send, url, auth, bounds, card }: AgentOptions &
     call,
     async tools(budget) {
       const discovered = await discover(budget)
-      return discovered.kind === 'card' ? discovered.skills : undefined
+      if (discovered.kind === 'failed') return discovered
+      return { kind: 'tools', tools: discovered.skills }
     },
   }
 }

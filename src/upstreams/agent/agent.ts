@@ -98,11 +98,13 @@ export type AgentOutcome =
   /** `rows`: the elements of `signals`, in order; `payload` has an empty array in their place. */
   { kind: 'answer'; payload: Payload; rows: ReadRows } | { kind: 'error'; error: AgentError } | CallFailure
 
+/** The list of its tools or skills, as received; undefined when it has none. */
+export type ToolsOutcome = { kind: 'tools'; tools: unknown } | CallFailure
+
 export type Agent = {
   readonly protocol: Protocol
   call(task: string, args: Arguments, budget: Budget): Promise<AgentOutcome>
-  /** The list of its tools or skills, as received; undefined when it returns none now. */
-  tools(budget: Budget): Promise<unknown>
+  tools(budget: Budget): Promise<ToolsOutcome>
 }
 
 export type AgentOptions = {

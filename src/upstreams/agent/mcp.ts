@@ -16,6 +16,7 @@ import {
   callFailed,
   isRead,
   remaining,
+  type ToolsOutcome,
 } from './agent.js'
 import { answerOf, createRpc, RPC_HEADERS, type RpcOutcome } from './rpc.js'
 
@@ -207,11 +208,14 @@ export function createMcpAgent({ send, url, auth, bounds }: AgentOptions): McpAg
   }
 
   /** No known agent has more than one page of tools. */
-  async function tools(budget: Budget): Promise<unknown> {
+  async function tools(budget: Budget): Promise<ToolsOutcome> {
     const opened = await ready(budget)
-    if (opened.kind !== 'open') return undefined
+    if (opened.kind === 'failed') return opened
+    if (opened.kind === 'refused') return { kind: 'tools', tools: undefined }
     const outcome = await rpc({ ...posted('tools/list', {}, opened.session), as: 'value', budget })
-    return outcome.kind === 'value' && isRecord(outcome.value) ? outcome.value.tools : undefined
+    if (outcome.kind === 'failed') return outcome
+    const found = outcome.kind === 'value' && isRecord(outcome.value) ? outcome.value.tools : undefined
+    return { kind: 'tools', tools: found }
   }
 
   return {

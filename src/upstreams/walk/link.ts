@@ -20,6 +20,7 @@ import {
   type Protocol,
   remaining,
   secretsOf,
+  type ToolsOutcome,
   type UpstreamFailure,
   withoutSecrets,
 } from '../agent/agent.js'
@@ -203,13 +204,32 @@ export function createLink(options: LinkOptions) {
     return withoutSecrets(said, () => secretsWith(auth))
   }
 
+  /** What is safe to repeat, repeated while that may help; `isProbe`: once. */
+  async function repeated<T extends AgentOutcome | ToolsOutcome>(
+    ask: () => Promise<T>,
+    isProbe = false,
+  ): Promise<T> {
+    for (let attempt = 1; ; attempt++) {
+      const outcome = await ask()
+      if (outcome.kind !== 'failed' || isProbe || attempt >= (ATTEMPTS[outcome.reason] ?? 1)) return outcome
+      const wait = outcome.retryAfterMs ?? RETRY_MS * 2 ** attempt * (0.5 + random())
+      if (wait > LONGEST_RETRY_AFTER_MS || signal.aborted) return outcome
+      await sleep(wait)
+    }
+  }
+
+  async function toolsOnce(auth: Auth): Promise<ToolsOutcome> {
+    const budget = { timeoutMs: timeoutMs(), signal }
+    const found = await agentFor(auth, budget)
+    return found.kind === 'found' ? await found.agent.tools(budget) : found
+  }
+
   return {
     protocol,
-    /** What its tools take, where it says so. Nothing rests on it alone: what fails is as if it said nothing. */
+    /** What its tools take, where it says so. Nothing rests on it alone: what fails is in the end as if it said nothing. */
     async tools(auth: Auth): Promise<ToolInputs | undefined> {
-      const budget = { timeoutMs: timeoutMs(), signal }
-      const found = await agentFor(auth, budget)
-      return found.kind === 'found' ? readToolInputs(await found.agent.tools(budget)) : undefined
+      const outcome = await repeated(() => toolsOnce(auth))
+      return outcome.kind === 'tools' ? readToolInputs(outcome.tools) : undefined
     },
     /** Failures in a row, when they are so many that calling is pointless. */
     broken: (): number | undefined => (troubles >= BROKEN_AFTER ? troubles : undefined),
@@ -226,15 +246,11 @@ export function createLink(options: LinkOptions) {
     },
     /** A read, repeated while that may help. An upstream that did not answer last time gets a single probe first. */
     async read(task: string, args: Arguments, auth: Auth): Promise<AgentOutcome> {
-      const isProbe = troubles > 0
-      for (let attempt = 1; ; attempt++) {
+      return await repeated(async () => {
         const outcome = await deliver(task, args, auth, { timeoutMs: timeoutMs(), signal })
         note(outcome, true)
-        if (outcome.kind !== 'failed' || isProbe || attempt >= (ATTEMPTS[outcome.reason] ?? 1)) return outcome
-        const wait = outcome.retryAfterMs ?? RETRY_MS * 2 ** attempt * (0.5 + random())
-        if (wait > LONGEST_RETRY_AFTER_MS || signal.aborted) return outcome
-        await sleep(wait)
-      }
+        return outcome
+      }, troubles > 0)
     },
   }
 }
