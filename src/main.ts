@@ -127,8 +127,8 @@ command('explain', 'Say why a signal or an upstream is, or is not, in the feed o
   .addOption(tokenOption('an operator key'))
   .option('--caller <id>', 'as this caller sees it (anonymous, or an id of callers.keys)')
   .option('--account <id>', 'for this account of the caller')
-  .option('-f, --filters <json>', 'filters of the request that it is missing from', jsonObject)
-  .option('--countries <list>', 'countries of that request', names, [])
+  .option('-f, --filters <json>', "filters of the caller's request that it is missing from", jsonObject)
+  .option('--countries <list>', 'countries of that request, such as DE,FR', names, [])
   .option('--json', 'the whole explanation as JSON', false)
   .action(
     async (ref: string, options: Asking & { caller?: string; account?: string; countries: string[] }) => {

@@ -98,7 +98,7 @@ const OPERATIONS: Readonly<Record<string, Readonly<Record<string, Operation>>>> 
         text('ref', 'A handle, `domain/signal_id`, a segment id, the id or url of an upstream.', {
           required: true,
         }),
-        text('caller', 'As this caller sees it.'),
+        text('caller', 'As this caller sees it. Needed with what its request asks for.'),
         text('account'),
         text('filters', 'JSON, as in get_signals.'),
         text('destinations', 'JSON, as in get_signals.'),

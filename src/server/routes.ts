@@ -99,6 +99,9 @@ function readExplainQuestion(params: URLSearchParams): ExplainQuestion | BadExpl
     const [{ pointer, message } = { pointer: '', message: 'is not valid' }] = selection.issues
     return badParameter(pointer.split('/')[1] ?? 'query', `${fieldOf(pointer)} ${message}`)
   }
+  if (caller === null && (account !== null || Object.keys(selection.value).length > 0)) {
+    return badParameter('caller', 'expected whose request it is, anonymous or an id of callers.keys')
+  }
   return {
     ref,
     ...(caller !== null && { caller }),
