@@ -6,10 +6,8 @@
  * part of the published package.
  */
 import { randomUUID } from 'node:crypto'
-import { existsSync } from 'node:fs'
-import { fileURLToPath } from 'node:url'
 import type { Logger } from 'pino'
-import { ConfigError } from '../config/load.js'
+import { ConfigError, DEMO_WORLD, holdsDemoWorld } from '../config/load.js'
 import type { Config } from '../config/values.js'
 import { createCourier } from '../events/courier.js'
 import type { Post } from '../events/letter.js'
@@ -28,7 +26,6 @@ import { createInForce, type InForce } from './running-config.js'
 const ALIVE_MS = 60_000 // any time: that a timer is set keeps the process alive
 /** Signals of the demo world when nothing else is said. */
 const SIGNALS = 2_400
-const WORLD = new URL('../../sandbox/world.js', import.meta.url)
 
 type Part = { close(): unknown }
 
@@ -75,11 +72,11 @@ type DemoWorld = {
 /** Starts the demo world; undefined when the configuration wants none. Throws a ConfigError where there is none to start. */
 async function openDemoWorld(config: Config, signals = SIGNALS): Promise<DemoWorld | undefined> {
   if (!config.sandbox) return undefined
-  if (!existsSync(fileURLToPath(WORLD))) {
+  if (!holdsDemoWorld()) {
     const expected = 'false, or a clone of the repository: the published package holds no demo world'
     throw new ConfigError(config.file, [{ path: 'sandbox', expected, got: 'true' }])
   }
-  const { startSandbox } = (await import(WORLD.href)) as typeof import('../../sandbox/world.js')
+  const { startSandbox } = (await import(DEMO_WORLD.href)) as typeof import('../../sandbox/world.js')
   return startSandbox({ signals })
 }
 

@@ -4,7 +4,9 @@
  * turned into milliseconds and defaults filled in.
  */
 import { hash } from 'node:crypto'
+import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
+import { fileURLToPath } from 'node:url'
 import type { ErrorObject } from 'ajv'
 import { isNode, LineCounter, parseDocument } from 'yaml'
 import { nearest } from '../adcp/issue-words.js'
@@ -22,6 +24,10 @@ import { callerRules } from './callers.js'
 import { limitRules, retentionRules, timeRules } from './quantities.js'
 import { ConfigFile, type ConfigPath, type Rule } from './schema.js'
 import { type Config, readSigningKey, toConfig } from './values.js'
+
+/** A workspace of its own, in a clone only: the published package holds none. */
+export const DEMO_WORLD = new URL('../../sandbox/world.js', import.meta.url)
+export const holdsDemoWorld = () => existsSync(fileURLToPath(DEMO_WORLD))
 
 const SIGNING_KEY = 'a private Ed25519 or P-256 key: a JSON Web Key with a kid, or an id beside a key in PEM'
 
@@ -305,7 +311,7 @@ export async function loadConfig(path: string, environment: Environment): Promis
   return parseConfig(path, await textOf(path), environment)
 }
 
-/** Where a server with this configuration listens, and whether it is the demo world. */
+/** Where a server with this configuration listens, and whether it serves the demo world, which a package does not. */
 type ServerPlace = { host: string; port: number; sandbox: boolean }
 
 const DEFAULT_PLACE: ServerPlace = { host: '127.0.0.1', port: 8080, sandbox: false }
@@ -319,5 +325,5 @@ export async function loadPlace(path: string, environment: Environment): Promise
   if ('got' in read) throw new ConfigError(path, [{ path: 'the file', ...read }])
   const file = interpolate(read.content, environment, () => {}) as Partial<ConfigFile>
   const { host = DEFAULT_PLACE.host, port = DEFAULT_PLACE.port } = file.listen ?? {}
-  return { host, port, sandbox: file.sandbox === true }
+  return { host, port, sandbox: file.sandbox === true && holdsDemoWorld() }
 }

@@ -120,6 +120,9 @@ test('the published package serves a production configuration and holds no demo 
   const health = await fetch(`${url}/healthz`)
   t.equal(health.status, 200)
 
+  const walked = await run(process.execPath, [main, 'feed', '--url', url])
+  t.match(walked.stdout, /^0 signals, version/m, 'who names no key is anonymous: no key of a demo is sent')
+
   const asked = async (path: string, method: string, params: object) => {
     const headers = {
       ...{ 'content-type': 'application/json', 'a2a-version': '1.0' },
