@@ -66,7 +66,8 @@ type TaskResult = Record<string, unknown> & { status: string; message?: string }
 
 function refusalIn({ adcp_error: error }: Record<string, unknown>): string | undefined {
   if (!isRecord(error)) return undefined
-  const parts = [`${error.code}: ${error.message}`, error.suggestion]
+  const wait = typeof error.retry_after === 'number' && `retry_after: ${error.retry_after}`
+  const parts = [`${error.code}: ${error.message}`, error.suggestion, wait]
   const said = parts.filter((part) => typeof part === 'string').join(' ')
   const choices = isRecord(error.details) && Array.isArray(error.details.choices) ? error.details.choices : []
   return [said, ...choices.map((choice) => `  ${JSON.stringify(choice)}`)].map(forTerminal).join('\n')

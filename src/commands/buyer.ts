@@ -206,7 +206,7 @@ type MirrorCommand = Pick<
 
 function lineOf(reading: Exclude<FeedReading, { kind: 'failed' }>): string {
   const { rows, version, incomplete } = reading.state
-  const gaps = incomplete.length > 0 ? `, ${incomplete.length} parts missing or old` : ''
+  const gaps = incomplete.length > 0 ? `, ${howMany(incomplete.length, 'part')} missing or old` : ''
   return `${reading.kind}: ${howMany(rows, 'signal')}, version ${version ?? 'unknown'}${gaps}`
 }
 

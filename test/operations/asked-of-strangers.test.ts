@@ -57,6 +57,22 @@ test('an error of JSON-RPC is told in its words, which steer no terminal', async
   t.equal(failure.message, 'too  [2Jmuch')
 })
 
+test('a refusal that says to wait says how long', async (t) => {
+  const adcp_error = {
+    code: 'RATE_LIMITED',
+    message: 'Too many requests.',
+    retry_after: 5,
+    suggestion: 'Wait for retry_after seconds.',
+  }
+  const body = JSON.stringify({
+    jsonrpc: '2.0',
+    id: 1,
+    result: { structuredContent: { status: 'failed', adcp_error } },
+  })
+  const failure = await asked(t, saying({ body }))
+  t.equal(failure.message, 'RATE_LIMITED: Too many requests. Wait for retry_after seconds. retry_after: 5')
+})
+
 test('an agent may answer with a stream of events', async (t) => {
   const note = 'event: message\ndata: {"jsonrpc":"2.0","method":"notifications/progress"}'
   for (const end of ['\n', '\r\n']) {
