@@ -23,6 +23,7 @@ const UPSTREAM_HEADER = ['upstream', 'state', 'read', 'published', 'why not more
 const RARE_CODE_AFTER_MS = 2_000 // not while the first requests are answered
 const FAULT_MS = 60_000 // how long what is in flight may take after a fault; what is left of the process may hang
 const STOPS = ['SIGINT', 'SIGTERM'] as const
+const YET_TO_COME = 'read after the feed was put together: its signals follow'
 const DEMO_KEY = 'demo-buyer-key' // config/sandbox.yaml
 
 /** Members that a log line must never hold, up to two levels deep. */
@@ -57,7 +58,7 @@ export function createLog(destination: LogStream, level?: string): Logger {
 }
 
 /** What each upstream gives to the feed and why not more, in the order of the header. */
-function upstreamTable(
+export function upstreamTable(
   statuses: readonly UpstreamStatus[],
   contributions: readonly Contribution[],
 ): string[][] {
@@ -65,7 +66,9 @@ function upstreamTable(
   return statuses.map((status) => {
     const { id, state, problem, dropped } = status
     const { published = 0, reasons = [], hint } = given.get(id) ?? {}
-    const why = whyNotMore({ problem, withheld: reasons, hint, notes: notesOf(status), dropped })
+    const isYetToCome = status.listings > 0 && !given.has(id)
+    const notes = [...(isYetToCome ? [YET_TO_COME] : []), ...notesOf(status)]
+    const why = whyNotMore({ problem, withheld: reasons, hint, notes, dropped })
     return [id, state, rowsRead(status), String(published), why]
   })
 }
