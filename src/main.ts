@@ -223,7 +223,7 @@ command('ask', 'Ask a running agent for signals in plain words.')
   .option('--json', 'one JSON line a signal', false)
   .action(async (words: string[], { url, token, limit, json, ...options }: Asking & { limit: number }) => {
     const { ask } = await import('./commands/buyer.js')
-    await ask({ ...options, url, token, words: words.join(' '), limit, json, out })
+    await ask({ ...options, url, token, words: words.join(' '), limit, json, out, err })
   })
 
 command('activate', 'Activate a signal of a running agent on a destination.')

@@ -29,6 +29,7 @@ type FeedPage = {
   /** The first page of a walk, or of one that had to start again. */
   first: boolean
   incomplete: Item[]
+  warnings: Item[]
 }
 
 type Filters = Record<string, unknown> | undefined
@@ -61,6 +62,7 @@ async function* walkFeed(server: Address, filters: Filters): AsyncGenerator<Feed
       total: textOf(total_count),
       first,
       incomplete: itemsIn(answer.incomplete),
+      warnings: itemsIn(answer.errors),
     }
     if (!has_more) return
     cursor = textOf(next)
@@ -110,6 +112,14 @@ function feedCells(row: Item): string[] {
   ]
 }
 
+/** Warnings of an answer, for people; they stand beside its rows, which machines may read. */
+function tellWarnings(warnings: readonly Item[], err: NodeJS.WritableStream): void {
+  for (const warning of forTerminal(warnings)) {
+    const words = ['code', 'field', 'message', 'suggestion'].map((name) => textOf(warning[name]))
+    err.write(`tributary: warning: ${words.filter((word) => word !== '').join(': ')}\n`)
+  }
+}
+
 /** Prints the feed. Throws what the walk throws. */
 export async function printFeed(command: FeedOptions): Promise<void> {
   const { filters, limit, json, out, err, now } = command
@@ -137,6 +147,7 @@ export async function printFeed(command: FeedOptions): Promise<void> {
   } finally {
     progress.done()
   }
+  tellWarnings(last?.warnings ?? [], err)
   if (json || !last) return
   out.write(`${renderTable(FEED_HEADER, rows.map(feedCells), tableWidth(out))}\n\n`)
   const cut = rows.length < seen ? `, the first ${rows.length} shown (--limit)` : ''
@@ -148,12 +159,15 @@ export async function printFeed(command: FeedOptions): Promise<void> {
 
 type Output = { json: boolean; out: NodeJS.WriteStream }
 
+type AskCommand = Target & Output & { words: string; limit: number; err: NodeJS.WriteStream }
+
 /** `tributary ask WORDS`: what fits them best, by this agent's own search and those of its upstreams. */
-export async function ask(command: Target & Output & { words: string; limit: number }): Promise<void> {
-  const { words, limit, json, out } = command
+export async function ask(command: AskCommand): Promise<void> {
+  const { words, limit, json, out, err } = command
   const input = { signal_spec: words, pagination: { max_results: limit } }
   const answer = await callTask(await addressOf(command, 'buyer'), 'get_signals', input)
   const rows = itemsIn(answer.signals)
+  tellWarnings(itemsIn(answer.errors), err)
   if (json) for (const row of rows) out.write(`${JSON.stringify(row)}\n`)
   else
     out.write(

@@ -69,3 +69,19 @@ test('nothing of an answer steers the terminal', async (t) => {
     for (const line of out.split('\n')) t.equal(forTerminal(line), line)
   }
 })
+
+test('a warning is told beside the rows: a filter that is not known restricts nothing', async (t) => {
+  const warning = {
+    code: 'UNKNOWN_FILTER',
+    severity: 'warning',
+    message: 'Not known.',
+    field: 'filters.colour',
+  }
+  const answer = { status: 'completed', signals: [], errors: [warning] }
+  const feed = ['feed', '--filters', '{"colour":"red"}']
+  for (const args of [feed, [...feed, '--json'], ['ask', 'anything']]) {
+    const { code, err } = await at(t, () => answer, ...args)
+    t.equal(code, 0)
+    t.equal(err, 'tributary: warning: UNKNOWN_FILTER: filters.colour: Not known.\n')
+  }
+})
