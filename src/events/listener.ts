@@ -83,9 +83,9 @@ export function createListener(options: ListenerOptions) {
   const { onOutcome, onProblem } = options
   const registrations = new Map<string, Registration>() // by the token in our url
   const byAgent = new Map<string, Registration>()
-  let cancel = () => {}
-  let isOpen = false
   const leaving = new Map<string, Promise<void>>() // by agent
+  let cancel = () => {}
+  let hasFollowed = false // before that, whose urls are ours is not known
 
   const receiveAt = createReceiver({
     ...{ keyOf, replay, now: clock.now },
@@ -163,7 +163,7 @@ export function createListener(options: ListenerOptions) {
       if (registration.isAsking || clock.now() < registration.nextAt) continue
       registration.asked = subscribe(registration)
     }
-    isOpen = true
+    hasFollowed = true
   }
 
   function look(): void {
@@ -174,7 +174,7 @@ export function createListener(options: ListenerOptions) {
   /** The answer to a POST to one of our urls. An unknown token costs one lookup, a forged event one verification. */
   async function receive({ token, ...delivery }: Received): Promise<ReceiverReply> {
     const registration = registrations.get(token)
-    if (!registration) return { status: isOpen ? 410 : 503 } // gone: the sender may stop
+    if (!registration) return { status: hasFollowed ? 410 : 503 } // gone: the sender may stop
     const receipt = await receiveAt(registration, delivery)
     if (receipt.kind !== 'event') onOutcome(receipt.kind)
     else if (isOfOurs(receipt.event.notification_type))

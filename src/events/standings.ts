@@ -73,10 +73,10 @@ export function createStandings({ feed, clock }: StandingsOptions) {
   const layerName = ({ scope }: ScopedStanding, { account = '' }: Reader) =>
     scope === 'account' ? account : ''
 
-  /** What follows a change by so long: what stood before is forgotten, and layers that nobody asks about any more. */
-  function forget(snapshot: Snapshot | undefined, changedAt: number): void {
+  /** `KEPT_MS` after a change: forgets the snapshot that was replaced, and layers that nobody had asked about for as long before it. */
+  function forget(replaced: Snapshot | undefined, changedAt: number): void {
     for (const [name, layer] of layers) {
-      layer.moments = layer.moments.filter((one) => one.snapshot !== snapshot)
+      layer.moments = layer.moments.filter((one) => one.snapshot !== replaced)
       if (layer.askedAt < changedAt - KEPT_MS) layers.delete(name)
     }
   }
