@@ -60,22 +60,24 @@ export function limited(seconds: number, message = 'Too many requests', reason =
   }
 }
 
-/** 401 for who must say who he is, or says it wrongly. */
-export function unauthenticated(reason: 'missing' | 'invalid'): TurnedAway {
-  const message = reason === 'missing' ? 'Credentials are required' : 'These credentials are not valid'
-  const challenge = `Bearer realm="tributary"${reason === 'invalid' ? ', error="invalid_token"' : ''}`
-  const error = adcpError('AUTH_REQUIRED', `${message}.`, {
-    suggestion: 'Send Authorization: Bearer with a key of this agent.',
-  })
+const CREDENTIAL_FAULTS = {
+  missing: { message: 'Credentials are required', reason: 'no_credentials', challenge: '' },
+  invalid: {
+    message: 'These credentials are not valid',
+    reason: 'wrong_credentials',
+    challenge: ', error="invalid_token"',
+  },
+}
+
+/** 401 where credentials are wrong, or needed and not there. */
+export function unauthenticated(which: keyof typeof CREDENTIAL_FAULTS): TurnedAway {
+  const { message, reason, challenge } = CREDENTIAL_FAULTS[which]
   return {
-    ...turnedAway(
-      401,
-      UNAUTHENTICATED,
-      message,
-      reason === 'missing' ? 'no_credentials' : 'wrong_credentials',
-    ),
-    error,
-    headers: { 'www-authenticate': challenge },
+    ...turnedAway(401, UNAUTHENTICATED, message, reason),
+    error: adcpError('AUTH_REQUIRED', `${message}.`, {
+      suggestion: 'Send Authorization: Bearer with a key of this agent.',
+    }),
+    headers: { 'www-authenticate': `Bearer realm="tributary"${challenge}` },
   }
 }
 
