@@ -3,7 +3,7 @@ import { generateKeyPairSync, randomUUID } from 'node:crypto'
 import type { ServerResponse } from 'node:http'
 import { type Test, test } from 'tap'
 import { NO_POSTGRES, shared } from '../store/support/storages.js'
-import { startOver } from '../support/federation-over.js'
+import { type Said, startOver } from '../support/federation-over.js'
 import { startMcpAgent } from '../support/upstream-agent.js'
 import { wholesaleAgent } from '../support/upstream-feed.js'
 import { row } from '../support/upstream-world.js'
@@ -37,7 +37,14 @@ async function proveBound(t: Test, storage: object) {
       ),
     })),
   })
-  const answers = await Promise.all(['a', 'b'].map((name) => over.call('sync_accounts', request(name))))
+  const requests = ['a', 'b'].map(request)
+  const sync = (asked: object): Promise<Said> => over.call('sync_accounts', asked)
+  const said = await Promise.all(requests.map(sync))
+  // Who has waited for the other for too long, on a busy machine, is told to repeat the request.
+  const isLate = ({ adcp_error: error }: Said) => error?.code === 'SERVICE_UNAVAILABLE'
+  const answers = await Promise.all(
+    said.map((answer, at) => (isLate(answer) ? sync(requests[at] as object) : answer)),
+  )
   const rows = answers.flatMap(({ accounts }) => accounts)
   const failed = rows.filter(({ action }) => action === 'failed')
   t.equal(failed.length, 4, 'six accounts of sixteen fit a hundred')
