@@ -27,7 +27,7 @@ function axis(more) {
 
 /** Whether the page is drawn dark now. */
 function useDark() {
-  const scheme = matchMedia('(prefers-color-scheme: dark)')
+  const scheme = matchMedia('screen and (prefers-color-scheme: dark)')
   const [isDark, setDark] = useState(scheme.matches)
   useEffect(() => {
     const changed = () => setDark(scheme.matches)
