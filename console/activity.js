@@ -1,5 +1,5 @@
 // What callers did, and what is still under way.
-import { href } from './address.js'
+import { href, usePlace } from './address.js'
 import { get } from './api.js'
 import { count, destination, moment, named, words } from './format.js'
 import { html } from './h.js'
@@ -120,6 +120,7 @@ export function Activity({ pulse }) {
     'activity',
     `${pulse.operations} ${tick}`,
   )
+  usePlace(value)
   if (error) return html`<${Trouble} error=${error} />`
   if (!value) return html`<p class="hint">Loading</p>`
   const { activations, tasks, usage, subscriptions } = value

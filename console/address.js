@@ -10,25 +10,47 @@ function changed() {
   for (const listener of listeners) listener(now)
 }
 
-let left // where the step that was come back to was left; undefined once it is shown there
+let left = history.state?.top // where the step that was come back to was left; undefined once it is shown there
 
 addEventListener('popstate', () => {
   left = kept().top
   changed()
 })
 
-/** Scrolls to where the page was left, once after each step back or forward. */
-export function returnToPlace() {
-  if (left !== undefined) scrollTo(0, left)
-  left = undefined
+addEventListener('scrollend', () => {
+  if (left === undefined) remember({ top: scrollY })
+})
+
+/** Scrolls to where the page was left, once after each step back or forward, when its `value` is there. */
+export function usePlace(value) {
+  useEffect(() => {
+    if (!value) return
+    if (left !== undefined) scrollTo(0, left)
+    left = undefined
+  }, [value])
 }
 
-/** What a step of the history holds besides its address: `pages` that are shown, and the `top` where it was left. */
+/**
+ * What a step of the history holds besides its address: `pages` that are shown, the parts that are `open`, and the `top` where
+ * it was left.
+ */
 export const kept = () => history.state ?? {}
 
+const remember = (values) => history.replaceState({ ...kept(), ...values }, '')
+
 export function keep(values) {
-  history.replaceState({ ...kept(), ...values }, '')
+  remember(values)
   changed()
+}
+
+/** For a part that can be opened: it is as it was left when the step is come back to. */
+export function keptOpen(name) {
+  const { open = [] } = kept()
+  const onToggle = ({ target }) => {
+    const others = (kept().open ?? []).filter((one) => one !== name)
+    remember({ open: target.open ? [...others, name] : others })
+  }
+  return { open: open.includes(name), onToggle }
 }
 
 /** What a page is about; the rest of its address says which part of it. */
@@ -42,7 +64,7 @@ export function go(params, { replace = false } = {}) {
   left = undefined
   if (replace) history.replaceState(null, '', url)
   else {
-    history.replaceState({ ...kept(), top: scrollY }, '')
+    remember({ top: scrollY })
     history.pushState(null, '', url)
   }
   changed()

@@ -1,4 +1,5 @@
 // Callers and their accounts, and what operators did.
+import { usePlace } from './address.js'
 import { get } from './api.js'
 import { count, destination } from './format.js'
 import { html } from './h.js'
@@ -7,6 +8,7 @@ import { STATES } from './upstreams.js'
 
 export function Callers({ pulse, who }) {
   const { value, error } = useAnswer((signal) => get('callers', signal), 'callers', pulse.operations)
+  usePlace(value)
   if (error) return html`<${Trouble} error=${error} />`
   if (!value) return html`<p class="hint">Loading</p>`
   const { callers, accounts, anonymous, jwt, rate_limit: limit } = value
@@ -42,6 +44,7 @@ export function Callers({ pulse, who }) {
 export function Audit({ pulse }) {
   const tick = useTick(5_000)
   const { value, error } = useAnswer((signal) => get('audit', signal), 'audit', `${pulse.operations} ${tick}`)
+  usePlace(value)
   if (error) return html`<${Trouble} error=${error} />`
   if (!value) return html`<p class="hint">Loading</p>`
   return html`<h1 class="hidden">Audit</h1>

@@ -1,10 +1,10 @@
 // The feed: words, facets, rows.
-import { go, href, keep, kept, returnToPlace } from './address.js'
-import { get } from './api.js'
+import { go, href, keep, kept, usePlace } from './address.js'
+import { againAfter, get } from './api.js'
 import { Calls } from './calls.js'
 import { count, country, fromPrice, host, named, percent, words } from './format.js'
 import { html } from './h.js'
-import { useEffect, useRef, useState } from './lib/hooks.js'
+import { useRef, useState } from './lib/hooks.js'
 import { right, Search, Table, Trouble, useAnswer } from './parts.js'
 
 const SHOWN = 8
@@ -49,6 +49,10 @@ function chosenIn(params, name) {
   const [, , spelled = (value) => value] = FACETS[name]
   return [...new Set(params.getAll(name).map(spelled))]
 }
+
+/** What narrows the feed, of what an address may name. */
+const filtersIn = (params) =>
+  [...Object.keys(FACETS), 'max_cpm', ...Object.keys(OTHERS)].filter((name) => params.get(name))
 
 function toggled(params, name, value) {
   return changedBy(params, (next) => {
@@ -117,9 +121,7 @@ function OtherFilters({ params }) {
 
 function Facets({ params, query, pulse }) {
   const { value, error } = useAnswer((signal) => get(`facets?${query}`, signal), query, pulse.feed)
-  const active = [...Object.keys(FACETS), 'max_cpm', ...Object.keys(OTHERS)].filter((name) =>
-    params.get(name),
-  )
+  const active = filtersIn(params)
   const clear = () =>
     go(
       changedBy(params, (next) => {
@@ -132,7 +134,7 @@ function Facets({ params, query, pulse }) {
     <button type="button" class="filters-toggle" aria-expanded=${open} onClick=${() => setOpen(!open)}>Filters${chosen > 0 ? ` (${chosen})` : ''}</button>
     <div class="facet-list">
       ${chosen > 0 && html`<button type="button" class="quiet clear" onClick=${clear}>Clear ${chosen} ${chosen === 1 ? 'filter' : 'filters'}</button>`}
-      <${Trouble} error=${error} />
+      ${againAfter(error) === undefined && html`<${Trouble} error=${error} />`}
       ${value && Object.keys(FACETS).map((name) => html`<${FacetValues} key=${name} name=${name} values=${value.facets[name] ?? []} params=${params} />`)}
       <${OtherFilters} params=${params} />
       ${value && html`<${PriceFacet} values=${value.facets.price ?? []} total=${value.counted} params=${params} />`}
@@ -155,11 +157,20 @@ function Row({ signal, account }) {
   </tr>`
 }
 
-/** Nothing is found. An operator may ask why, where it is a name that is looked for. */
+/**
+ * Nothing is found, or nothing is there. An operator may ask why: of an upstream that is chosen, and where it is a name that is
+ * looked for.
+ */
 function None({ params, who }) {
   const q = params.get('q')
+  const isOperator = who.caller.role === 'operator'
+  if (!q && filtersIn(params).length === 0)
+    return html`<div class="empty"><p>There is no signal in the feed now. The page shows the first one by itself.</p>
+      <p>${isOperator ? html`<a href=${href({ page: 'upstreams' })}>What each upstream gives, and why not more</a>` : 'Ask whoever runs this server when there will be one.'}</p>
+    </div>`
   return html`<div class="empty"><p>No signal matches. Take a filter away, or use fewer words.</p>
-    ${q && who.caller.role === 'operator' && html`<p><a href=${href({ signal: q })}>Why is there no ${q}?</a></p>`}
+    ${isOperator && chosenIn(params, 'upstream').map((id) => html`<p><a href=${href({ page: 'upstreams', id })}>What ${id} gives, and why not more</a></p>`)}
+    ${q && isOperator && html`<p><a href=${href({ signal: q })}>Why is there no ${q}?</a></p>`}
   </div>`
 }
 
@@ -213,10 +224,8 @@ function Rows({ params, query, pulse, who }) {
     error,
     isLoading,
   } = useAnswer((signal) => readPages(asked, held, signal), query, `${pages} ${pulse.feed}`)
-  useEffect(() => {
-    if (found) returnToPlace()
-  }, [found])
-  if (error) return html`<${Trouble} error=${error} />`
+  usePlace(found)
+  if (error) return html`<${Trouble} error=${error} isPassing=${againAfter(error) !== undefined} />`
   if (!found) return html`<p class="hint">Loading</p>`
   const [value] = found
   const signals = found.flatMap((page) => page.signals)
@@ -240,7 +249,7 @@ function Rows({ params, query, pulse, who }) {
           ${signals.map((signal) => html`<${Row} key=${signal.signal_agent_segment_id} signal=${signal} account=${params.get('account')} />`)}
         <//>`
     }
-    ${found.at(-1).next && html`<button type="button" class="next" onClick=${() => keep({ pages: found.length + 1 })}>Show more</button>`}
+    ${found.at(-1).next && html`<p class="hint shown">The first ${count(signals.length)} of ${count(value.total)}</p><button type="button" class="next" onClick=${() => keep({ pages: found.length + 1 })}>Show more</button>`}
   </div>`
 }
 

@@ -25,11 +25,18 @@ export function bytes(value) {
   return `${percents.format(left)} ${units[at]}`
 }
 
+const currencies = new Map() // to make one takes longer than to draw the row that it is for
+function inCurrency(currency) {
+  const options = { style: 'currency', currency, maximumFractionDigits: 4 }
+  if (!currencies.has(currency)) currencies.set(currency, new Intl.NumberFormat(undefined, options))
+  return currencies.get(currency)
+}
+
+const LEAST_AMOUNT = 0.0001
 export function amount(value, currency) {
   if (!currency) return percents.format(value)
-  return new Intl.NumberFormat(undefined, { style: 'currency', currency, maximumFractionDigits: 4 }).format(
-    value,
-  )
+  const { format } = inCurrency(currency)
+  return value > 0 && value < LEAST_AMOUNT / 2 ? `< ${format(LEAST_AMOUNT)}` : format(value)
 }
 
 export const moment = (value) => (value ? times.format(new Date(value)) : '–')

@@ -38,9 +38,10 @@ export function Copy({ text, label }) {
   return html`<button type="button" class="quiet" onClick=${copy}>${done ? 'Copied' : label}</button>`
 }
 
-export function Trouble({ error }) {
+/** `isPassing`: the page asks again, as `useAnswer` does. */
+export function Trouble({ error, isPassing }) {
   if (!error) return null
-  return html`<p class="trouble" role="alert">${error.message}</p>`
+  return html`<p class="trouble" role="alert">${error.message}${isPassing && '. The page asks again by itself.'}</p>`
 }
 
 /**

@@ -1,4 +1,5 @@
 // Providers: whose word is held, how old it is, and what is wrong with it.
+import { usePlace } from './address.js'
 import { get } from './api.js'
 import { bytes, count } from './format.js'
 import { html } from './h.js'
@@ -26,13 +27,17 @@ export function Providers({ params, pulse }) {
     q,
     pulse.operations,
   )
+  usePlace(value)
   return html`<h1 class="hidden">Providers</h1>
     <div class="search-line"><${Search} label="Search providers" params=${params} hint="Search providers by domain" /></div>
     <${Trouble} error=${error} />
     ${
       value &&
       html`<p class="total"><strong>${count(value.total)}</strong> ${value.total === 1 ? 'provider' : 'providers'}</p>
-      <${Table} label="Providers" head=${['Domain', 'State', right('Size'), right('Signals'), 'Agents', 'Confirmed', 'Proves until', 'Trouble', 'Action']}>
+      ${
+        value.total === 0
+          ? html`<p class="empty">${q ? 'No provider matches. Use fewer words.' : 'No upstream lists a signal of a provider, so no file is read.'}</p>`
+          : html`<${Table} label="Providers" head=${['Domain', 'State', right('Size'), right('Signals'), 'Agents', 'Confirmed', 'Proves until', 'Trouble', 'Action']}>
         ${value.providers.map(
           (one) => html`<tr key=${one.domain}>
           <td class="signal"><a href=${`/?provider=${encodeURIComponent(one.domain)}`}>${one.domain}</a>${one.file && html`<span class="under">${one.file.url}</span>`}</td>
@@ -47,5 +52,6 @@ export function Providers({ params, pulse }) {
         </tr>`,
         )}
       <//>`
+      }`
     }`
 }

@@ -1,4 +1,5 @@
 // The server itself: what it publishes, from which configuration, and which limits are near.
+import { usePlace } from './address.js'
 import { get } from './api.js'
 import { bytes, count, percent, words } from './format.js'
 import { html } from './h.js'
@@ -72,6 +73,7 @@ function Limits({ limits, refused_rows: refused, limited_callers: limited }) {
 
 export function Server({ pulse }) {
   const { value, error } = useAnswer((signal) => get('overview', signal), 'overview', pulse.operations)
+  usePlace(value)
   if (error) return html`<${Trouble} error=${error} />`
   if (!value) return html`<p class="hint">Loading</p>`
   return html`<h1 class="hidden">Server</h1>

@@ -1,5 +1,5 @@
 // One signal: what it is, who sells it for how much, where it can be used, and why it is or is not there.
-import { href } from './address.js'
+import { href, keptOpen, usePlace } from './address.js'
 import { get } from './api.js'
 import { Calls } from './calls.js'
 import { Changes } from './changes.js'
@@ -228,7 +228,7 @@ function Evidence({ answer }) {
       )}
     <//>`
     }
-    ${evidence.map(({ at, text }) => html`<details><summary class="mono">adagents.json ${at}</summary><pre tabindex="0">${text}</pre></details>`)}
+    ${evidence.map(({ at, text }) => html`<details ...${keptOpen(at)}><summary class="mono">adagents.json ${at}</summary><pre tabindex="0">${text}</pre></details>`)}
   <//>`
 }
 
@@ -260,6 +260,7 @@ export function Signal({ id, account, who, pulse }) {
   useEffect(() => {
     document.title = `${title} · Tributary`
   }, [title])
+  usePlace(value)
   if (error) return html`<${Trouble} error=${error} />`
   if (!value) return html`<p class="hint">Loading</p>`
   const { signal, get_signals: args } = value

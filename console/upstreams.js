@@ -1,5 +1,5 @@
 // Upstreams: how each is doing, what it gives, and how that went over time.
-import { href } from './address.js'
+import { href, usePlace } from './address.js'
 import { get } from './api.js'
 import { count, moment, words } from './format.js'
 import { html } from './h.js'
@@ -29,7 +29,8 @@ function carriedText({ part, given_at: at }) {
 }
 
 function Reasons({ upstream, means }) {
-  const { problem, reasons, dropped, notes, hint, carried } = upstream
+  const { problem, reasons, dropped, notes, hint, carried, state, read } = upstream
+  const isHollow = state === 'fresh' && read === '0' && Object.keys(dropped).length === 0
   const counted = (of, what) =>
     Object.entries(of).map(
       ([reason, number]) =>
@@ -40,6 +41,7 @@ function Reasons({ upstream, means }) {
     problem && html`<${Problem} problem=${problem} />`,
     ...counted(reasons, 'withheld'),
     ...counted(dropped, 'not kept'),
+    isHollow && 'it answers, and lists no signal: whoever runs it can tell why',
     hint,
     ...notes,
   ].filter((line) => line)
@@ -181,6 +183,14 @@ function One({ upstream, means, pulse }) {
 
 const STATE_ORDER = ['absent', 'stale', 'starting', 'fresh']
 
+/** No upstream is found, or none is there. */
+function None({ q }) {
+  if (q) return html`<p class="empty">No upstream matches. Use fewer words.</p>`
+  return html`<div class="empty"><p>No upstream is read: the feed stays empty.</p>
+    <p>Name one under <code>upstreams</code> in the configuration, or a registry that lists some under <code>registries</code>.</p>
+  </div>`
+}
+
 /** How many there are in each state. */
 function States({ states }) {
   return html`<p class="total states">${STATE_ORDER.filter((state) => states[state] > 0).map(
@@ -192,6 +202,7 @@ export function Upstreams({ params, pulse }) {
   const id = params.get('id')
   const query = new URLSearchParams(id ? { id } : { q: params.get('q') ?? '' }).toString()
   const { value, error } = useAnswer((signal) => get(`upstreams?${query}`, signal), query, pulse.operations)
+  usePlace(value)
   if (id && value?.total === 0)
     return html`<p class="trouble">No upstream that is called ${id} is read now.</p><${Excluded} excluded=${value.excluded} />`
   if (id && value)
@@ -204,7 +215,11 @@ export function Upstreams({ params, pulse }) {
       value &&
       !id &&
       html`<${States} states=${value.states} />
-      <${Table} label="Upstreams" head=${HEAD}>${value.upstreams.map((one) => html`<${Row} key=${one.id} upstream=${one} means=${value.means} />`)}<//>
+      ${
+        value.total === 0
+          ? html`<${None} q=${params.get('q')} />`
+          : html`<${Table} label="Upstreams" head=${HEAD}>${value.upstreams.map((one) => html`<${Row} key=${one.id} upstream=${one} means=${value.means} />`)}<//>`
+      }
       ${value.total > value.upstreams.length && html`<p class="hint">The first ${count(value.upstreams.length)} of ${count(value.total)}: search for others.</p>`}
       <${Excluded} excluded=${value.excluded} />
       <${Registries} registries=${value.registries} />`
