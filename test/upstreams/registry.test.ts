@@ -270,10 +270,11 @@ test('a registry of ten thousand agents is read whole, one of sixteen million el
   t.match(await askRegistry(question), { kind: 'failed', reason: 'protocol_error' })
 })
 
-/** An agent that is at one path only, letter by letter. */
-async function startStrictAgent(t: Test) {
+/** An agent that is at one path only, letter by letter; at `/MCP`, nothing answers when `hangs`. */
+async function startStrictAgent(t: Test, { hangs = false } = {}) {
   const agent = await startAgent(t)
   const strict = await startHttp(async (request, response) => {
+    if (hangs && request.url === '/MCP') return
     if (request.url !== '/mcp' || request.method !== 'POST') return void response.writeHead(404).end()
     const { 'content-type': type = '', accept = '' } = request.headers
     const body = JSON.stringify(await readJson(request))
@@ -319,4 +320,42 @@ test('an agent that is listed without its capitals is called where it is', async
   await upstreams.start()
   await until('rows', () => upstreams.slices().length === 1)
   t.match(upstreams.roster().entries, [{ agentUrl: url.replace('/mcp', '/MCP') }])
+})
+
+test('a place that a registry adds to those of an agent is asked too', async (t) => {
+  const { url } = await startStrictAgent(t)
+  const elsewhere = url.replace('/mcp', '/MCP')
+  const registry = await startRegistry(t, [record(elsewhere)])
+  const { upstreams } = await openUpstreams(t, { ...configOf([]), registries: [registry.config] })
+  await upstreams.start()
+  await until('no agent there', () => upstreams.statuses()[0]?.problem !== undefined)
+  registry.list([record(elsewhere), record(elsewhere, { mcp_endpoint: url })])
+  await until('rows', () => upstreams.slices().length === 1, 10_000)
+})
+
+test('an agent is found although nothing answers at the first of its places', async (t) => {
+  const { url } = await startStrictAgent(t, { hangs: true })
+  const elsewhere = url.replace('/mcp', '/MCP')
+  const registry = await startRegistry(t, [record(elsewhere), record(elsewhere, { mcp_endpoint: url })])
+  const config = { ...configOf([], { timeoutMs: 500 }), registries: [registry.config] }
+  const { upstreams } = await openUpstreams(t, config)
+  await upstreams.start()
+  await until('rows', () => upstreams.slices().length === 1, 10_000)
+})
+
+test('places in another order leave an agent undisturbed', async (t) => {
+  const { url } = await startStrictAgent(t)
+  const listed = [url, `${url}/`, url.replace('/mcp', '/MCP')].map((mcp_endpoint) =>
+    record(url, { mcp_endpoint }),
+  )
+  const registry = await startRegistry(t, listed)
+  const { upstreams } = await openUpstreams(t, { ...configOf([]), registries: [registry.config] })
+  await upstreams.start()
+  await until('rows', () => upstreams.slices().length === 1)
+  const before = upstreams.statuses()[0]?.nextAttemptAt
+  const places = () => upstreams.roster().entries[0]?.others ?? []
+  const wanted = [...places()].reverse()
+  registry.list([...listed].reverse())
+  await until('the other order', () => places()[0] === wanted[0])
+  t.equal(upstreams.statuses()[0]?.nextAttemptAt, before)
 })

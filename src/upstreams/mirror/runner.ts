@@ -62,9 +62,10 @@ export type Holding = {
   domains: readonly string[]
 }
 
-/** Whether the settings need another contact. */
-function contactName({ entry: { url, agentUrl, protocol, auth, accountPrices } }: RunnerSetting): string {
-  return JSON.stringify([url, agentUrl, protocol, auth, accountPrices])
+/** Whether the settings need another contact. Registries may list the same places in another order each time. */
+function contactName({ entry }: RunnerSetting): string {
+  const { url, others = [], agentUrl, protocol, auth, accountPrices } = entry
+  return JSON.stringify([[url, ...others].sort(), agentUrl, protocol, auth, accountPrices])
 }
 
 /** Calls can be made at once; scopes are read from `start` on. */

@@ -1,6 +1,6 @@
 /**
  * How one upstream is spoken to: the link to it and the dialect that it speaks, shared by all scopes that are read from it and
- * by callers' own calls. Made anew when its place, transport or credential changes. What was learnt of an agent, its transport
+ * by callers' own calls. Made anew when its places, transport or credential change. What was learnt of an agent, its transport
  * and dialect with the credential that they were found with, survives the process: one blob per agent, written when something
  * new is learnt. A blob that cannot be read counts as missing: the agent is asked again.
  */

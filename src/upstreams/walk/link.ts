@@ -133,10 +133,11 @@ export function createLink(options: LinkOptions) {
     signal,
     onBroken,
   } = options
-  const { others = [] } = entry
+  const places = [entry.url, ...(entry.others ?? [])]
   const agents = createRecent<Agent>(MAX_AGENTS)
   let troubles = 0
   let spoken: Protocol | undefined // by what an earlier process found
+  let firstAsked = 0 // of its places: each that did not answer in time comes last in the next search
 
   function protocol(): Protocol | undefined {
     return entry.protocol ?? agents.peek(credentialName(entry.auth))?.protocol ?? spoken
@@ -148,28 +149,28 @@ export function createLink(options: LinkOptions) {
     spoken = undefined
   }
 
-  const secretsWith = (auth: Auth) => [entry.url, ...others].flatMap((url) => secretsOf(auth, url))
+  const secretsWith = (auth: Auth) => places.flatMap((url) => secretsOf(auth, url))
 
-  /** At the first of its places that is an agent; what is told otherwise is how the first one failed. */
+  /** At the first of its places that is an agent; what is told otherwise is how the first one asked failed. */
   async function findAgent(auth: Auth, send: Send, budget: Budget): Promise<ProbeOutcome> {
     const startedAt = Date.now()
     const secrets = secretsWith(auth)
-    async function at(url: string): Promise<ProbeOutcome> {
-      const bounds = () => {
-        const { rowBytes, pageBytes: answerBytes } = limits()
-        return { rowBytes, answerBytes, secrets }
-      }
-      // What it speaks was found at one of its places: which one that was has to be asked.
-      const known = others.length > 0 ? entry.protocol : protocol()
-      return probe({ send, url, auth, bounds }, known, remaining(budget, startedAt))
+    const bounds = () => {
+      const { rowBytes, pageBytes: answerBytes } = limits()
+      return { rowBytes, answerBytes, secrets }
     }
-    const found = await at(entry.url)
-    if (found.kind === 'found') return found
-    for (const other of others) {
-      const elsewhere = await at(other)
-      if (elsewhere.kind === 'found') return elsewhere
+    // What it speaks was found at one of its places: which one that was has to be asked.
+    const known = places.length > 1 ? entry.protocol : protocol()
+    let failure: CallFailure | undefined
+    for (const url of [...places.slice(firstAsked), ...places.slice(0, firstAsked)]) {
+      const found = await probe({ send, url, auth, bounds }, known, remaining(budget, startedAt))
+      if (found.kind === 'found') return found
+      failure ??= found
+      if (found.reason !== 'timeout') continue
+      firstAsked = (places.indexOf(url) + 1) % places.length
+      break // nothing is left of the budget
     }
-    return found
+    return failure ?? callFailed('not_an_agent', 'it has no place')
   }
 
   async function agentFor(auth: Auth, budget: Budget): Promise<ProbeOutcome> {
