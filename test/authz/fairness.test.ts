@@ -35,23 +35,29 @@ test('subdomains of one name leave the others of their upstream room, and growin
   t.same([...grown.owners.keys()].sort(), [...few.owners.keys()].sort())
 })
 
-test('a hundred urls of one owner take no more than one owner may', async (t) => {
-  const honest = Array.from({ length: 3_000 }, (_, i) => `p${i}.example`)
-  const upstreams = new Map([
-    ...Array.from({ length: 100 }, (_, url): [string, string[]] => [
-      `https://${url % 2 ? `s${url}.` : ''}hostile.example/${url}`,
-      invented(3_000, `.of${url}.example`),
-    ]),
-    ['https://honest.example/mcp', honest],
-  ])
-  const { owners, refused } = createWanted().wantedOf(upstreams, {
-    perUpstream: 10_000,
-    isHeld: () => true,
+for (const [where, urlOf, owner] of [
+  ['one domain', (at: number) => `https://${at % 2 ? `s${at}.` : ''}hostile.example/${at}`, 'hostile.example'],
+  ['one address', (at: number) => `https://198.51.100.7:${4_000 + at}/mcp`, '198.51.100.7'],
+  ['one name of a network', (at: number) => `http://hostile:${4_000 + at}/mcp`, 'hostile'],
+] as const) {
+  test(`a hundred urls of one owner take no more than one owner may: ${where}`, async (t) => {
+    const honest = Array.from({ length: 3_000 }, (_, i) => `p${i}.example`)
+    const upstreams = new Map([
+      ...Array.from({ length: 100 }, (_, at): [string, string[]] => [
+        urlOf(at),
+        invented(3_000, `.of${at}.example`),
+      ]),
+      ['https://honest.example/mcp', honest],
+    ])
+    const { owners, refused } = createWanted().wantedOf(upstreams, {
+      perUpstream: 10_000,
+      isHeld: () => true,
+    })
+    t.equal(owners.size, 50_000)
+    t.ok(honest.every((domain) => owners.has(domain) && !refused.has(domain)))
+    t.same(owners.get('x0.of99.example'), [owner], 'and fetches and bytes are counted for that one')
   })
-  t.equal(owners.size, 50_000)
-  t.ok(honest.every((domain) => owners.has(domain) && !refused.has(domain)))
-  t.same(owners.get('x0.of99.example'), ['hostile.example'], 'and fetches and bytes are counted for that one')
-})
+}
 
 test('whoever names no more than an equal share has every name looked at', async (t) => {
   const names = fc.array(

@@ -49,9 +49,13 @@ export function speaksFor(url: string, domain: string): boolean {
 /** The domains that each upstream (canonical agent url) names. */
 export type NamedDomains = ReadonlyMap<string, readonly string[]>
 
-/** Whose agent it is: urls cost nothing, so all of one registrable domain share what one owner may take. */
+/**
+ * Whose agent it is: urls cost nothing, so all of one registrable domain share what one owner may take, and so do all ports of an
+ * address.
+ */
 function ownerOf(agentUrl: string): string {
-  return parse(agentUrl, PRIVATE).domain ?? agentUrl.split('/', 3)[2] ?? agentUrl
+  const { domain, hostname } = parse(agentUrl, PRIVATE)
+  return domain ?? hostname ?? agentUrl
 }
 
 export type Wanted = {
