@@ -36,7 +36,11 @@ test('subdomains of one name leave the others of their upstream room, and growin
 })
 
 for (const [where, urlOf, owner] of [
-  ['one domain', (at: number) => `https://${at % 2 ? `s${at}.` : ''}hostile.example/${at}`, 'hostile.example'],
+  [
+    'one domain',
+    (at: number) => `https://${at % 2 ? `s${at}.` : ''}hostile.example/${at}`,
+    'hostile.example',
+  ],
   ['one address', (at: number) => `https://198.51.100.7:${4_000 + at}/mcp`, '198.51.100.7'],
   ['one name of a network', (at: number) => `http://hostile:${4_000 + at}/mcp`, 'hostile'],
 ] as const) {
