@@ -286,7 +286,7 @@ export function upstreamRecord(
 ): AgentRecord {
   // For an agent that never answered, the registry's description is all that is known.
   const protocol = measured.status?.protocol ?? entry.protocol ?? listed?.protocol ?? 'mcp'
-  const endpoint = shownUrl(entry.url)
+  const endpoint = measured.status?.url ?? shownUrl(entry.url)
   const member = listed?.member ?? (entry.member && { slug: entry.member })
   return {
     name: entry.name,

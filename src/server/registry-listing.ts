@@ -13,6 +13,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { LRUCache } from 'lru-cache'
 import pLimit from 'p-limit'
 import { boundedText, isRecord, tryParseJson } from '../adcp/json.js'
+import { shownUrl } from '../adcp/redaction.js'
 import type { Send } from '../net/send.js'
 import { createRecent } from '../process/memory.js'
 import { createA2aAgent } from '../upstreams/agent/a2a.js'
@@ -175,31 +176,36 @@ function readTools(list: unknown): Tool[] | undefined {
     })
 }
 
+/** Where an upstream is called, as its status shows it, and what it speaks there. */
+type Called = { url: string; protocol: Protocol }
+
 /** Asks nobody before its first `update`. A failed upstream is asked again later; nothing else depends on it. */
 function createToolSurvey({ send, now }: { send: Send; now(): number }) {
   const known = createRecent<{ tools: readonly Tool[] | undefined; at: number }>(MAX_AGENTS)
   const asking = new Map<string, Promise<void>>()
   const limit = pLimit(CONCURRENCY)
 
-  async function ask({ url, auth }: RosterEntry, protocol: Protocol): Promise<Tool[] | undefined> {
+  async function ask(entry: RosterEntry, { url: shown, protocol }: Called): Promise<Tool[] | undefined> {
+    const { url: first, others = [], auth } = entry
+    const url = [first, ...others].find((place) => shownUrl(place) === shown) ?? first
     const agent = (protocol === 'mcp' ? createMcpAgent : createA2aAgent)({ send, url, auth })
     const found = await agent.tools({ timeoutMs: TOOLS_TIMEOUT_MS })
     return found.kind === 'tools' ? readTools(found.tools) : undefined
   }
 
-  async function refresh(entry: RosterEntry, protocol: Protocol): Promise<void> {
-    const tools = (await ask(entry, protocol)) ?? known.get(entry.agentUrl)?.tools
+  async function refresh(entry: RosterEntry, called: Called): Promise<void> {
+    const tools = (await ask(entry, called)) ?? known.get(entry.agentUrl)?.tools
     known.set(entry.agentUrl, { tools, at: now() })
   }
 
   return {
     /** Resolves when the tools of the upstream are up to date or could not be read; `tools` then gives them. */
-    async update(entry: RosterEntry, protocol: Protocol): Promise<void> {
+    async update(entry: RosterEntry, called: Called): Promise<void> {
       const held = known.get(entry.agentUrl)
       if (held && now() - held.at < TOOLS_FRESH_MS) return
       const under =
         asking.get(entry.agentUrl) ??
-        limit(() => refresh(entry, protocol)).finally(() => asking.delete(entry.agentUrl))
+        limit(() => refresh(entry, called)).finally(() => asking.delete(entry.agentUrl))
       asking.set(entry.agentUrl, under)
       await under
     },
@@ -248,10 +254,10 @@ export function createRegistryListing(options: RegistryListingOptions) {
   const survey = createToolSurvey({ send: sendToUpstreams, now })
 
   async function surveyed(): Promise<void> {
-    const known = new Map(statuses().map(({ id, protocol }) => [id, protocol]))
+    const known = new Map(statuses().map((status) => [status.id, status]))
     const updates = roster().entries.map((entry) => {
-      const protocol = known.get(entry.id)
-      return protocol ? survey.update(entry, protocol) : undefined
+      const { url = '', protocol } = known.get(entry.id) ?? {}
+      return protocol ? survey.update(entry, { url, protocol }) : undefined
     })
     await Promise.race([Promise.all(updates), pause(SURVEY_MS)])
   }

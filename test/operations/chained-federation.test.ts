@@ -3,6 +3,7 @@ import { startSandbox } from '../../sandbox/world.js'
 import type { Federation } from '../../src/composition/federation.js'
 import { agent, startRegistry, startTributary } from '../support/listing-registry.js'
 import { reservedPort } from '../support/reserved-port.js'
+import { startStrictAgent } from '../support/strict-agent.js'
 import { until as untilAnswer } from '../support/until.js'
 import { until } from '../support/upstream-world.js'
 
@@ -36,6 +37,23 @@ test('a second Tributary with the first as its registry federates the same upstr
     (await listed(first)).map(({ url }) => url),
     'its own listing passes all of it on, other agent types included',
   )
+})
+
+test('an agent is listed where it was found, when registries disagree about its place', async (t) => {
+  const { url } = await startStrictAgent(t)
+  const elsewhere = url.replace('/mcp', '/MCP')
+  const places = [elsewhere, url].map((mcp_endpoint) =>
+    agent('signals', 'strict', { url: elsewhere, mcp_endpoint }),
+  )
+  const registry = await startRegistry(t, places)
+  const first = await startTributary(t, { egress: LOOPBACK, registries: [{ url: registry.url }] })
+  t.match(first.statuses(), [{ url, listings: 5 }])
+  const listing = await fetch(`${first.url}/api/registry/agents?type=signals&health=true`)
+  t.match(await listing.json(), {
+    agents: [{ url: elsewhere, mcp_endpoint: url, health: { tools_count: Number } }],
+  })
+  const second = await startTributary(t, { egress: LOOPBACK, registries: [{ url: first.url }] })
+  t.match(second.statuses(), [{ url, listings: 5 }])
 })
 
 test('two Tributaries that list each other do not ask in a circle', async (t) => {

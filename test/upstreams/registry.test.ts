@@ -3,8 +3,9 @@ import { existsSync, readFileSync } from 'node:fs'
 import { test } from 'tap'
 import { askRegistry, type RegistryStatus } from '../../src/upstreams/roster/registries.js'
 import { readListing } from '../../src/upstreams/rows/registry-records.js'
+import { startStrictAgent } from '../support/strict-agent.js'
 import { temporaryFolder } from '../support/temporary-folder.js'
-import { readJson, startHttp, startMcpAgent } from '../support/upstream-agent.js'
+import { startHttp, startMcpAgent } from '../support/upstream-agent.js'
 import { createManualClock } from '../support/upstream-clock.js'
 import { wholesaleAgent } from '../support/upstream-feed.js'
 import { configOf, loopbackEgress, openUpstreams, rows, until } from '../support/upstream-world.js'
@@ -269,22 +270,6 @@ test('a registry of ten thousand agents is read whole, one of sixteen million el
   t.equal(whole.kind === 'listed' && whole.listing.records.length, 10_000)
   t.match(await askRegistry(question), { kind: 'failed', reason: 'protocol_error' })
 })
-
-/** An agent that is at one path only, letter by letter; at `/MCP`, nothing answers when `hangs`. */
-async function startStrictAgent(t: Test, { hangs = false } = {}) {
-  const agent = await startAgent(t)
-  const strict = await startHttp(async (request, response) => {
-    if (hangs && request.url === '/MCP') return
-    if (request.url !== '/mcp' || request.method !== 'POST') return void response.writeHead(404).end()
-    const { 'content-type': type = '', accept = '' } = request.headers
-    const body = JSON.stringify(await readJson(request))
-    const answer = await fetch(agent.url, { method: 'POST', headers: { 'content-type': type, accept }, body })
-    response.writeHead(answer.status, { 'content-type': answer.headers.get('content-type') ?? '' })
-    response.end(await answer.text())
-  })
-  t.teardown(strict.close)
-  return strict
-}
 
 test('no second record of an agent, spelled otherwise, keeps it from being read', async (t) => {
   const { url } = await startStrictAgent(t)

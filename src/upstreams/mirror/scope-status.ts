@@ -131,6 +131,7 @@ type Doing = Pick<UpstreamStatus, 'state'> & {
 /** All that a status is made of. A list: objects are compared by their names, which takes twenty times as long. */
 type Facts = readonly [
   setting: ScopeSetting,
+  place: string,
   held: HeldSlice | undefined,
   caughtAt: number | undefined,
   protocol: UpstreamStatus['protocol'] | undefined,
@@ -142,11 +143,12 @@ type Facts = readonly [
 ]
 
 function statusOf(facts: Facts): ScopeStatus {
-  const [setting, held, caughtAt, protocol, accountPrices, state, problem, nextAttemptAt, awaited] = facts
+  const [setting, place, held, caughtAt, protocol, accountPrices, state, problem, nextAttemptAt, awaited] =
+    facts
   const { scope, entry } = setting
   return {
     id: entry.id,
-    url: shownUrl(entry.url),
+    url: shownUrl(place),
     agentUrl: entry.agentUrl,
     name: entry.name,
     scope: scope.name,
@@ -189,6 +191,7 @@ export function createStatus() {
     const accountPrices = isOpen ? contact.accountPrices(held?.cacheScope === 'account') : undefined
     const facts: Facts = [
       setting,
+      contact.place(),
       held,
       caughtAt,
       contact.protocol(),

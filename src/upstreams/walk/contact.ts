@@ -346,6 +346,8 @@ export function createContact(options: ContactOptions) {
     accountPrices: (before: boolean): 'public' | 'withheld' | undefined =>
       (isPersonal ?? before) ? (entry.accountPrices ?? 'withheld') : undefined,
     protocol: link.protocol,
+    /** Where it is called. */
+    place: link.place,
     /** Whether it was closed: what was read through it counts for nothing any more. */
     isClosed: () => signal.aborted,
     /** Aborts its requests. */

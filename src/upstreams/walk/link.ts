@@ -137,6 +137,7 @@ export function createLink(options: LinkOptions) {
   const agents = createRecent<Agent>(MAX_AGENTS)
   let troubles = 0
   let spoken: Protocol | undefined // by what an earlier process found
+  let place = entry.url // where it was found last
   let firstAsked = 0 // of its places: each that did not answer in time comes last in the next search
 
   function protocol(): Protocol | undefined {
@@ -164,7 +165,10 @@ export function createLink(options: LinkOptions) {
     let failure: CallFailure | undefined
     for (const url of [...places.slice(firstAsked), ...places.slice(0, firstAsked)]) {
       const found = await probe({ send, url, auth, bounds }, known, remaining(budget, startedAt))
-      if (found.kind === 'found') return found
+      if (found.kind === 'found') {
+        place = url
+        return found
+      }
       failure ??= found
       if (found.reason !== 'timeout') continue
       firstAsked = (places.indexOf(url) + 1) % places.length
@@ -227,6 +231,7 @@ export function createLink(options: LinkOptions) {
 
   return {
     protocol,
+    place: () => place,
     /** What its tools take, where it says so. Nothing rests on it alone: what fails is in the end as if it said nothing. */
     async tools(auth: Auth): Promise<ToolInputs | undefined> {
       const outcome = await repeated(() => toolsOnce(auth))
