@@ -17,7 +17,7 @@ import { inItsTurn } from './answer/connection.js'
 import { createFastLane, createRequestIds, isHostSound } from './answer/exchange.js'
 import { createGzipPages } from './answer/gzip.js'
 import { INVALID_MESSAGE, rpcError } from './answer/json-rpc.js'
-import { answerUnreadable } from './answer/unreadable.js'
+import { answerUnreadable, refuseTunnels } from './answer/unreadable.js'
 import { createClosing } from './closing.js'
 import type { Admission } from './door/admission.js'
 import { createDispatcher } from './door/dispatcher.js'
@@ -129,6 +129,7 @@ function faultOfHead(request: IncomingMessage): BodyFault | undefined {
 /** Before every route. Node would answer some of these itself, without a word. */
 function refuseHeads(app: FastifyInstance): void {
   const { server } = app
+  refuseTunnels(server)
   server.on('checkExpectation', (request, response) => server.emit('request', request, response))
   app.addHook('onRequest', ({ raw }, _reply, done) => done(faultOfHead(raw)))
 }

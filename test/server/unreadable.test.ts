@@ -77,6 +77,20 @@ test('what is no request is answered after the request before it', async (t) => 
   })
 })
 
+test('what is asked of a proxy is refused, after the answer to the request before it', async (t) => {
+  const { open, begins, release } = await serving(t)
+  const socket = open()
+  const text = received(socket)
+  socket.write(`${callOf('slow')}CONNECT other.example:443 HTTP/1.1\r\nHost: other.example:443\r\n\r\n`)
+  socket.once('end', () => socket.end())
+  await begins()
+  release()
+  const { statuses, head, body } = answersOf(await text)
+  t.same(statuses, [200, 501])
+  t.match(head, /\r\nconnection: close/i)
+  t.match(JSON.parse(body).error.message, /no proxy/)
+})
+
 test('a body that breaks before anybody reads it is refused, once', async (t) => {
   const { open, begins, release, faults } = await serving(t)
   const socket = open()

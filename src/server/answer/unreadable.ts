@@ -2,7 +2,7 @@
  * What Node cannot read as a request: text that is no HTTP, heads that are too large, and what does not come to its end in time. Its
  * sender may have asked for other things before on the same connection: those are answered first, and no request is answered twice.
  */
-import { type ServerResponse, STATUS_CODES } from 'node:http'
+import { type Server, type ServerResponse, STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import { type BodyFault, endBody, fault } from './bodies.js'
 import { endWith, newestOn } from './connection.js'
@@ -18,6 +18,8 @@ const FAULTS: Readonly<Record<string, BodyFault>> = {
   ),
   HPE_INVALID_EOF_STATE: fault(400, 'The connection ended before the request: send all of it'),
 }
+
+const NO_PROXY = fault(501, 'This is no proxy: send requests for this server alone')
 
 /** The connection is gone; or something came behind a request that was to be the last. */
 const IGNORED: ReadonlySet<string | undefined> = new Set(['ECONNRESET', 'HPE_CLOSED_CONNECTION'])
@@ -48,12 +50,11 @@ function whenLeft(response: ServerResponse | undefined, then: () => void): void 
 
 const told = new WeakSet<Socket>()
 
-/** Listens to the faults that Node finds in what comes on a connection; it goes on finding some in all that comes behind. */
-export function answerUnreadable(error: ReadingError, socket: Socket): void {
-  if (!socket.writable || told.has(socket) || IGNORED.has(error.code)) return
+/** Answers once, after all that was asked before, and ends the connection. */
+function refuseRest(socket: Socket, why: BodyFault): void {
+  if (!socket.writable || told.has(socket)) return
   told.add(socket)
   const newest = newestOn(socket)
-  const why = faultOf(error)
   const isWithin = newest !== undefined && !newest.req.complete
   if (isWithin) endBody(newest.req, why)
   whenLeft(newest, () => {
@@ -61,5 +62,19 @@ export function answerUnreadable(error: ReadingError, socket: Socket): void {
     // What was late may have come meanwhile.
     if (newestOn(socket) === newest) endWith(socket, isWithin ? '' : answerTo(why))
     else told.delete(socket)
+  })
+}
+
+/** Listens to the faults that Node finds in what comes on a connection; it goes on finding some in all that comes behind. */
+export function answerUnreadable(error: ReadingError, socket: Socket): void {
+  if (!IGNORED.has(error.code)) refuseRest(socket, faultOf(error))
+}
+
+/** Where nobody listens, Node cuts a connection on which CONNECT is asked, and the answers before it. Else it lets go of it. */
+export function refuseTunnels(server: Server): void {
+  server.on('connect', (_request, stream) => {
+    const socket = stream as Socket
+    socket.on('error', () => {}) // Node listens no more
+    refuseRest(socket, NO_PROXY)
   })
 }
