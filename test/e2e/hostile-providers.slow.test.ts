@@ -51,6 +51,10 @@ async function countWhileOpen(
   })
 }
 
+/** Each agent has a host of its own, because one owner has one share. */
+const hostOf = (id: string) => `${id}-agents.example`
+const urlOf = (id: string) => `https://${hostOf(id)}/mcp`
+
 async function until(holds: () => Promise<boolean>, ms: number): Promise<boolean> {
   for (const end = Date.now() + ms; Date.now() < end; ) {
     if (await holds()) return true
@@ -76,7 +80,7 @@ test('an upstream that names hanging, invented and huge providers takes nothing 
   const huge = await startMcpAgent(wholesaleAgent(big.map(row), 'v1').handle)
   for (const each of [hostile, huge]) t.teardown(each.close)
   for (const host of big)
-    web.page(`${host}${WELL_KNOWN}`, { body: file(huge.url, { host, pad: 'x'.repeat(400_000) }) })
+    web.page(`${host}${WELL_KNOWN}`, { body: file(urlOf('huge'), { host, pad: 'x'.repeat(400_000) }) })
 
   // The honest agent shows its rows once the hostile one's providers take every place that they can get.
   const rows = wholesaleAgent([row('honest.example')], 'v1')
@@ -84,19 +88,19 @@ test('an upstream that names hanging, invented and huge providers takes nothing 
     task === 'get_signals' && hung === 0 ? undefined : rows.handle(task, args)
   const honest = await startMcpAgent(handle)
   t.teardown(honest.close)
-  web.page(`honest.example${WELL_KNOWN}`, { body: file(honest.url, { pad: 'x'.repeat(400_000) }) })
+  web.page(`honest.example${WELL_KNOWN}`, { body: file(urlOf('honest'), { pad: 'x'.repeat(400_000) }) })
 
+  const agents = { hostile, huge, honest }
   const settings = {
-    upstreams: [
-      { id: 'hostile', url: hostile.url, protocol: 'mcp' },
-      { id: 'huge', url: huge.url, protocol: 'mcp' },
-      { id: 'honest', url: honest.url, protocol: 'mcp' },
-    ],
+    upstreams: Object.keys(agents).map((id) => ({ id, url: urlOf(id), protocol: 'mcp' })),
     defaults: { refresh: '1s' },
     limits: { provider_domains_per_upstream: 100, provider_bytes: '2MiB' },
     egress: {
       allow_networks: ['127.0.0.0/8'],
-      hosts: Object.fromEntries([...big, ...hanging, 'honest.example'].map((host) => [host, web.origin])),
+      hosts: Object.fromEntries([
+        ...[...big, ...hanging, 'honest.example'].map((host) => [host, web.origin]),
+        ...Object.entries(agents).map(([id, { origin }]) => [hostOf(id), origin]),
+      ]),
     },
     callers: {
       anonymous: 'metadata',
