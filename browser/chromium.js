@@ -21,6 +21,16 @@ export function openBrowser(named) {
 }
 
 /**
+ * Gives a key to a page that asks for one; `shown`: what comes then.
+ * @type {(page: import('playwright-core').Page, key: string, shown?: string) => Promise<void>}
+ */
+export async function enter(page, key, shown = 'td.signal a') {
+  await page.fill('#key', key)
+  await page.keyboard.press('Enter')
+  await page.waitForSelector(shown)
+}
+
+/**
  * A page of its own session. `faults`: violations of the Content-Security-Policy, errors of scripts, requests to other
  * hosts; there must be none. `bodies`: promises of every body that the browser was sent.
  * @param {import('playwright-core').Browser} browser

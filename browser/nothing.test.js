@@ -1,6 +1,6 @@
 import { test } from 'tap'
 import { BUYER, KEYS, OPERATOR, startMcpAgent, startWorld } from './built.js'
-import { NO_BROWSER, openBrowser, openPage } from './chromium.js'
+import { enter, NO_BROWSER, openBrowser, openPage } from './chromium.js'
 
 const HOLLOW = 'hollow.example'
 
@@ -47,9 +47,7 @@ test('what the page says where there is nothing', { skip: NO_BROWSER }, async (t
   const entered = async (url, key) => {
     const opened = await openPage(browser, url)
     await opened.page.goto(url)
-    await opened.page.fill('#key', key)
-    await opened.page.keyboard.press('Enter')
-    await opened.page.waitForSelector('.bar')
+    await enter(opened.page, key, '.bar')
     return opened
   }
   const callers = { anonymous: 'metadata', keys: KEYS }

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { test } from 'tap'
 import { BUYER, callTool, KEYS, OPERATOR, read, startWorld } from './built.js'
-import { NO_BROWSER, openBrowser, openPage } from './chromium.js'
+import { enter, NO_BROWSER, openBrowser, openPage } from './chromium.js'
 
 /** Plain HTTP under this name is no secure context, in which browsers give no clipboard. */
 const HOST = 'tributary.test'
@@ -23,9 +23,7 @@ test('what an operator does in a browser', { skip: NO_BROWSER }, async (t) => {
   t.teardown(() => browser.close())
   const { page, faults } = await openPage(browser, url)
   await page.goto(url)
-  await page.fill('#key', OPERATOR)
-  await page.keyboard.press('Enter')
-  await page.waitForSelector('td.signal a')
+  await enter(page, OPERATOR)
 
   await t.test('a question is copied where the browser gives no clipboard', async (t) => {
     t.equal(await page.evaluate('navigator.clipboard'), undefined)

@@ -3,7 +3,7 @@ import { createRequire } from 'node:module'
 import { promisify } from 'node:util'
 import { test } from 'tap'
 import { actingOn, BUYER, digest, KEYS, OPERATOR, OTHER, startWorld } from './built.js'
-import { NO_BROWSER, openBrowser, openPage } from './chromium.js'
+import { enter, NO_BROWSER, openBrowser, openPage } from './chromium.js'
 
 const AXE = createRequire(import.meta.url).resolve('axe-core/axe.min.js')
 const run = promisify(execFile)
@@ -36,9 +36,7 @@ async function violations(page) {
 /** @type {(page: Page, base: string, key: string) => Promise<void>} */
 async function signIn(page, base, key) {
   await page.goto(base)
-  await page.fill('#key', key)
-  await page.keyboard.press('Enter')
-  await page.waitForSelector('.bar')
+  await enter(page, key, '.bar')
 }
 
 /**
@@ -115,9 +113,7 @@ test('the page in a browser', { skip: NO_BROWSER }, async (t) => {
     await page.keyboard.type('a wrong key')
     await page.keyboard.press('Enter')
     await page.waitForSelector('[role="alert"]')
-    await page.fill('#key', OPERATOR)
-    await page.keyboard.press('Enter')
-    await page.waitForSelector('td.signal')
+    await enter(page, OPERATOR, 'td.signal')
     const all = await page.textContent('.total')
     await tabTo(page, '#q')
     await page.keyboard.type('auto')

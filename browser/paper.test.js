@@ -1,6 +1,7 @@
 import { test } from 'tap'
-import { actingOn, KEYS, OPERATOR, read, startWorld } from './built.js'
-import { NO_BROWSER, openBrowser, openPage } from './chromium.js'
+import { OPERATOR, read } from './built.js'
+import { enter, NO_BROWSER, openPage } from './chromium.js'
+import { startStillWorld } from './still-world.js'
 
 const NORTHWIND = 'signals.northwind.example'
 const A4 = { width: 718, height: 1_040 } // less a margin of a centimetre
@@ -19,18 +20,7 @@ const INK = `[...document.querySelectorAll('main td, main dt, main .total')].map
   .filter((sum) => sum > 380)`
 
 test('the page on paper, and the place that is come back to', { skip: NO_BROWSER }, async (t) => {
-  const world = await startWorld({
-    signals: 240,
-    config: () => ({
-      callers: { anonymous: 'metadata', keys: KEYS },
-      defaults: { refresh: '1h', timeout: '60s' },
-    }),
-  })
-  t.teardown(() => world.close())
-  const browser = await openBrowser()
-  t.teardown(() => browser.close())
-  const { url } = world.federation
-  const act = actingOn(url)
+  const { browser, url, act } = await startStillWorld(t)
   const { body } = await read(url, 'signals?provider=motorledger.example&sort=sellers&limit=1', OPERATOR)
   const [{ signal_agent_segment_id: handle } = { signal_agent_segment_id: '' }] =
     /** @type {import('../test/support/federation.js').Signal[]} */ (body.signals)
@@ -38,9 +28,7 @@ test('the page on paper, and the place that is come back to', { skip: NO_BROWSER
   await act('exclude-upstream', NORTHWIND)
   const { page, faults } = await openPage(browser, url, { colorScheme: 'dark' })
   await page.goto(url)
-  await page.fill('#key', OPERATOR)
-  await page.keyboard.press('Enter')
-  await page.waitForSelector('td.signal a')
+  await enter(page, OPERATOR)
   await act('admit-upstream', `https://${NORTHWIND}/mcp`)
   await page.goto(`${url}/?upstream=${NORTHWIND}`)
   await page.waitForSelector('td.signal a')

@@ -5,7 +5,7 @@
 
 import { fileURLToPath } from 'node:url'
 import { actingOn, KEYS, OPERATOR, read, startWorld } from './built.js'
-import { openBrowser, openPage } from './chromium.js'
+import { enter, openBrowser, openPage } from './chromium.js'
 
 const FOLDER = fileURLToPath(new URL('../docs/', import.meta.url))
 const NORTHWIND = 'signals.northwind.example'
@@ -24,9 +24,7 @@ const act = actingOn(url)
 const browser = await openBrowser()
 const { page } = await openPage(browser, url, { viewport: SIZE })
 await page.goto(url)
-await page.fill('#key', OPERATOR)
-await page.keyboard.press('Enter')
-await page.waitForSelector('td.signal a')
+await enter(page, OPERATOR)
 
 /** @type {(name: string, path: string, ready: string, colorScheme: 'light' | 'dark') => Promise<void>} */
 async function picture(name, path, ready, colorScheme) {

@@ -1,18 +1,12 @@
 import { test } from 'tap'
-import { actingOn, BUYER, KEYS, OPERATOR, startWorld } from './built.js'
-import { NO_BROWSER, openBrowser, openPage } from './chromium.js'
+import { BUYER, OPERATOR } from './built.js'
+import { enter, NO_BROWSER, openPage } from './chromium.js'
+import { startStillWorld } from './still-world.js'
 
 const NORTHWIND = 'signals.northwind.example'
 const MOTORLEDGER = 'motorledger.example'
 
 /** @typedef {import('playwright-core').Page} Page */
-
-/** @type {(page: Page, key: string) => Promise<void>} */
-async function enter(page, key) {
-  await page.fill('#key', key)
-  await page.keyboard.press('Enter')
-  await page.waitForSelector('td.signal a')
-}
 
 /** @param {Page} page */
 const links = (page) =>
@@ -33,18 +27,7 @@ async function shown(page, rows) {
 const clickAtOnce = (page, selector) => page.evaluate(`document.querySelector('${selector}').click()`)
 
 test('what readers do in the middle of something', { skip: NO_BROWSER }, async (t) => {
-  const world = await startWorld({
-    signals: 240,
-    config: () => ({
-      callers: { anonymous: 'metadata', keys: KEYS },
-      defaults: { refresh: '1h', timeout: '60s' },
-    }),
-  })
-  t.teardown(() => world.close())
-  const browser = await openBrowser()
-  t.teardown(() => browser.close())
-  const { url } = world.federation
-  const act = actingOn(url)
+  const { browser, url, act } = await startStillWorld(t)
   const opened = async (path = '/', key = OPERATOR) => {
     const { page, faults } = await openPage(browser, url)
     await page.goto(url)

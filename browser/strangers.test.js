@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { test } from 'tap'
 import { BUYER, callTool, KEYS, OPERATOR, read, startHttp, startMcpAgent, startWorld } from './built.js'
-import { NO_BROWSER, openBrowser, openPage } from './chromium.js'
+import { enter, NO_BROWSER, openBrowser, openPage } from './chromium.js'
 
 const STRANGE = 'strange.example'
 const DOWN = 'registry-down.example'
@@ -105,9 +105,7 @@ test('what strangers write and what fails, on the page', { skip: NO_BROWSER }, a
   const { page, faults } = await openPage(browser, url)
   page.on('dialog', (dialog) => faults.push(`a dialog: ${dialog.message()}`) && dialog.dismiss())
   await page.goto(url)
-  await page.fill('#key', OPERATOR)
-  await page.keyboard.press('Enter')
-  await page.waitForSelector('td.signal a')
+  await enter(page, OPERATOR)
 
   const { body } = await read(url, 'signals?upstream=strange&sort=name', BUYER)
   const rows = signalsIn(body)

@@ -24,6 +24,16 @@ async function pointedWorld(settings: Partial<ProvidersOptions> = {}) {
   return world
 }
 
+/** A provider whose file, which grants s2, is at its well-known url; another place has one that grants s1. */
+async function inlineWorld() {
+  const world = await createWorld()
+  world.web.page(P, { body: granting(['s2']) })
+  world.web.page('cdn2.example/b', { body: granting(['s1']) })
+  world.providers().want(named(['p.example']))
+  await world.providers().settled()
+  return world
+}
+
 test('a changed pointer is followed after 24 hours, and the old file stays until then', async (t) => {
   const world = await pointedWorld()
   t.teardown(world.close)
@@ -96,12 +106,8 @@ test('a server that is down for a while does not', async (t) => {
 })
 
 test('a pointer that follows an outage ends it: the file of before stays for the whole hold', async (t) => {
-  const world = await createWorld()
+  const world = await inlineWorld()
   t.teardown(world.close)
-  world.web.page(P, { body: granting(['s2']) })
-  world.web.page('cdn2.example/b', { body: granting(['s1']) })
-  world.providers().want(named(['p.example']))
-  await world.providers().settled()
   world.web.page(P, { status: 503 })
   await world.providers().refresh('p.example')
   world.jump(20 * HOUR)
@@ -177,12 +183,8 @@ test('during the hold the old file may be gone from its place', async (t) => {
 })
 
 test('a pointer that replaces a file at the well-known url is held too', async (t) => {
-  const world = await createWorld()
+  const world = await inlineWorld()
   t.teardown(world.close)
-  world.web.page(P, { body: granting(['s2']) })
-  world.web.page('cdn2.example/b', { body: granting(['s1']) })
-  world.providers().want(named(['p.example']))
-  await world.providers().settled()
   world.web.page(P, pointer('https://cdn2.example/b'))
   await world.providers().refresh('p.example')
   t.equal(outcome(world, 's2'), 'authorized')
