@@ -21,6 +21,7 @@ import type { Protocol } from '../upstreams/agent/agent.js'
 import { createMcpAgent } from '../upstreams/agent/mcp.js'
 import type { UpstreamStatus } from '../upstreams/mirror/scope-status.js'
 import type { Roster, RosterEntry } from '../upstreams/roster/roster.js'
+import { placesOf } from '../upstreams/rows/registry-records.js'
 import type { Entered, RateLimiter } from './door/admission.js'
 import type { Door } from './door/door.js'
 import { limited, refusePlainly, type TurnedAway, turnedAway } from './door/turned-away.js'
@@ -186,8 +187,8 @@ function createToolSurvey({ send, now }: { send: Send; now(): number }) {
   const limit = pLimit(CONCURRENCY)
 
   async function ask(entry: RosterEntry, { url: shown, protocol }: Called): Promise<Tool[] | undefined> {
-    const { url: first, others = [], auth } = entry
-    const url = [first, ...others].find((place) => shownUrl(place) === shown) ?? first
+    const { auth } = entry
+    const url = placesOf(entry).find((place) => shownUrl(place) === shown) ?? entry.url
     const agent = (protocol === 'mcp' ? createMcpAgent : createA2aAgent)({ send, url, auth })
     const found = await agent.tools({ timeoutMs: TOOLS_TIMEOUT_MS })
     return found.kind === 'tools' ? readTools(found.tools) : undefined

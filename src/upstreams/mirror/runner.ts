@@ -12,6 +12,7 @@ import type { Send } from '../../net/send.js'
 import type { Signer } from '../../signing/signature.js'
 import type { AgentOutcome, Arguments } from '../agent/agent.js'
 import { type RosterEntry, type StaticUpstream, unlistedEntry } from '../roster/roster.js'
+import { placesOf } from '../rows/registry-records.js'
 import type { Slice } from '../rows/slice.js'
 import { type Contact, createContact, type LearntStore, type UpstreamCall } from '../walk/contact.js'
 import { createAsked } from '../walk/enumerate.js'
@@ -64,8 +65,8 @@ export type Holding = {
 
 /** Whether the settings need another contact. Registries may list the same places in another order each time. */
 function contactName({ entry }: RunnerSetting): string {
-  const { url, others = [], agentUrl, protocol, auth, accountPrices } = entry
-  return JSON.stringify([[url, ...others].sort(), agentUrl, protocol, auth, accountPrices])
+  const { agentUrl, protocol, auth, accountPrices } = entry
+  return JSON.stringify([placesOf(entry).toSorted(), agentUrl, protocol, auth, accountPrices])
 }
 
 /** Calls can be made at once; scopes are read from `start` on. */

@@ -53,14 +53,17 @@ export function isItsPlace(place: string, agentUrl: string): boolean {
   return canonical !== undefined && withoutManglings(canonical) === withoutManglings(agentUrl)
 }
 
-type Places = Pick<RegistryRecord, 'url' | 'others' | 'agentUrl'>
+type Places = Pick<RegistryRecord, 'url' | 'others'>
+
+/** Where it is looked for, in this order. */
+export const placesOf = ({ url, others = [] }: Places): readonly string[] => [url, ...others]
 
 /**
  * The first record of an agent describes it; another one says only where else it may be. Whoever lists an agent once more, with
  * its url spelled otherwise, so keeps nobody from finding it. It is looked for at its own url first: who is called is who is judged.
  */
-export function together<T extends Places>(first: T, more: Places): T {
-  const places = new Set([first, more].flatMap(({ url, others = [] }) => [url, ...others]))
+export function together<T extends Places & { agentUrl: string }>(first: T, more: Places): T {
+  const places = new Set([first, more].flatMap(placesOf))
   const own = places.delete(first.agentUrl) ? [first.agentUrl] : []
   const [url = first.url, ...others] = [...own, ...places].slice(0, MOST_PLACES)
   return { ...first, url, ...(others.length > 0 && { others }) }

@@ -27,6 +27,7 @@ import {
 import { createMcpAgent } from '../agent/mcp.js'
 import { readToolInputs, type ToolInputs } from '../agent/tool-inputs.js'
 import type { RosterEntry } from '../roster/roster.js'
+import { placesOf } from '../rows/registry-records.js'
 import type { ReadLimits, Slots } from './governor.js'
 
 const RETRY_MS = 200
@@ -133,7 +134,7 @@ export function createLink(options: LinkOptions) {
     signal,
     onBroken,
   } = options
-  const places = [entry.url, ...(entry.others ?? [])]
+  const places = placesOf(entry)
   const agents = createRecent<Agent>(MAX_AGENTS)
   let troubles = 0
   let spoken: Protocol | undefined // by what an earlier process found
@@ -162,7 +163,7 @@ export function createLink(options: LinkOptions) {
     }
     // What it speaks was found at one of its places: which one that was has to be asked.
     const known = places.length > 1 ? entry.protocol : protocol()
-    let failure: CallFailure | undefined
+    let failure: ProbeOutcome | undefined
     for (const url of [...places.slice(firstAsked), ...places.slice(0, firstAsked)]) {
       const found = await probe({ send, url, auth, bounds }, known, remaining(budget, startedAt))
       if (found.kind === 'found') {
@@ -174,7 +175,7 @@ export function createLink(options: LinkOptions) {
       firstAsked = (places.indexOf(url) + 1) % places.length
       break // nothing is left of the budget
     }
-    return failure ?? callFailed('not_an_agent', 'it has no place')
+    return failure as ProbeOutcome // there is at least one place
   }
 
   async function agentFor(auth: Auth, budget: Budget): Promise<ProbeOutcome> {
