@@ -123,17 +123,24 @@ const whereOf = (url: string): Record<keyof Round, string> => ({
   ours: url,
 })
 
-/** All in turn, round after round, every other one in reverse: nobody is always measured after the same other one. */
-async function inRounds<Who extends string>(
+/** Of each, one after another in this order. */
+async function eachOf<Who extends string, Value>(
   all: readonly Who[],
-  costOf: (who: Who) => Promise<Cost>,
-): Promise<Record<Who, Cost>[]> {
-  const rounds: Record<Who, Cost>[] = []
-  for (let round = 0; round < ROUNDS; round += 1) {
-    const costs = {} as Record<Who, Cost>
-    for (const who of round % 2 === 0 ? all : all.toReversed()) costs[who] = await costOf(who)
-    rounds.push(costs)
-  }
+  give: (who: Who) => Promise<Value>,
+): Promise<Record<Who, Value>> {
+  const values = {} as Record<Who, Value>
+  for (const who of all) values[who] = await give(who)
+  return values
+}
+
+/** All in turn, round after round, every other one in reverse: nobody is always measured after the same other one. */
+async function inRounds<Who extends string, Value>(
+  all: readonly Who[],
+  give: (who: Who) => Promise<Value>,
+): Promise<Record<Who, Value>[]> {
+  const rounds: Record<Who, Value>[] = []
+  for (let round = 0; round < ROUNDS; round += 1)
+    rounds.push(await eachOf(round % 2 === 0 ? all : all.toReversed(), give))
   return rounds
 }
 
@@ -145,43 +152,40 @@ async function warm(micros: typeof cpu, url: string, load: Load, part = 1): Prom
   compiled.add(url)
 }
 
-/** The same question again and again, or a walk that goes on. */
-async function compare(url: string, load: Load): Promise<Compared> {
-  await teach(url, load)
-  const where = whereOf(url)
-  for (const each of Object.values(where)) await warm(cpu, each, load)
-  const all = ['bare', 'least', 'ours'] as const
-  return compared(await inRounds(all, (who) => measure(cpu, where[who], load, REQUESTS)))
-}
-
 type Aim = { url: string; load: Load }
 
-/** Two questions in the same rounds, each against those that send its own bytes: which part of the second one's ratio the first reaches. */
-async function comparePair(first: Aim, second: Aim) {
-  const all = ['bare', 'least', 'ours'] as const
-  const aims = [first, second] as const
-  for (const { url, load } of aims) {
-    await teach(url, load)
-    for (const each of Object.values(whereOf(url))) await warm(cpu, each, load)
-  }
-  const pairs: [Round, Round][] = []
-  while (pairs.length < ROUNDS) {
-    const pair: Round[] = []
-    for (const at of pairs.length % 2 === 0 ? [0, 1] : [1, 0]) {
-      const { url, load } = aims[at] as Aim
-      await teach(url, load)
-      const where = whereOf(url)
-      const costs = {} as Round
-      for (const who of at === 0 ? all : all.toReversed())
-        costs[who] = await measure(cpu, where[who], load, REQUESTS)
-      pair[at] = costs
-    }
-    pairs.push(pair as [Round, Round])
-  }
+const EACH = ['bare', 'least', 'ours'] as const
+
+async function prepare({ url, load }: Aim): Promise<void> {
+  await teach(url, load)
+  for (const each of Object.values(whereOf(url))) await warm(cpu, each, load)
+}
+
+const costAt = ({ url, load }: Aim) => {
+  const where = whereOf(url)
+  return (who: keyof Round) => measure(cpu, where[who], load, REQUESTS)
+}
+
+/** The same question again and again, or a walk that goes on. */
+async function compare(url: string, load: Load): Promise<Compared> {
+  const aim = { url, load }
+  await prepare(aim)
+  return compared(await inRounds(EACH, costAt(aim)))
+}
+
+/** Two questions in the same rounds, each beside those that send its own bytes: which part of MCP's ratio A2A reaches. */
+async function comparePair(aims: Readonly<Record<'a2a' | 'mcp', Aim>>) {
+  for (const aim of Object.values(aims)) await prepare(aim)
+  const rounds = await inRounds(['a2a', 'mcp'] as const, async (which) => {
+    const aim = aims[which]
+    await teach(aim.url, aim.load)
+    return await eachOf(EACH, costAt(aim))
+  })
   const ratio = ({ bare }: Round, { cpuMicros }: Cost) => bare.cpuMicros / cpuMicros
-  const part = (who: 'ours' | 'least') => middle(pairs.map(([a, b]) => ratio(a, a[who]) / ratio(b, b.ours)))
-  const each = aims.map((_, at) => compared(pairs.map((pair) => pair[at] as Round)))
-  return { part: part('ours'), limit: part('least'), each }
+  const part = (who: 'ours' | 'least') =>
+    middle(rounds.map(({ a2a, mcp }) => ratio(a2a, a2a[who]) / ratio(mcp, mcp.ours)))
+  const of = (which: 'a2a' | 'mcp') => compared(rounds.map((round) => round[which]))
+  return { part: part('ours'), limit: part('least'), a2a: of('a2a'), mcp: of('mcp') }
 }
 
 async function told(message: 'change' | 'collect'): Promise<void> {
@@ -337,12 +341,11 @@ const A2A_LOADS: [what: string, overA2a: Aim, overMcp: Aim][] = [
 for (const [what, overA2a, overMcp] of A2A_LOADS) {
   const name = `${what}, against MCP`
   if (!name.includes(ONLY)) continue
-  const { part, limit: is, each } = await comparePair(overA2a, overMcp)
+  const { part, limit: is, a2a: here, mcp: there } = await comparePair({ a2a: overA2a, mcp: overMcp })
   report({ what: name, measured: part, bar: atLeast(0.9), limit: { is, of: LEAST } })
-  const [here, there] = each.map(
-    ({ ratio, cost }) => `${rounded(ratio)} of the bare route, ${rounded(cost.cpuMicros)} us`,
-  )
-  console.log(`    ${here}; over MCP ${there}`)
+  const words = ({ ratio, cost }: Compared) =>
+    `${rounded(ratio)} of the bare route, ${rounded(cost.cpuMicros)} us`
+  console.log(`    ${words(here)}; over MCP ${words(there)}`)
 }
 
 const OFFICIAL = [
