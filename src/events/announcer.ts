@@ -3,7 +3,7 @@
  * order, none is sent under two keys, and a restart continues from there. While a receiver is slow, changes gather, and the next
  * comparison sends them as one; a receiver that was away for long is sent one event that says to read again.
  */
-import { randomBytes } from 'node:crypto'
+import { randomUUID } from 'node:crypto'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { BULK_EVENT, type FeedEventType } from '../adcp/signal.js'
 import { type Clock, doubledMs } from '../net/clock.js'
@@ -74,7 +74,7 @@ function notificationOf(
   to: { subscriber: string; account: string },
   at: number,
 ): Notification {
-  const key = `whk_${randomBytes(24).toString('base64url')}`
+  const key = `whk_${randomUUID()}`
   const { id, type, scope, json, previous, version } = event
   const envelope = JSON.stringify({
     idempotency_key: key,
@@ -135,11 +135,13 @@ export function createAnnouncer(options: AnnouncerOptions) {
       const versions = await standings.current(eyes)
       return versions ? { ...stream, versions } : stream
     }
-    const { versions: base, hasMissed = false, ...rest } = stream
+    const { versions: base, hasMissed = false } = stream
     const next = await standings.since(base, eyes, hasMissed, stream.lastId)
     if (!next) return stream
     const pending = pendingOf(subscription, next.events)
-    return { ...rest, ...stateAfter(next), base, pending, eyes: eyesName(eyes) }
+    const after: Stream = { ...stream, ...stateAfter(next), base, pending, eyes: eyesName(eyes) }
+    delete after.hasMissed
+    return after
   }
 
   /** One event in place of all that are pending: they were too many, or cannot be sent any more. */

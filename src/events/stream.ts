@@ -52,8 +52,11 @@ export function deliveryOf(stream: unknown): { pending: number; failures: number
 }
 
 /** The stream after the receiver has accepted so many events: it can be reached again. */
-export function taken({ failingSince: _, isCoalesced: __, pending, ...rest }: Stream, count: number): Stream {
-  return { ...rest, pending: pending.slice(count), failures: 0 }
+export function taken(stream: Stream, count: number): Stream {
+  const after: Stream = { ...stream, pending: stream.pending.slice(count), failures: 0 }
+  delete after.failingSince
+  delete after.isCoalesced
+  return after
 }
 
 /** It was sealed, and the key is gone. */

@@ -12,6 +12,8 @@ const TEXT = 'sealed'
 /** Members that hold a secret, at any depth. */
 const SECRETS: ReadonlySet<string> = new Set(['activation_key', 'credentials', 'token', TEXT])
 const MARK = '$sealed'
+/** The same members as JSON writes them: a text without any of them holds no secret, and most have none. */
+const WRITTEN = [...SECRETS].map((name) => `"${name}":`)
 const NONCE_BYTES = 12
 const TAG_BYTES = 16
 const ID_LENGTH = 8
@@ -87,21 +89,25 @@ export function createSeal(keys: readonly string[]): Seal {
     return name
   }
 
+  function withoutSecret(name: string, member: unknown): unknown {
+    if (!SECRETS.has(name) || member === undefined || markOf(member) !== undefined) return member
+    return { [MARK]: hide(JSON.stringify(member), name === TEXT ? texts : remembered) }
+  }
+
+  function withSecret(name: string, member: unknown): unknown {
+    const mark = SECRETS.has(name) ? markOf(member) : undefined
+    if (mark === undefined) return member
+    const known = name === TEXT ? texts : remembered
+    const clear = first ? decrypted(derivedKeys, mark) : known.get(mark)
+    return clear === undefined ? undefined : (JSON.parse(clear) as unknown)
+  }
+
   return {
-    write: (value) =>
-      JSON.stringify(value, (name, member: unknown) =>
-        SECRETS.has(name) && member !== undefined && markOf(member) === undefined
-          ? { [MARK]: hide(JSON.stringify(member), name === TEXT ? texts : remembered) }
-          : member,
-      ),
-    read: (text) =>
-      JSON.parse(text, (name, member: unknown) => {
-        const mark = SECRETS.has(name) ? markOf(member) : undefined
-        if (mark === undefined) return member
-        const known = name === TEXT ? texts : remembered
-        const clear = first ? decrypted(derivedKeys, mark) : known.get(mark)
-        return clear === undefined ? undefined : (JSON.parse(clear) as unknown)
-      }) as unknown,
+    write(value) {
+      const json = JSON.stringify(value)
+      return WRITTEN.some((name) => json.includes(name)) ? JSON.stringify(value, withoutSecret) : json
+    },
+    read: (text) => JSON.parse(text, text.includes(MARK) ? withSecret : undefined) as unknown,
     hide: (clear) => first && Buffer.concat([Buffer.from(first.id), locked(first, clear)]),
     show(hidden) {
       const id = Buffer.from(hidden.subarray(0, ID_LENGTH)).toString()

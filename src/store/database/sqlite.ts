@@ -236,9 +236,11 @@ function createTurns() {
 }
 
 function rowsFrom({ columns, json }: SqliteRows): Record<string, unknown>[] {
-  return (JSON.parse(json) as unknown[][]).map((values) =>
-    Object.fromEntries(columns.map((name, at) => [name, values[at]])),
-  )
+  return (JSON.parse(json) as unknown[][]).map((values) => {
+    const row: Record<string, unknown> = {}
+    for (const [at, name] of columns.entries()) row[name] = values[at]
+    return row
+  })
 }
 
 function driverOn(database: Awaited<ReturnType<typeof keepDatabase>>): Driver {
