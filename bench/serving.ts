@@ -19,6 +19,7 @@ const ROUNDS = givenNumber(1, 15)
 const ONLY = process.argv[4] ?? ''
 const PAGES = 400 // of the whole feed
 const ROUNDS_OF_FIRST = 5
+const OF_PAIRS = 3 // times as many requests: a part of two ratios is made of four figures, each of which differs from round to round
 const OTHER_SIZES = [49, 48, 47, 46, 45, 44, 43, 42, 41]
 const COMPILED = 10_000 // requests: after 3,000 the engine is still compiling what answers them, more of ours than of the others
 const WARM_AGAIN = 3_000 // requests of another kind to a server that has answered so many
@@ -161,9 +162,9 @@ async function prepare({ url, load }: Aim): Promise<void> {
   for (const each of Object.values(whereOf(url))) await warm(cpu, each, load)
 }
 
-const costAt = ({ url, load }: Aim) => {
+const costAt = ({ url, load }: Aim, requests = REQUESTS) => {
   const where = whereOf(url)
-  return (who: keyof Round) => measure(cpu, where[who], load, REQUESTS)
+  return (who: keyof Round) => measure(cpu, where[who], load, requests)
 }
 
 /** The same question again and again, or a walk that goes on. */
@@ -179,7 +180,7 @@ async function comparePair(aims: Readonly<Record<'a2a' | 'mcp', Aim>>) {
   const rounds = await inRounds(['a2a', 'mcp'] as const, async (which) => {
     const aim = aims[which]
     await teach(aim.url, aim.load)
-    return await eachOf(EACH, costAt(aim))
+    return await eachOf(EACH, costAt(aim, REQUESTS * OF_PAIRS))
   })
   const ratio = ({ bare }: Round, { cpuMicros }: Cost) => bare.cpuMicros / cpuMicros
   const part = (who: 'ours' | 'least') =>
