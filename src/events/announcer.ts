@@ -4,7 +4,7 @@
  * as one; a receiver that was away for long is sent one event that says to read again.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { createSpareTime, type SpareTime, type ThreadTime } from '../process/portions.js'
+import { createSpareTime, type SpareTime, type ThreadTime } from '../process/spare-time.js'
 import type { Held } from '../store/jobs.js'
 import { createTurn, createWorker, type Worker } from '../store/worker.js'
 import { type Eyes, eyesName, type Standings, sameVersions, type ToldVersions } from './standings.js'

@@ -1,21 +1,13 @@
 /**
  * The time of the thread that serves. Most answers take microseconds; work that takes long is done in portions and stops now
  * and then, so that others are served in between. Works that are under way at the same time take turns. What several ask for
- * at the same time is done once. What can wait begins in the time that the thread has to spare.
+ * at the same time is done once.
  */
-import { performance } from 'node:perf_hooks'
-import { setImmediate as nextTurn } from 'node:timers/promises'
 
 const ROW_UNITS = 160
 const ROW_BYTES_A_UNIT = 5
 /** A row is one step; every word of it is looked at. */
 const LONGEST_ROW_BYTES = 16 * 1024
-/** Idle time for each active one. */
-const REST = 10
-/** Idle time that is kept for later, ms: a few pieces begin at once where nothing was done before. */
-const SAVED_MS = 30
-/** A thread that is never idle begins a piece after so long. */
-const LONGEST_WAIT_MS = 6
 
 export type InPortions<T> = Generator<undefined, T>
 
@@ -164,78 +156,3 @@ export function createShared<K, T>() {
     })
   }
 }
-
-/** A thread's time, which passes whether or not a test moves the clock of everything else. */
-export type ThreadTime = {
-  /** How long it waited for something to do, and how long it had something to do, ms since its start. */
-  spent(): { idle: number; active: number }
-  /** Calls once after so many ms. */
-  after(ms: number, task: () => void): unknown
-}
-
-const THIS_THREAD: ThreadTime = {
-  spent: () => performance.eventLoopUtilization(),
-  after: (ms, task) => setTimeout(task, ms),
-}
-
-/**
- * The spare time of the thread that calls it, unless another is given. Pieces of work that can wait begin one after the
- * other, as long as the thread is idle for ten elevenths of its time: whoever else is served meets one piece of such work and
- * not all of it, and other threads, and other processes on the same cores, rest as well. A thread that is busy anyway
- * begins few pieces, but some.
- */
-export function createSpareTime({ spent, after }: ThreadTime = THIS_THREAD) {
-  const waiting: (() => void)[] = []
-  const toBegin: (() => void)[] = []
-  let last = spent()
-  let spare = SAVED_MS
-  let isGiving = false
-  let isClosed = false
-
-  function measure(): void {
-    const now = spent()
-    const more = now.idle - last.idle - REST * (now.active - last.active)
-    spare = Math.max(-LONGEST_WAIT_MS, Math.min(SAVED_MS, spare + more))
-    last = now
-  }
-
-  async function give(): Promise<void> {
-    while (waiting.length + toBegin.length > 0) {
-      await nextTurn() // what the piece before it did in this turn is measured, and others are served
-      measure()
-      for (let waited = 0; spare < 0 && waited < LONGEST_WAIT_MS && !isClosed; ) {
-        const ms = Math.min(Math.max(1, Math.ceil(-spare)), LONGEST_WAIT_MS - waited)
-        await new Promise<void>((resolve) => after(ms, resolve))
-        waited += ms
-        measure()
-      }
-      const go = waiting.shift() ?? toBegin.shift()
-      go?.()
-    }
-    isGiving = false
-  }
-
-  async function turnIn(line: (() => void)[]): Promise<void> {
-    if (isClosed) return
-    await new Promise<void>((resolve) => {
-      line.push(resolve)
-      if (isGiving) return
-      isGiving = true
-      void give()
-    })
-  }
-
-  return {
-    /** Resolves when the next piece of work may begin, in the order of the calls. */
-    next: () => turnIn(waiting),
-    /** The same for work that makes further pieces: it begins when none waits, so that little is under way at a time. */
-    nextToBegin: () => turnIn(toBegin),
-    /** Nobody waits any more. */
-    close(): void {
-      isClosed = true
-      for (const go of [...waiting.splice(0), ...toBegin.splice(0)]) go()
-    },
-  }
-}
-
-export type SpareTime = ReturnType<typeof createSpareTime>

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { test } from 'tap'
-import { createSpareTime } from '../../src/process/portions.js'
+import { createSpareTime } from '../../src/process/spare-time.js'
 import { createManualClock } from '../support/upstream-clock.js'
 
 /** A thread whose pieces take so long, under a clock that the test moves; the rest of its time it is idle, or busy with others. */
