@@ -4,7 +4,7 @@
  */
 import { hash } from 'node:crypto'
 import { createRecent } from '../process/memory.js'
-import { inTurns } from '../process/portions.js'
+import { inTurns } from '../process/portion-turns.js'
 import {
   createSearcher,
   SAME_SUBJECT,

@@ -8,7 +8,8 @@ import type { Seen } from '../feed/feed.js'
 import { converted, type Rates, type Reader } from '../feed/query.js'
 import { anyDeployment } from '../feed/view.js'
 import { destinationKey } from '../merge/deployments.js'
-import { createMeter, type InPortions, inTurns, rowUnits } from '../process/portions.js'
+import { inTurns } from '../process/portion-turns.js'
+import { createMeter, type InPortions, rowUnits } from '../process/portions.js'
 import type { Synonyms } from '../search/search-index.js'
 import {
   fulfils,

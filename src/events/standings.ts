@@ -7,7 +7,7 @@ import { grantsName } from '../feed/grants.js'
 import type { Reader } from '../feed/query.js'
 import type { Clock } from '../net/clock.js'
 import { createNumbers } from '../process/memory.js'
-import { inOwnTurns } from '../process/portions.js'
+import { inOwnTurns } from '../process/portion-turns.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import {
   type AppliesTo,

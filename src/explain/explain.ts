@@ -18,7 +18,7 @@ import {
   signalHandle,
   signalPart,
 } from '../merge/identity.js'
-import { inTurns, nextPortion } from '../process/portions.js'
+import { inTurns, nextPortion } from '../process/portion-turns.js'
 import type { Roster } from '../upstreams/roster/roster.js'
 import type { Slab } from '../upstreams/rows/slab.js'
 import { type Slice, sliceListing } from '../upstreams/rows/slice.js'

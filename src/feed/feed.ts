@@ -5,7 +5,8 @@
  */
 import { type AdcpWarning, adcpError, type Refused } from '../adcp/answer.js'
 import { BAD_CURSOR } from '../adcp/signal-requests.js'
-import { type InPortions, inTurns } from '../process/portions.js'
+import { inTurns } from '../process/portion-turns.js'
+import type { InPortions } from '../process/portions.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import { type Begun, createCursors } from './cursor.js'
 import { filterWarnings, nearMisses } from './filter-warnings.js'
@@ -281,10 +282,7 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
     return answer
   }
 
-  /**
-   * The named signals, in the order of the request. A signal that is missing or filtered out is left out without an
-   * error.
-   */
+  /** The named signals, in the order of the request. One that is missing or filtered out is left out without an error. */
   function lookup(query: LookupQuery, reader: Reader, at = moment(reader)): Page | Refused {
     const criteria = criteriaOf(query, rates())
     if (!at) return NO_FEED_YET

@@ -11,7 +11,7 @@ import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib'
 import { getDomain } from 'tldts'
 import { createFairGrowth, type Growth } from '../process/fair-bytes.js'
 import { createGathering, giveBack, lend } from '../process/memory.js'
-import { nextOwnPortion, nextPortion } from '../process/portions.js'
+import { nextOwnPortion, nextPortion } from '../process/portion-turns.js'
 import { remembered } from '../process/remembered.js'
 
 /** The default bound (docs/configuration.md). */

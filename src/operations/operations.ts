@@ -16,7 +16,7 @@ import {
 import type { Feed } from '../feed/feed.js'
 import { type Clock, pause } from '../net/clock.js'
 import type { Send } from '../net/send.js'
-import { inOwnTurns } from '../process/portions.js'
+import { inOwnTurns } from '../process/portion-turns.js'
 import type { ServerOptions } from '../server/app.js'
 import type { Revisions } from '../server/monitoring.js'
 import { createRegistryListing } from '../server/registry-listing.js'

@@ -4,14 +4,9 @@
  * Each snapshot gets an index of its own. That of a small snapshot is made on this thread, in portions; all others are made in
  * another thread. Until an index is finished, searches use the index of the snapshot before.
  */
-import {
-  drained,
-  type InPortions,
-  inOwnTurns,
-  inTurns,
-  SMALL_FEED_BYTES,
-  smallBytes,
-} from '../process/portions.js'
+
+import { inOwnTurns, inTurns } from '../process/portion-turns.js'
+import { drained, type InPortions, SMALL_FEED_BYTES, smallBytes } from '../process/portions.js'
 import { createPool } from '../process/threads.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import { type Concept, type Posting, type Question, readQuestion } from './concepts.js'

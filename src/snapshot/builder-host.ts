@@ -5,7 +5,8 @@
  */
 import type { PolicySettings, ProviderState } from '../authz/rules/verdict.js'
 import { createNumbers } from '../process/memory.js'
-import { inOwnTurns, SMALL_FEED_BYTES, smallBytes } from '../process/portions.js'
+import { inOwnTurns } from '../process/portion-turns.js'
+import { SMALL_FEED_BYTES, smallBytes } from '../process/portions.js'
 import { createHeldMemory, createMeeting, endMeeting, startThread } from '../process/threads.js'
 import { slabBytes } from '../upstreams/rows/slab.js'
 import { type Slice, withoutPlaces } from '../upstreams/rows/slice.js'

@@ -9,7 +9,7 @@ import { constants } from 'node:fs'
 import { link, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { crc32 } from 'node:zlib'
-import { nextOwnPortion } from '../process/portions.js'
+import { nextOwnPortion } from '../process/portion-turns.js'
 import { answerJobs, createPool } from '../process/threads.js'
 import { type AddedBlobs, areWhole, type BegunPart } from '../upstreams/rows/storage.js'
 

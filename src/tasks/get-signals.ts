@@ -27,7 +27,7 @@ import type { Feed } from '../feed/feed.js'
 import { type Health, type IncompleteEntry, incompleteOf } from '../feed/incomplete.js'
 import type { Moment } from '../feed/layers.js'
 import type { Gap, Page, Reader, Versions, WholesaleAnswer, WholesaleQuery } from '../feed/query.js'
-import { inTurns } from '../process/portions.js'
+import { inTurns } from '../process/portion-turns.js'
 import type { UpstreamStatus } from '../upstreams/mirror/scope-status.js'
 import type { CallContext, Task } from './task.js'
 

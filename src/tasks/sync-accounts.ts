@@ -22,7 +22,8 @@ import {
   type Subscribing,
   type WantedSubscriptions,
 } from '../events/subscriptions.js'
-import { createMeter, nextPortion, PORTION } from '../process/portions.js'
+import { nextPortion } from '../process/portion-turns.js'
+import { createMeter, PORTION } from '../process/portions.js'
 import type { StoredAccount } from '../store/records/accounts.js'
 import { canonical, keyedRequest } from '../store/records/idempotency.js'
 import type { Repositories, Store } from '../store/store.js'

@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http'
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib'
 import { test } from 'tap'
 import { createBodyReceiver } from '../../src/net/body.js'
-import { nextOwnPortion } from '../../src/process/portions.js'
+import { nextOwnPortion } from '../../src/process/portion-turns.js'
 import { startHttp } from '../support/upstream-agent.js'
 import { loopback, openEgress } from '../support/upstream-egress.js'
 

@@ -1,5 +1,6 @@
 import { test } from 'tap'
-import { type InPortions, inOwnTurns, inTurns } from '../../src/process/portions.js'
+import { inOwnTurns, inTurns } from '../../src/process/portion-turns.js'
+import type { InPortions } from '../../src/process/portions.js'
 import { countTurns } from '../support/turns.js'
 import { createWork, MOST_STEPS, turns } from './support/watched-work.js'
 

@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { inTurns } from '../../src/process/portions.js'
+import { inTurns } from '../../src/process/portion-turns.js'
 import { createShared } from '../../src/process/shared-work.js'
 import { createWork, MOST_STEPS, turns } from './support/watched-work.js'
 

@@ -3,7 +3,8 @@
  * `JSON.stringify` never stops.
  */
 import type { FastifyReply } from 'fastify'
-import { createMeter, type InPortions, inTurns } from '../../process/portions.js'
+import { inTurns } from '../../process/portion-turns.js'
+import { createMeter, type InPortions } from '../../process/portions.js'
 
 const UNITS_A_PIECE = 2
 const BYTES_A_UNIT = 10 // 80 KB in a millisecond

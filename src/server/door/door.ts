@@ -2,7 +2,7 @@
 import type { IncomingMessage } from 'node:http'
 import ipaddr from 'ipaddr.js'
 import { createFairQueue } from '../../process/fair-queue.js'
-import { nextPortion } from '../../process/portions.js'
+import { nextPortion } from '../../process/portion-turns.js'
 import { createTurnBudget } from '../../process/turn-budget.js'
 import type { Exchange } from '../answer/exchange.js'
 import { reasonOfCode } from '../answer/json-rpc.js'

@@ -5,7 +5,7 @@
  */
 import type { FastifyInstance } from 'fastify'
 import { didYouMean } from '../../adcp/issue-words.js'
-import { nextPortion } from '../../process/portions.js'
+import { nextPortion } from '../../process/portion-turns.js'
 import type { BodyReader } from '../answer/body-reader.js'
 import {
   asBytes,

@@ -5,7 +5,7 @@
  * again, most of them, are left where they lie, in chunks that slices share, so that a slice that is still read from (a page walk,
  * an account) costs what changed and no more. All in portions, so that no answer, however large, holds the event loop.
  */
-import { nextOwnPortion } from '../../process/portions.js'
+import { nextOwnPortion } from '../../process/portion-turns.js'
 import { listingAt, MAX_REFUSED, type ReadRows, readRows, refusedRow } from './read-rows.js'
 import { createChunks, createSlabWriter, type Slab, slabBuffers, slabRow } from './slab.js'
 import {

@@ -8,7 +8,7 @@ import { howMany } from '../../adcp/answer.js'
 import { isRecord } from '../../adcp/json.js'
 import { UNIT_MS } from '../../adcp/signal-requests.js'
 import { giveBackMoved } from '../../process/memory.js'
-import { nextOwnPortion } from '../../process/portions.js'
+import { nextOwnPortion } from '../../process/portion-turns.js'
 import {
   type AgentError,
   type AgentOutcome,
