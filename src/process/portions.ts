@@ -5,8 +5,6 @@
 
 const ROW_UNITS = 160
 const ROW_BYTES_A_UNIT = 5
-/** A row is one step; every word of it is looked at. */
-const LONGEST_ROW_BYTES = 16 * 1024
 
 export type InPortions<T> = Generator<undefined, T>
 
@@ -44,20 +42,4 @@ export function drained<T>(steps: InPortions<T>): T {
     const step = steps.next()
     if (step.done) return step.value
   }
-}
-
-/**
- * Bytes, of rows and provider files, of a feed that is merged and indexed on the thread that serves, in portions
- * (docs/decisions.md#small-feeds-have-no-threads).
- */
-export const SMALL_FEED_BYTES = 1024 * 1024
-
-/** Bytes of rows by their lengths; infinite when one is too long for the thread that serves. */
-export function smallBytes(lengths: Uint32Array): number {
-  let sum = 0
-  for (const length of lengths) {
-    if (length > LONGEST_ROW_BYTES) return Number.POSITIVE_INFINITY
-    sum += length
-  }
-  return sum
 }

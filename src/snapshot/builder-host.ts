@@ -6,12 +6,12 @@
 import type { PolicySettings, ProviderState } from '../authz/rules/verdict.js'
 import { createNumbers } from '../process/memory.js'
 import { inOwnTurns } from '../process/portion-turns.js'
-import { SMALL_FEED_BYTES, smallBytes } from '../process/portions.js'
 import { createHeldMemory, createMeeting, endMeeting, startThread } from '../process/threads.js'
 import { slabBytes } from '../upstreams/rows/slab.js'
 import { type Slice, withoutPlaces } from '../upstreams/rows/slice.js'
 import type { BuildOrder, BuildReply, ForgetOrder, RestoreOrder } from './build-worker.js'
 import { createRowKeys } from './slice-index.js'
+import { feedBytes, SMALL_FEED_BYTES, smallBytes } from './small-feed.js'
 import { type Snapshot, withViews } from './snapshot.js'
 
 export type BuildRequest = {
@@ -185,10 +185,6 @@ async function builtInHalves(
   }
 }
 
-const bytesOf = ({ slices, providers }: BuildRequest): number =>
-  slices.reduce((sum, { rows }) => sum + smallBytes(rows.length), 0) +
-  providers.reduce((sum, { document }) => sum + (document?.bytes.byteLength ?? 0), 0)
-
 const rowsBytes = ({ slices }: BuildRequest): number =>
   slices.reduce((sum, { rows }) => sum + slabBytes(rows), 0)
 
@@ -228,7 +224,7 @@ export function createBuilderHost(
 
   async function run(request: BuildRequest): Promise<Built> {
     if (closed) throw new Error('the builder is closed')
-    const from = await placeFor(() => bytesOf(request))
+    const from = await placeFor(() => feedBytes(request))
     const { book, isThread } = from
     const isShared = isThread && !hasBuilt && rowsBytes(request) > oneBuilderBytes
     const order = book.order(request, hasBuilt)
