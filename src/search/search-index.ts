@@ -5,7 +5,8 @@
  */
 import { workerData } from 'node:worker_threads'
 import { createMeter, drained, type InPortions, rowUnits } from '../process/portions.js'
-import { answerJobs, giveWay } from '../process/threads.js'
+import { answerJobs } from '../process/thread-pool.js'
+import { giveWay } from '../process/threads.js'
 import type { Rows } from '../snapshot/columns.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import { createTermTableBuilder, lowerBound, type TermTable, termText } from './term-table.js'

@@ -7,7 +7,7 @@
 
 import { inOwnTurns, inTurns } from '../process/portion-turns.js'
 import { drained, type InPortions } from '../process/portions.js'
-import { createPool } from '../process/threads.js'
+import { createPool } from '../process/thread-pool.js'
 import { SMALL_FEED_BYTES, smallBytes } from '../snapshot/small-feed.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import { type Concept, type Posting, type Question, readQuestion } from './concepts.js'

@@ -10,7 +10,7 @@ import { link, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { crc32 } from 'node:zlib'
 import { nextOwnPortion } from '../process/portion-turns.js'
-import { answerJobs, createPool } from '../process/threads.js'
+import { answerJobs, createPool } from '../process/thread-pool.js'
 import { type AddedBlobs, areWhole, type BegunPart } from '../upstreams/rows/storage.js'
 
 const MAGIC = Buffer.from('TRBLOB1\n')

@@ -7,7 +7,7 @@ import { hash } from 'node:crypto'
 import { isRecord, measure } from '../../adcp/json.js'
 import { canonicalUrl } from '../../adcp/url.js'
 import { nextOwnPortion } from '../../process/portion-turns.js'
-import { answerJobs, createPool } from '../../process/threads.js'
+import { answerJobs, createPool } from '../../process/thread-pool.js'
 import { instantOf, makeTables, type RuleTables } from '../rules/tables.js'
 import { type Granted, grantedTo, lists, NOTHING_GRANTED, type ProviderState } from '../rules/verdict.js'
 

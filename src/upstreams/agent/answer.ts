@@ -5,7 +5,7 @@
  * plain text. Its rows are read. Pure, so a thread can do it.
  */
 import { boundedText, isRecord } from '../../adcp/json.js'
-import { answerJobs } from '../../process/threads.js'
+import { answerJobs } from '../../process/thread-pool.js'
 import { ROW_BYTES } from '../rows/listing.js'
 import { NO_ROWS, type ReadRows, type RowBounds, readRows } from '../rows/read-rows.js'
 import { readListing } from '../rows/registry-records.js'

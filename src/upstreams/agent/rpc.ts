@@ -15,7 +15,7 @@ import {
   type SendOutcome,
 } from '../../net/send.js'
 import { isLent } from '../../process/memory.js'
-import { createPool, NotBegun } from '../../process/threads.js'
+import { createPool, NotBegun } from '../../process/thread-pool.js'
 import type { RowBounds } from '../rows/read-rows.js'
 import { readListing } from '../rows/registry-records.js'
 import {

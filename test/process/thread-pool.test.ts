@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import type { Worker } from 'node:worker_threads'
 import { test } from 'tap'
-import { createPool, NotBegun } from '../../src/process/threads.js'
+import { createPool, NotBegun } from '../../src/process/thread-pool.js'
 import { temporaryFolder } from '../support/temporary-folder.js'
 
 type Test = { teardown(task: () => unknown): void }
@@ -84,8 +84,8 @@ test('a thread that died while it had nothing to do is given no job', async (t) 
 
 test('a module answers in its thread, whatever its folder is called and whatever link leads there', async (t) => {
   const folder = await temporaryFolder(t)
-  const threads = new URL('../../src/process/threads.js', import.meta.url).href
-  const code = `import { answerJobs } from '${threads}'\nanswerJobs(import.meta.url, (job) => job + 1)`
+  const pools = new URL('../../src/process/thread-pool.js', import.meta.url).href
+  const code = `import { answerJobs } from '${pools}'\nanswerJobs(import.meta.url, (job) => job + 1)`
   const named = join(folder, 'a b#c%20d?e-ü')
   await mkdir(named)
   await writeFile(join(named, 'adder.mjs'), code)
