@@ -1,6 +1,7 @@
 /**
- * The memory of a process, within bounds: the entries that were used last, by name; numbers of objects, as long as they exist;
- * memory lent for bytes that leave at once; and the chunks in which a stranger sends his bytes, however small.
+ * The memory of a process, within bounds: the entries that were used last, by name; numbers of objects, as long as they exist, by
+ * which another thread recognises them; memory lent for bytes that leave at once; and the chunks in which a stranger sends his
+ * bytes, however small.
  */
 import { LRUCache } from 'lru-cache'
 
@@ -31,6 +32,27 @@ export function createNumbers(): (of: object) => number {
     last += 1
     numbers.set(of, last)
     return last
+  }
+}
+
+/**
+ * Shared memory that is posted becomes a new object on the other side, whoever sent it before, and what is known of it by its object,
+ * such as the names under which it is stored, would be forgotten each time. So the worker numbers its views (`createNumbers`), and
+ * the host goes on with those that it has: this gives for each view in turn the one that came first under its number.
+ */
+export function createHeldMemory() {
+  const held = new Map<number, WeakRef<object>>()
+
+  return (numbers: readonly number[]) => {
+    for (const [number, view] of held) if (!view.deref()) held.delete(number)
+    let at = 0
+    return <View extends object>(view: View): View => {
+      const number = numbers[at++] as number
+      const known = held.get(number)?.deref()
+      if (known) return known as View
+      held.set(number, new WeakRef(view))
+      return view
+    }
   }
 }
 

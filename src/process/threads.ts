@@ -1,33 +1,11 @@
 /**
  * Threads for work that would block the one that serves: how they start, how they leave the cores to it, and how two that share
- * work wait for each other. Memory that a thread posts again is recognised.
+ * work wait for each other.
  */
 import { realpathSync } from 'node:fs'
 import { constants, getPriority, setPriority } from 'node:os'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { Worker, type WorkerOptions } from 'node:worker_threads'
-
-/**
- * Shared memory that is posted becomes a new object on the other side, whoever sent it before, and what is known of it by its object,
- * such as the names under which it is stored, would be forgotten each time. So the worker numbers its views (process/memory.ts,
- * `createNumbers`), and the host goes on with those that it has: this gives for each view in turn the one that came first under
- * its number.
- */
-export function createHeldMemory() {
-  const held = new Map<number, WeakRef<object>>()
-
-  return (numbers: readonly number[]) => {
-    for (const [number, view] of held) if (!view.deref()) held.delete(number)
-    let at = 0
-    return <View extends object>(view: View): View => {
-      const number = numbers[at++] as number
-      const known = held.get(number)?.deref()
-      if (known) return known as View
-      held.set(number, new WeakRef(view))
-      return view
-    }
-  }
-}
 
 /**
  * Starts a thread for work that would block the serving thread. Everything it needs comes in messages, so it gets

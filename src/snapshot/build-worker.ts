@@ -57,7 +57,7 @@ type BuiltReply = {
   kind: 'built'
   snapshot: Omit<Snapshot, 'slices'>
   slices: { number: number; keys: IndexedSlice['keys'] }[]
-  /** A number for each view of the snapshot and its slices (process/threads.ts): the same number, the same memory. */
+  /** A number for each view of the snapshot and its slices (process/memory.ts): the same number, the same memory. */
   views: readonly number[]
   rebuildAt?: number
 }

@@ -4,9 +4,9 @@
  * bytes are in shared memory, so large ones cost no more to post. A snapshot comes back as plain data over the same memory.
  */
 import type { PolicySettings, ProviderState } from '../authz/rules/verdict.js'
-import { createNumbers } from '../process/memory.js'
+import { createHeldMemory, createNumbers } from '../process/memory.js'
 import { inOwnTurns } from '../process/portion-turns.js'
-import { createHeldMemory, createMeeting, endMeeting, startThread } from '../process/threads.js'
+import { createMeeting, endMeeting, startThread } from '../process/threads.js'
 import { slabBytes } from '../upstreams/rows/slab.js'
 import { type Slice, withoutPlaces } from '../upstreams/rows/slice.js'
 import type { BuildOrder, BuildReply, ForgetOrder, RestoreOrder } from './build-worker.js'
