@@ -8,6 +8,11 @@ import { type Selectable, sql } from 'kysely'
 import type { Db, JobTable, SqlDialect } from './database/database.js'
 import type { Seal } from './database/seal.js'
 
+/** How long after a process ends another one takes over its turn or its jobs, ms. */
+export const LEASE_MS = 10_000
+/** How often who holds a job renews that, ms. */
+export const HEARTBEAT_MS = 3_000
+
 /** Who claims, and for how long unless renewed, ms. */
 export type Hold = { owner: string; ms: number }
 
