@@ -4,7 +4,7 @@
  * (docs/storage.md#how-much-it-grows). The rules are against intervals that would loop without a pause, bounds that nothing
  * could pass, and values that contradict each other.
  */
-import { DEFAULT_RETENTION, type Retention } from '../store/promised-work.js'
+import { DEFAULT_RETENTION, type Retention } from '../store/retention.js'
 import type { ConfigFile, ConfigPath, Rule } from './schema.js'
 
 const SHORTEST_REFRESH_MS = 1_000

@@ -2,26 +2,15 @@
  * Work that is promised to a caller, such as a call that changes something at an upstream. What will be done is stored before it
  * begins, a call with the derived key under which it is sent, and its outcome is stored before anybody hears of it, so that each
  * happens once. Each of the two steps is stored completely or not at all. Steps that arrive together share statements and one
- * commit, because a commit waits for the disk and a statement is a round trip to the database. What ended long ago is forgotten.
+ * commit, because a commit waits for the disk and a statement is a round trip to the database.
  */
 import { hash } from 'node:crypto'
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Destination } from '../adcp/signal.js'
 import { createLots } from './database/storage-work.js'
 import type { Added, Held, Hold, Job, JobEnd, Jobs, NewJob } from './jobs.js'
-import {
-  type Binding,
-  type Idempotency,
-  type KeyedAnswer,
-  type KeyedRequest,
-  REPLAY_TTL_MS,
-} from './records/idempotency.js'
-import type { ForgetPosition, Ledger, NewEntry, Settlement } from './records/ledger.js'
+import type { Binding, Idempotency, KeyedAnswer, KeyedRequest } from './records/idempotency.js'
+import type { Ledger, NewEntry, Settlement } from './records/ledger.js'
 import type { NewTask, Tasks } from './records/tasks.js'
-
-const A_STEP = 200 // rows: one short statement, after which others get a turn, however much there is to delete
-const MOST_STEPS = 500 // of one round; the next round does the rest
-const DAY_MS = 24 * 60 * 60 * 1_000
 
 /** The records that promised work consists of. */
 export type PromisedRecords = { idempotency: Idempotency; jobs: Jobs; ledger: Ledger; tasks: Tasks }
@@ -222,51 +211,5 @@ export function createSteps(
     undertake: createLots((lot) => transact((records) => undertakeAll(records, lot))),
     // Two batches, because endings wait for other locks than beginnings.
     conclude: createLots((lot) => transact((records) => endAll(records, lot))),
-  }
-}
-
-/** How long things are kept after their end, ms. */
-export type Retention = {
-  /** Answers for repeated requests, counted from the first request. */
-  answersMs: number
-  /** Calls, questions and notices: at least as long as answers, because a key is bound to the calls made under it. */
-  callsMs: number
-  /** Tasks, with their results. */
-  tasksMs: number
-  /** Ledger entries that nothing can change any more; absent: they are kept for ever. */
-  ledgerMs?: number
-}
-
-export const DEFAULT_RETENTION: Retention = {
-  answersMs: REPLAY_TTL_MS,
-  callsMs: 30 * DAY_MS,
-  tasksMs: 30 * DAY_MS,
-}
-
-/**
- * Deletes what has expired, a little at a time. Each call is one round: it resolves when nothing expired is left, or the round has
- * done its number of steps.
- */
-export function createForgetting(
-  { idempotency, jobs, tasks, ledger }: PromisedRecords,
-  { callsMs, tasksMs, ledgerMs }: Retention,
-) {
-  let lookedAt: ForgetPosition | undefined // entries that must be kept are passed, so that no round looks at them again
-
-  async function ofLedger(before: number): Promise<number> {
-    lookedAt = await ledger.forget(before, A_STEP, lookedAt)
-    return lookedAt ? A_STEP : 0
-  }
-
-  return async function forget(now: number): Promise<void> {
-    const kinds = [
-      () => idempotency.forgetExpired(A_STEP),
-      () => jobs.forgetEnded(now - callsMs, A_STEP),
-      () => tasks.forgetFinished(now - tasksMs, A_STEP),
-      ...(ledgerMs === undefined ? [] : [() => ofLedger(now - ledgerMs)]),
-    ]
-    for (const one of kinds) {
-      for (let step = 0; step < MOST_STEPS && (await one()) === A_STEP; step += 1) await nextTurn()
-    }
   }
 }

@@ -1,7 +1,7 @@
 import { test } from 'tap'
 import { createActivation } from '../../src/activation/activation.js'
 import { systemClock } from '../../src/net/clock.js'
-import { DEFAULT_RETENTION } from '../../src/store/promised-work.js'
+import { DEFAULT_RETENTION } from '../../src/store/retention.js'
 import { getTaskStatus } from '../../src/tasks/get-task-status.js'
 import { listTasks } from '../../src/tasks/list-tasks.js'
 import { adcpSchema, SCHEMAS_ABSENT } from '../support/adcp-schema.js'

@@ -1,5 +1,5 @@
-import { createForgetting, DEFAULT_RETENTION } from '../../src/store/promised-work.js'
 import type { NewEntry, Settlement } from '../../src/store/records/ledger.js'
+import { createForgetting, DEFAULT_RETENTION } from '../../src/store/retention.js'
 import { onEveryStorage } from './support/storages.js'
 
 const DAY = 24 * 60 * 60 * 1_000
