@@ -5,8 +5,9 @@
  */
 import { type Answer, type Refused, refuse } from '../adcp/answer.js'
 import { type Clock, pause } from '../net/clock.js'
+import { callJob, type NewCall, readCall } from '../store/call.js'
 import { StorageUnavailable } from '../store/database/storage-work.js'
-import { callJob, type EntryOfJob, type NewCall, readCall } from '../store/promised-work.js'
+import type { EntryOfJob } from '../store/promised-work.js'
 import type { Binding, KeyedRequest } from '../store/records/idempotency.js'
 import { createForgetting, type Retention } from '../store/retention.js'
 import type { Store } from '../store/store.js'

@@ -5,7 +5,8 @@
  */
 import { type AdcpError, adcpError } from '../adcp/answer.js'
 import type { Deployment, Destination } from '../adcp/signal.js'
-import type { Call, PromisedRecords } from '../store/promised-work.js'
+import type { Call } from '../store/call.js'
+import type { PromisedRecords } from '../store/promised-work.js'
 import type { Action } from '../store/records/ledger.js'
 import type { NewTask } from '../store/records/tasks.js'
 import { readRow } from '../upstreams/rows/listing.js'

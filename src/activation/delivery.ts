@@ -7,15 +7,9 @@ import pLimit, { type LimitFunction } from 'p-limit'
 import { adcpError } from '../adcp/answer.js'
 import type { Clock } from '../net/clock.js'
 import { createRecent } from '../process/memory.js'
+import { type Call, callJob, callTarget, readCall } from '../store/call.js'
 import type { Held, JobEnd } from '../store/jobs.js'
-import {
-  type Call,
-  callJob,
-  callTarget,
-  type Ending,
-  type PromisedRecords,
-  readCall,
-} from '../store/promised-work.js'
+import type { Ending, PromisedRecords } from '../store/promised-work.js'
 import type { Store } from '../store/store.js'
 import { pauseAfter, type Worker } from '../store/worker.js'
 import type { AgentOutcome } from '../upstreams/agent/agent.js'

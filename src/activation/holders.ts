@@ -6,14 +6,8 @@
  */
 import type { Deployment, Destination } from '../adcp/signal.js'
 import { destinationKey, matchesDestination } from '../merge/deployments.js'
-import {
-  type Call,
-  callJob,
-  type Decided,
-  type EntryOfJob,
-  type NewCall,
-  type PromisedRecords,
-} from '../store/promised-work.js'
+import { type Call, callJob, type NewCall } from '../store/call.js'
+import type { Decided, EntryOfJob, PromisedRecords } from '../store/promised-work.js'
 import { canonical, upstreamKey } from '../store/records/idempotency.js'
 import type { Entry } from '../store/records/ledger.js'
 

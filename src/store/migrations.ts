@@ -8,9 +8,10 @@
 import { type Kysely, type Migration, Migrator, sql } from 'kysely'
 import { agentUrlOf } from '../adcp/url.js'
 import type { Blobs } from '../upstreams/rows/storage.js'
+import { callJob, type NewCall } from './call.js'
 import type { Db, Tables } from './database/database.js'
 import { StorageUnusable } from './database/storage-work.js'
-import { callJob, type NewCall, type PromisedRecords } from './promised-work.js'
+import type { PromisedRecords } from './promised-work.js'
 
 const BATCH = 200 // rows in a transaction
 const QUESTIONS = 'discovery/'

@@ -1,7 +1,7 @@
 import { test } from 'tap'
 import { unwantedNow } from '../../src/activation/holders.js'
 import type { Destination } from '../../src/adcp/signal.js'
-import type { Call } from '../../src/store/promised-work.js'
+import type { Call } from '../../src/store/call.js'
 import type { NewEntry, Settlement } from '../../src/store/records/ledger.js'
 import type { Store } from '../../src/store/store.js'
 import { due, embedded, onEveryStorage } from '../store/support/storages.js'

@@ -2,7 +2,7 @@ import { test } from 'tap'
 import { partOutcome, usageCalls } from '../../src/activation/call-kinds.js'
 import { readStatus, readTold, understand } from '../../src/activation/upstream-answer.js'
 import type { AdcpError } from '../../src/adcp/answer.js'
-import type { Call } from '../../src/store/promised-work.js'
+import type { Call } from '../../src/store/call.js'
 import type { AgentOutcome } from '../../src/upstreams/agent/agent.js'
 import { NO_ROWS } from '../../src/upstreams/rows/read-rows.js'
 
