@@ -95,8 +95,9 @@ export const FAILURES: Readonly<Record<UpstreamFailure, Words>> = {
 /** Why an agent that is listed is not in the roster. */
 const LEFT_OUT: Readonly<Record<string, string>> = {
   excluded: 'the configuration or an operator leaves it out',
-  not_included: 'discovery.include names others only',
-  not_verified: 'it has no verification badge, and discovery.verified_only asks for one',
+  not_included: 'discovery.include names none of its records',
+  not_verified:
+    'discovery.verified_only asks for a verification badge, and none of its records that are included has one',
   too_many: 'registries list more agents than are read; an entry under upstreams lets it in',
 }
 

@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
 import { test } from 'tap'
+import { openBlobFiles } from '../../src/store/blob-files.js'
 import { askRegistry, type RegistryStatus } from '../../src/upstreams/roster/registries.js'
 import { readListing } from '../../src/upstreams/rows/registry-records.js'
 import { startStrictAgent } from '../support/strict-agent.js'
@@ -80,6 +81,49 @@ test('a registry that is down at start is replaced by the last good roster', asy
   t.match(second.upstreams.registries(), [{ agents: 1, problem: { reason: 'server_error' } }])
 })
 
+test('a record that an earlier release left out is asked for, although the registry has not changed', async (t) => {
+  const agent = await startAgent(t)
+  const records = [record(agent.url), record(agent.url, { compliance: { verified: true } })]
+  const registry = await startRegistry(t, records)
+  const folder = await temporaryFolder(t)
+  const config = { ...configOf([]), registries: [registry.config], policy: { verifiedOnly: true } }
+  const first = await openUpstreams(t, config, { folder })
+  await first.upstreams.start()
+  await until('a slice, by the second record', () => first.upstreams.slices().length === 1)
+  t.match(first.upstreams.registries(), [{ agents: 1 }])
+  await first.close()
+
+  const blobs = await openBlobFiles({ folder, onDamage: (name) => t.fail(name) })
+  const [part] = (await blobs.read('roster')) ?? []
+  const { agents: _, ...saved } = JSON.parse(Buffer.from(part ?? []).toString())[registry.config.url]
+  const older = { ...saved, records: saved.records.slice(0, 1) }
+  await blobs.write('roster', [Buffer.from(JSON.stringify({ [registry.config.url]: older }))])
+  const second = await openUpstreams(t, config, { folder })
+  await second.upstreams.start()
+  t.match(second.upstreams.registries(), [{ agents: 1 }])
+  await until('the second record', () => second.upstreams.roster().entries.length === 1)
+  await second.close()
+
+  const answers = registry.answers.length
+  const third = await openUpstreams(t, config, { folder })
+  await third.upstreams.start()
+  await until('an answer', () => registry.answers.length > answers)
+  t.equal(registry.answers[answers], 304, 'and is kept')
+  t.equal(third.upstreams.roster().entries.length, 1)
+})
+
+test('a registry that lists its agents once instead of twice has lost none', async (t) => {
+  const all = Array.from({ length: 12 }, (_, at) => record(`https://127.0.0.1:1/${at}`))
+  const { registry, advance, says } = await watched(t, [...all, ...all, ...all])
+  registry.list(all)
+  const asked = registry.answers.length
+  advance(30)
+  await until('an answer', () => registry.answers.length > asked)
+  registry.list([...all, record('https://127.0.0.1:1/12')])
+  advance(60)
+  await says('one more', ({ agents, problem }) => agents === 13 && problem === undefined)
+})
+
 test('two registries and a static entry that name one agent give one upstream', async (t) => {
   const agent = await startAgent(t)
   const a = await startRegistry(t, [record(agent.url, { member: { slug: 'm' } })])
@@ -119,7 +163,7 @@ async function watched(t: Test, agents: unknown[]) {
   await upstreams.start()
   const says = (what: string, holds: (status: RegistryStatus) => boolean) =>
     until(what, () => upstreams.registries().every(holds))
-  await says('the first listing', ({ agents: listed }) => listed === agents.length)
+  await says('the first listing', ({ agents: listed }) => listed !== undefined)
   return {
     ...{ registry, upstreams, advance, says },
     dropAfterMs: config.defaults.dropAfterMs,
@@ -229,9 +273,10 @@ test('a broken record is skipped and named', async (t) => {
   })
   t.match(listing?.records, [
     { agentUrl: 'https://a.example/mcp' },
+    { url: 'https://A.example/mcp', agentUrl: 'https://a.example/mcp' },
     { url: 'https://b.example/mcp', agentUrl: 'https://b.example/', online: false },
   ])
-  t.equal(listing?.records.length, 2)
+  t.match(listing, { agents: 2, records: { length: 3 } })
   t.equal(listing?.diagnostics.length, 3)
   for (const body of [[], { agents: {} }, { error: 'no' }]) t.equal(listingOf(body), undefined)
   t.equal(readListing(Buffer.from('{"agents":[')), undefined)

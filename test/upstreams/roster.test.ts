@@ -132,9 +132,6 @@ test('an agent that policy excludes does not come back through another registry'
     t.same(made.entries, [])
     t.match(made.excluded, [{ url, reason: 'excluded' }])
   }
-  const uninvited = listed({}, { member: 'm', verified: true }, { include: { members: ['m'] } })
-  t.same(uninvited.entries, [], 'the first registry describes it')
-  t.match(uninvited.excluded, [{ reason: 'not_included' }])
 })
 
 test('two entries of one canonical url are an error', async (t) => {

@@ -36,7 +36,7 @@ type Grace = { staleAfterMs: number; dropAfterMs: number }
 
 export type RegistryStatus = {
   url: string
-  /** Records in use; undefined while none was ever listed. */
+  /** In use; undefined while none was ever listed. */
   agents?: number
   fetchedAt?: number
   diagnostics: readonly string[]
@@ -64,6 +64,16 @@ type RegistriesOptions = {
 
 /** What outlives the process of a registry. `emptySince`: from when on it has listed nobody, ms. */
 type Saved = RegistryListing & { emptySince?: number }
+
+/** As this release or an earlier one saved it. */
+type SavedOnce = Omit<Saved, 'agents'> & Partial<Saved>
+
+/** What an earlier release saved is asked for anew: it kept one record of each agent, and did not count the agents. */
+function asSaved({ agents, etag, ...rest }: SavedOnce): Saved {
+  return agents === undefined
+    ? { ...rest, agents: rest.records.length }
+    : { ...rest, agents, ...(etag && { etag }) }
+}
 
 type Member = {
   config: RegistryConfig
@@ -110,7 +120,7 @@ export async function askRegistry({ send, url, headers, held, now }: Question): 
   return { kind: 'listed', listing: { ...listing, fetchedAt: now(), ...(etag && { etag }) } }
 }
 
-function isSaved(value: unknown): value is Record<string, Saved> {
+function isSaved(value: unknown): value is Record<string, SavedOnce> {
   return typeof value === 'object' && value !== null
 }
 
@@ -166,7 +176,7 @@ export function createRegistries(options: RegistriesOptions) {
       delete member.emptySince
       delete member.problem
       const { etag: _, ...listing } = member.listing // what it named is not what is in use now
-      member.listing = { ...listing, records: [] }
+      member.listing = { ...listing, records: [], agents: 0 }
       save()
       changed(false)
     })
@@ -184,7 +194,7 @@ export function createRegistries(options: RegistriesOptions) {
     delete member.emptySince
     member.cancelGrace()
     if (wasInTrouble) {
-      const message = `it lists ${member.listing?.records.length ?? 0} agents`
+      const message = `it lists ${member.listing?.agents ?? 0} agents`
       onTransition({ registry: member.config.url, to: 'answers', message })
     }
   }
@@ -196,8 +206,8 @@ export function createRegistries(options: RegistriesOptions) {
       return
     }
     member.failures = 0
-    const known = member.listing?.records.length ?? 0
-    if (outcome.kind === 'listed' && outcome.listing.records.length === 0 && known > 0) {
+    const known = member.listing?.agents ?? 0
+    if (outcome.kind === 'listed' && outcome.listing.agents === 0 && known > 0) {
       member.emptySince ??= clock.now()
       fail(member, 'protocol_error', `it lists nobody; the ${known} agents that it listed before are kept`)
       watchGrace(member)
@@ -218,8 +228,8 @@ export function createRegistries(options: RegistriesOptions) {
   /** What it answered, where that can be taken at its word. */
   function believed({ doubt, listing }: Member, outcome: RegistryOutcome): RegistryOutcome {
     if (outcome.kind === 'unchanged') doubt.clear()
-    if (outcome.kind !== 'listed' || outcome.listing.records.length === 0) return outcome
-    return doubt.about(listing?.records.length ?? 0, outcome.listing.records.length) ?? outcome
+    if (outcome.kind !== 'listed' || outcome.listing.agents === 0) return outcome
+    return doubt.about(listing?.agents ?? 0, outcome.listing.agents) ?? outcome
   }
 
   async function refresh(member: Member): Promise<void> {
@@ -249,7 +259,7 @@ export function createRegistries(options: RegistriesOptions) {
     return {
       url: config.url,
       diagnostics: listing?.diagnostics ?? [],
-      ...(listing && { agents: listing.records.length, fetchedAt: listing.fetchedAt }),
+      ...(listing && { agents: listing.agents, fetchedAt: listing.fetchedAt }),
       ...(problem && { problem }),
       unvouched: emptySince !== undefined || (problem && (isOld || UNUSABLE.has(problem.reason))) === true,
       ...(at !== undefined && { leaveAt: at }),
@@ -263,7 +273,8 @@ export function createRegistries(options: RegistriesOptions) {
       const [part] = parts ?? []
       if (!part) return
       const value: unknown = JSON.parse(Buffer.from(part).toString())
-      if (isSaved(value)) saved = value
+      if (!isSaved(value)) return
+      saved = Object.fromEntries(Object.entries(value).map(([url, one]) => [url, asSaved(one)]))
     },
     /** Starts asking new registries, stops asking those that are gone; the first answers arrive later. */
     configure(configs: readonly RegistryConfig[]): void {

@@ -30,10 +30,11 @@ type RosterRule = {
 }
 
 export type RosterPolicy = {
-  /** When present, a registry entry must match it. Static entries always count. */
+  /** When present, a registry's record must match it. Static entries always count. */
   include?: RosterRule
+  /** An agent one of whose records matches it is left out. */
   exclude?: RosterRule
-  /** Registry entries must hold a verification badge. */
+  /** A registry's record must hold a verification badge. */
   verifiedOnly?: boolean
 }
 
@@ -59,12 +60,16 @@ export type RosterEntry = {
   verified: boolean
 }
 
-type Excluded = { url: string; reason: 'excluded' | 'not_included' | 'not_verified' | 'too_many' }
+/** In the order in which a record is asked whether they hold. */
+const REASONS = ['excluded', 'not_included', 'not_verified', 'too_many'] as const
+
+/** `url` is canonical. The reason is that of the record that came furthest. */
+type Excluded = { url: string; reason: (typeof REASONS)[number] }
 
 export type Roster = { entries: readonly RosterEntry[]; excluded: readonly Excluded[] }
 
 type RosterSources = {
-  /** Records by registry url, in configuration order: the first registry to list an agent describes it. */
+  /** Records by registry url, in configuration order. */
   registries: readonly { url: string; records: readonly RegistryRecord[] }[]
   statics: readonly StaticUpstream[]
   policy: RosterPolicy
@@ -86,18 +91,11 @@ function readableId(agentUrl: string): string {
   return `${host.replace(/[^a-z0-9.-]+/g, '-')}${rest}`.slice(0, 80)
 }
 
-function matches(
-  rule: RosterRule | undefined,
-  { agentUrl, member }: { agentUrl: string; member?: string },
-): boolean {
-  if (rule?.urls?.some((url) => agentUrlOf(url) === agentUrl)) return true
-  return member !== undefined && (rule?.members?.includes(member) ?? false)
-}
-
-function objection(record: RegistryRecord, policy: RosterPolicy): Excluded['reason'] | undefined {
-  if (matches(policy.exclude, record)) return 'excluded'
-  if (policy.include && !matches(policy.include, record)) return 'not_included'
-  return policy.verifiedOnly && !record.verified ? 'not_verified' : undefined
+/** Whether a rule names a record. Its urls are read once. */
+function naming({ urls = [], members = [] }: RosterRule): (record: RegistryRecord) => boolean {
+  const agentUrls = new Set(urls.map(agentUrlOf))
+  const slugs = new Set<string | undefined>(members)
+  return ({ agentUrl, member }) => agentUrls.has(agentUrl) || slugs.has(member)
 }
 
 function fromStatic(entry: StaticUpstream, agentUrl: string, listed: Candidate | undefined): Candidate {
@@ -152,30 +150,36 @@ function withIds(candidates: readonly Candidate[]): RosterEntry[] {
 }
 
 /**
- * What the registries list: the first of them describes an agent, and any of them can show that it is excluded. In their order, up
- * to `MOST_LISTED` that nothing excludes.
+ * What the registries list. A record counts when the policy admits it by itself. The first one of an agent that counts describes it
+ * and takes one of the `MOST_LISTED` places, the others tell where else it may be. One that does not count tells nothing: whoever
+ * wrote it is not admitted, and could lead us anywhere. `leftOut`: how far in `REASONS` the records of the others came.
  */
 function listedBy({ registries, policy }: Pick<RosterSources, 'registries' | 'policy'>) {
+  const isExcluded = naming(policy.exclude ?? {})
+  const isIncluded = policy.include ? naming(policy.include) : () => true
+  const records = registries.flatMap(({ url: source, records: listed }) =>
+    listed
+      .filter(({ url, agentUrl }) => isItsPlace(url, agentUrl)) // an earlier release kept others, too
+      .map((record) => ({ ...record, source, auth: { type: 'none' as const }, seeds: [] })),
+  )
+  const shunned = new Set(records.filter(isExcluded).map(({ agentUrl }) => agentUrl))
   const candidates = new Map<string, Candidate>()
-  const excluded = new Map<string, Excluded>()
-  for (const { url: source, records } of registries) {
-    for (const record of records) {
-      const { agentUrl, url } = record
-      if (!isItsPlace(url, agentUrl)) continue // kept by an earlier release, which was less strict
-      const isKnown = candidates.has(agentUrl) || excluded.has(agentUrl)
-      const against = isKnown && !matches(policy.exclude, record) ? undefined : objection(record, policy)
-      const reason = against ?? (!isKnown && candidates.size >= MOST_LISTED ? 'too_many' : undefined)
-      if (reason) {
-        candidates.delete(agentUrl)
-        excluded.set(agentUrl, { url, reason })
-        continue
-      }
-      const known = candidates.get(agentUrl)
-      if (known) candidates.set(agentUrl, together(known, record))
-      else if (!isKnown) candidates.set(agentUrl, { ...record, auth: { type: 'none' }, seeds: [], source })
-    }
+  const leftOut = new Map<string, number>()
+  for (const record of records) {
+    const { agentUrl } = record
+    const known = candidates.get(agentUrl)
+    const passes = [
+      !shunned.has(agentUrl),
+      isIncluded(record),
+      record.verified || !policy.verifiedOnly,
+      known !== undefined || candidates.size < MOST_LISTED,
+    ]
+    const failed = passes.indexOf(false)
+    if (failed < 0) candidates.set(agentUrl, known ? together(known, record) : record)
+    else leftOut.set(agentUrl, Math.max(failed, leftOut.get(agentUrl) ?? 0))
   }
-  return { candidates, excluded }
+  for (const agentUrl of candidates.keys()) leftOut.delete(agentUrl)
+  return { candidates, leftOut }
 }
 
 /**
@@ -183,7 +187,7 @@ function listedBy({ registries, policy }: Pick<RosterSources, 'registries' | 'po
  * by canonical url.
  */
 export function makeRoster({ registries, statics, policy }: RosterSources): Roster {
-  const { candidates, excluded } = listedBy({ registries, policy })
+  const { candidates, leftOut } = listedBy({ registries, policy })
   const ids = new Set<string>()
   const urls = new Set<string>()
   for (const entry of statics) {
@@ -195,10 +199,11 @@ export function makeRoster({ registries, statics, policy }: RosterSources): Rost
     urls.add(agentUrl)
     const listed = candidates.get(agentUrl)
     candidates.delete(agentUrl)
-    excluded.delete(agentUrl)
-    if (entry.exclude) excluded.set(agentUrl, { url: entry.url, reason: 'excluded' })
+    leftOut.delete(agentUrl)
+    if (entry.exclude) leftOut.set(agentUrl, REASONS.indexOf('excluded'))
     else candidates.set(agentUrl, fromStatic(entry, agentUrl, listed))
   }
   const sorted = [...candidates.values()].sort((a, b) => (a.agentUrl < b.agentUrl ? -1 : 1))
-  return { entries: withIds(sorted), excluded: [...excluded.values()] }
+  const excluded = [...leftOut].map(([url, at]) => ({ url, reason: REASONS[at] as Excluded['reason'] }))
+  return { entries: withIds(sorted), excluded }
 }

@@ -16,8 +16,6 @@ const MIN_IN_URL = 16 // a shorter header, such as a tenant's name, may be a wor
 export type RegistryRecord = {
   /** As listed, where the agent is called when nothing else says so. */
   url: string
-  /** Other places, where further records of the same agent say that it is. */
-  others?: readonly string[]
   /** Canonical: the agent's identity (docs/protocol.md#urls). */
   agentUrl: string
   name: string
@@ -28,7 +26,10 @@ export type RegistryRecord = {
 }
 
 export type RegistryListing = {
+  /** As listed: one agent may have several, and the policy decides which of them count (docs/upstreams.md). */
   records: readonly RegistryRecord[]
+  /** How many agents the records are of. */
+  agents: number
   /** Records that could not be used, in words. */
   diagnostics: readonly string[]
   etag?: string
@@ -53,7 +54,8 @@ export function isItsPlace(place: string, agentUrl: string): boolean {
   return canonical !== undefined && withoutManglings(canonical) === withoutManglings(agentUrl)
 }
 
-type Places = Pick<RegistryRecord, 'url' | 'others'>
+/** `others`: where further records of the same agent say that it is. */
+type Places = { url: string; others?: readonly string[] }
 
 /** Where it is looked for, in this order. */
 export const placesOf = ({ url, others = [] }: Places): readonly string[] => [url, ...others]
@@ -105,21 +107,17 @@ function readRecord(record: unknown, secrets: readonly string[]): RegistryRecord
 export function readListing(
   bytes: Uint8Array,
   secrets: readonly string[] = [],
-): Pick<RegistryListing, 'records' | 'diagnostics'> | undefined {
+): Pick<RegistryListing, 'records' | 'agents' | 'diagnostics'> | undefined {
   const body = tryParseJson(bytes, MAX_VALUES)
   if (!isRecord(body) || !Array.isArray(body.agents)) return undefined
   const diagnostics: string[] = []
-  const byAgent = new Map<string, RegistryRecord>()
+  const records: RegistryRecord[] = []
   for (const [at, raw] of body.agents.slice(0, MAX_RECORDS).entries()) {
     const record = readRecord(raw, secrets)
-    if (typeof record === 'string') {
-      if (diagnostics.length < MAX_DIAGNOSTICS)
-        diagnostics.push(redacted(`agents[${at}]: ${record}`, secrets))
-      continue
-    }
-    const known = byAgent.get(record.agentUrl)
-    byAgent.set(record.agentUrl, known ? together(known, record) : record)
+    if (typeof record !== 'string') records.push(record)
+    else if (diagnostics.length < MAX_DIAGNOSTICS)
+      diagnostics.push(redacted(`agents[${at}]: ${record}`, secrets))
   }
   if (body.agents.length > MAX_RECORDS) diagnostics.push(`only the first ${MAX_RECORDS} records were read`)
-  return { records: [...byAgent.values()], diagnostics }
+  return { records, agents: new Set(records.map(({ agentUrl }) => agentUrl)).size, diagnostics }
 }
