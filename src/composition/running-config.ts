@@ -38,6 +38,7 @@ function overridden(config: Config, { excluded, suspended }: Overrides): Config 
     ...listed.map(([url, exclude]) => ({
       ...{ url, exclude, id: undefined, protocol: undefined, auth: undefined, seeds: [] },
       accountPrices: 'withheld' as const,
+      asListed: true,
     })),
   ]
   const keys = config.callers.keys.filter(({ id }) => !suspended.has(id))

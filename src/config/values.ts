@@ -102,6 +102,8 @@ export type Config = {
     /** What becomes of prices that it gives for accounts only. */
     accountPrices: 'withheld' | 'public'
     exclude: boolean
+    /** An operator's act names it by its url alone: it is called where registries list it. */
+    asListed?: boolean
   }[]
   /** Which registry entries are federated; static upstreams always are. */
   discovery: RosterPolicy

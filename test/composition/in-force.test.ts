@@ -1,7 +1,11 @@
 import { test } from 'tap'
 import { createInForce } from '../../src/composition/running-config.js'
+import { upstreamsSettings } from '../../src/composition/settings.js'
 import { parseConfig } from '../../src/config/load.js'
 import type { Config } from '../../src/config/values.js'
+import { startStrictAgent } from '../support/strict-agent.js'
+import { startHttp } from '../support/upstream-agent.js'
+import { openUpstreams, until } from '../support/upstream-world.js'
 
 const AGENT = 'https://signals.example/mcp'
 
@@ -48,4 +52,27 @@ test('a configuration that one part cannot take up changes nothing in any', asyn
   t.throws(() => inForce.read(configOf(['signals', 'other'])), { message: 'two of one name' })
   t.same(running, { early: [AGENT], late: [AGENT] })
   t.equal(inForce.file(), first)
+})
+
+test('an agent that an operator leaves out and lets in again is called where the registry says', async (t) => {
+  const { url } = await startStrictAgent(t)
+  const agentUrl = url.replace('/mcp', '/MCP')
+  const listing = { agents: [{ name: 'An agent', url: agentUrl, mcp_endpoint: url, member: { slug: 'm' } }] }
+  const registry = await startHttp((_, response) => void response.end(JSON.stringify(listing)), '')
+  t.teardown(registry.close)
+  const text = JSON.stringify({
+    registries: [{ url: registry.origin }],
+    discovery: { include: { members: ['m'] } },
+  })
+  const inForce = createInForce(parseConfig('test', text, {}))
+  const { upstreams } = await openUpstreams(t, upstreamsSettings(inForce.file()))
+  inForce.onChange((config) => upstreams.reconfigure(upstreamsSettings(config)))
+  await upstreams.start()
+  await until('its rows', () => upstreams.slices().length === 1)
+  const listed = upstreams.roster().entries
+  inForce.override({ ...inForce.overrides(), excluded: new Map([[agentUrl, true]]) })
+  t.same(upstreams.roster(), { entries: [], excluded: [{ url: agentUrl, reason: 'excluded' }] })
+  inForce.override({ ...inForce.overrides(), excluded: new Map([[agentUrl, false]]) })
+  t.same(upstreams.roster(), { entries: listed, excluded: [] })
+  await until('its rows again', () => upstreams.slices().length === 1)
 })

@@ -22,6 +22,8 @@ export type StaticUpstream = {
   /** Prices that it tells for accounts only are shown to everybody. */
   accountPrices?: 'public'
   exclude?: boolean
+  /** Nobody wrote where it is called: it is read as the registries list it, where they do. */
+  asListed?: boolean
 }
 
 type RosterRule = {
@@ -201,7 +203,7 @@ export function makeRoster({ registries, statics, policy }: RosterSources): Rost
     candidates.delete(agentUrl)
     leftOut.delete(agentUrl)
     if (entry.exclude) leftOut.set(agentUrl, REASONS.indexOf('excluded'))
-    else candidates.set(agentUrl, fromStatic(entry, agentUrl, listed))
+    else candidates.set(agentUrl, entry.asListed && listed ? listed : fromStatic(entry, agentUrl, listed))
   }
   const sorted = [...candidates.values()].sort((a, b) => (a.agentUrl < b.agentUrl ? -1 : 1))
   const excluded = [...leftOut].map(([url, at]) => ({ url, reason: REASONS[at] as Excluded['reason'] }))
