@@ -389,3 +389,36 @@ test('places in another order leave an agent undisturbed', async (t) => {
   await until('the other order', () => places()[0] === wanted[0])
   t.equal(upstreams.statuses()[0]?.nextAttemptAt, before)
 })
+
+test('who adds a place to those of an agent that was found, or takes it back, leaves it undisturbed', async (t) => {
+  const { url } = await startStrictAgent(t)
+  const paths = ['/mcp', '/mcp/', '/Mcp', '/mCp', '/mcP', '/MCp', '/McP', '/mCP', '/MCP', '/Mcp/']
+  const listed = paths.map((path) => record(url, { mcp_endpoint: url.replace('/mcp', path) }))
+  const registry = await startRegistry(t, listed)
+  const { upstreams } = await openUpstreams(t, { ...configOf([]), registries: [registry.config] })
+  await upstreams.start()
+  await until('rows', () => upstreams.slices().length === 1)
+  const before = upstreams.statuses()[0]?.nextAttemptAt
+  const others = () => upstreams.roster().entries[0]?.others ?? []
+  registry.list([...listed].reverse())
+  await until('others of too many', () => others().some((place) => place.endsWith('/Mcp/')))
+  t.equal(upstreams.statuses()[0]?.nextAttemptAt, before)
+  registry.list(listed.slice(0, 1))
+  await until('one place', () => others().length === 0)
+  t.equal(upstreams.statuses()[0]?.nextAttemptAt, before)
+})
+
+test('an agent is looked for anew when no record names the place where it was found', async (t) => {
+  const { url } = await startStrictAgent(t)
+  const elsewhere = url.replace('/mcp', '/MCP')
+  const listed = [record(elsewhere), record(elsewhere, { mcp_endpoint: url })]
+  const registry = await startRegistry(t, listed)
+  const { upstreams } = await openUpstreams(t, { ...configOf([]), registries: [registry.config] })
+  await upstreams.start()
+  await until('rows', () => upstreams.slices().length === 1)
+  registry.list(listed.slice(0, 1))
+  await until('no agent there', () => upstreams.statuses()[0]?.problem?.reason === 'not_an_agent')
+  registry.list(listed)
+  await until('it is well', () => upstreams.statuses()[0]?.problem === undefined, 10_000)
+  t.equal(upstreams.statuses()[0]?.url, url)
+})

@@ -63,10 +63,10 @@ export type Holding = {
   domains: readonly string[]
 }
 
-/** Whether the settings need another contact. Registries may list the same places in another order each time. */
+/** Settings whose names differ need another contact. */
 function contactName({ entry }: RunnerSetting): string {
   const { agentUrl, protocol, auth, accountPrices } = entry
-  return JSON.stringify([placesOf(entry).toSorted(), agentUrl, protocol, auth, accountPrices])
+  return JSON.stringify([agentUrl, protocol, auth, accountPrices])
 }
 
 /** Calls can be made at once; scopes are read from `start` on. */
@@ -114,7 +114,7 @@ export function createRunner(options: RunnerOptions) {
     setting = next
     if (!next.seedsFromBriefs) asked.clear()
     if (next.concurrency !== before.concurrency) slots = slotsFor(next.concurrency)
-    if (contactName(next) !== contactName(before)) {
+    if (contactName(next) !== contactName(before) || !contact.takePlaces(placesOf(next.entry))) {
       contact.close()
       contact = contactFor(next)
       asked.clear()

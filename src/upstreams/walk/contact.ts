@@ -348,6 +348,7 @@ export function createContact(options: ContactOptions) {
     protocol: link.protocol,
     /** Where it is called. */
     place: link.place,
+    takePlaces: link.takePlaces,
     /** Whether it was closed: what was read through it counts for nothing any more. */
     isClosed: () => signal.aborted,
     /** Aborts its requests. */

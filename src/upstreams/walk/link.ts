@@ -134,15 +134,16 @@ export function createLink(options: LinkOptions) {
     signal,
     onBroken,
   } = options
-  const places = placesOf(entry)
-  const agents = createRecent<Agent>(MAX_AGENTS)
+  const own = credentialName(entry.auth)
+  const agents = createRecent<{ agent: Agent; url: string }>(MAX_AGENTS)
+  let places = placesOf(entry)
   let troubles = 0
   let spoken: Protocol | undefined // by what an earlier process found
   let place = entry.url // where it was found last
   let firstAsked = 0 // of its places: each that did not answer in time comes last in the next search
 
   function protocol(): Protocol | undefined {
-    return entry.protocol ?? agents.peek(credentialName(entry.auth))?.protocol ?? spoken
+    return entry.protocol ?? agents.peek(own)?.agent.protocol ?? spoken
   }
 
   /** Probes the transport again at the next call. */
@@ -168,6 +169,7 @@ export function createLink(options: LinkOptions) {
       const found = await probe({ send, url, auth, bounds }, known, remaining(budget, startedAt))
       if (found.kind === 'found') {
         place = url
+        agents.set(credentialName(auth), { agent: found.agent, url })
         return found
       }
       failure ??= found
@@ -180,11 +182,10 @@ export function createLink(options: LinkOptions) {
 
   async function agentFor(auth: Auth, budget: Budget): Promise<ProbeOutcome> {
     const name = credentialName(auth)
-    const agent = agents.get(name)
-    if (agent) return { kind: 'found', agent }
-    const isOurs = name === credentialName(entry.auth) // a caller's credential is another principal's
+    const known = agents.get(name)
+    if (known && places.includes(known.url)) return { kind: 'found', agent: known.agent }
+    const isOurs = name === own // a caller's credential is another principal's
     const found = await findAgent(auth, isOurs ? signedSend : send, budget)
-    if (found.kind === 'found') agents.set(name, found.agent)
     return found
   }
 
@@ -233,6 +234,16 @@ export function createLink(options: LinkOptions) {
   return {
     protocol,
     place: () => place,
+    /**
+     * Takes up other places of the agent, as the registries name them, and goes on where it was found. False when it has to be
+     * looked for anew: it was found at none of them, or it was not found and there is a new one.
+     */
+    takePlaces(next: readonly string[]): boolean {
+      const known = agents.peek(own)
+      const goesOn = known ? next.includes(known.url) : next.every((one) => places.includes(one))
+      if (goesOn) places = next
+      return goesOn
+    },
     /** What its tools take, where it says so. Nothing rests on it alone: what fails is in the end as if it said nothing. */
     async tools(auth: Auth): Promise<ToolInputs | undefined> {
       const outcome = await repeated(() => toolsOnce(auth))
