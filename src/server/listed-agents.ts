@@ -251,6 +251,15 @@ export function holdsBadge({ compliance }: AgentRecord, query: ListingQuery): bo
   return !isBadgeQuery(query) || (isRecord(compliance) && compliance.verified === true)
 }
 
+/** Whether a record is that of an upstream by which the roster describes it, as far as registries tell when asked `query`. */
+export function describes(record: AgentRecord, entry: RosterEntry, query: ListingQuery): boolean {
+  const { type, member, compliance } = record
+  const slug = isRecord(member) ? member.slug : undefined
+  const isVerified = isRecord(compliance) && compliance.verified === true
+  const isTold = query.flags.has('compliance') || isBadgeQuery(query)
+  return type === 'signals' && slug === entry.member && (!isTold || isVerified === entry.verified)
+}
+
 function healthOf({ status, answered, tools }: Measured): Record<string, unknown> {
   const problem = status?.problem
   const online =

@@ -27,6 +27,7 @@ import type { Door } from './door/door.js'
 import { limited, refusePlainly, type TurnedAway, turnedAway } from './door/turned-away.js'
 import {
   type AgentRecord,
+  describes,
   holdsBadge,
   isBadgeQuery,
   isMeasurementQuery,
@@ -64,7 +65,8 @@ const MAX_DESCRIPTION = 500
 type ListingRegistry = { url: string; headers?: Readonly<Record<string, string>> }
 
 type Found = {
-  listed: readonly Listed[]
+  /** In the order of the registries. */
+  answers: readonly { source: string; listed: readonly Listed[] }[]
   /** How many registries have not answered this question lately. */
   silent: number
 }
@@ -157,7 +159,7 @@ function createRegistrySource({ registries, send, now, pause }: RegistryListingO
       const all = registries()
       const found = await Promise.all(all.map((registry) => answerOf(registry, question.toString(), via)))
       return {
-        listed: found.flatMap((listed) => listed ?? []),
+        answers: all.map(({ url }, at) => ({ source: url, listed: found[at] ?? [] })),
         silent: found.filter((listed) => listed === undefined).length,
       }
     },
@@ -230,6 +232,23 @@ function questionOf(query: ListingQuery): URLSearchParams {
   return question
 }
 
+/** By upstream, the record that describes it in the roster too: another may be of somebody whom policy does not admit. */
+function describing(
+  answers: Found['answers'],
+  entries: readonly RosterEntry[],
+  query: ListingQuery,
+): Map<string, AgentRecord> {
+  const upstreams = new Map(entries.map((entry) => [`${entry.source} ${entry.agentUrl}`, entry]))
+  const records = new Map<string, AgentRecord>()
+  for (const { source, listed } of answers) {
+    for (const { agentUrl, record } of listed) {
+      const entry = upstreams.get(`${source} ${agentUrl}`)
+      if (entry && !records.has(agentUrl) && describes(record, entry, query)) records.set(agentUrl, record)
+    }
+  }
+  return records
+}
+
 /**
  * The first registry to list an agent describes it; one agent may stand there once a type. `unknown` is no type of an agent that
  * somebody knows.
@@ -263,14 +282,14 @@ export function createRegistryListing(options: RegistryListingOptions) {
     await Promise.race([Promise.all(updates), pause(SURVEY_MS)])
   }
 
-  function upstreams(listed: ReadonlyMap<string, Listed>): AgentRecord[] {
+  function upstreams(listed: ReadonlyMap<string, AgentRecord>): AgentRecord[] {
     const byId = new Map(statuses().map((status) => [status.id, status]))
     return roster().entries.map((entry) => {
       const status = byId.get(entry.id)
       const answered = lastAnswer(entry.agentUrl)
       const tools = survey.tools(entry.agentUrl)
       const measured = { ...(status && { status }), ...(answered && { answered }), ...(tools && { tools }) }
-      return upstreamRecord(entry, measured, listed.get(`signals ${entry.agentUrl}`)?.record)
+      return upstreamRecord(entry, measured, listed.get(entry.agentUrl))
     })
   }
 
@@ -279,16 +298,18 @@ export function createRegistryListing(options: RegistryListingOptions) {
     const types = typesOf(query)
     const wantsSignals = !types || types.includes('signals')
     const needsTools = query.flags.has('health') || query.flags.has('capabilities') || query.operation
-    const [{ listed, silent }] = await Promise.all([
-      types?.length === 0 ? { listed: [], silent: 0 } : source.find(questionOf(query), via),
+    const [{ answers, silent }] = await Promise.all([
+      types?.length === 0 ? { answers: [], silent: 0 } : source.find(questionOf(query), via),
       wantsSignals && needsTools ? surveyed() : undefined,
     ])
-    const ours = new Set(roster().entries.map(({ agentUrl }) => agentUrl))
-    const found = deduplicated(listed, (agentUrl) => ours.has(agentUrl))
+    const { entries } = roster()
+    const ours = new Set(entries.map(({ agentUrl }) => agentUrl))
+    const all = answers.flatMap(({ listed }) => listed)
+    const found = deduplicated(all, (agentUrl) => ours.has(agentUrl))
     const others = [...found.values()]
       .map(({ record }) => record)
       .filter(({ type }) => type !== 'signals' && (!types || types.includes(type)))
-    const agents = [...(wantsSignals ? upstreams(found) : []), ...others]
+    const agents = [...(wantsSignals ? upstreams(describing(answers, entries, query)) : []), ...others]
       .filter(
         (record) =>
           (!isMeasurementQuery(query) || measures(record, query)) &&

@@ -243,3 +243,26 @@ test('who may not call may not read the listing', async (t) => {
   t.match(refused.headers.get('www-authenticate'), /^Bearer/)
   t.match(await refused.json(), { error: 'Credentials are required' })
 })
+
+test('an upstream is described by the record that policy admits, whoever else lists it', async (t) => {
+  const own = agent('signals', 'signals', { compliance: { verified: true }, description: 'its own words' })
+  const stranger = { ...own, member: { slug: 'stranger' }, compliance: {}, description: 'lies' }
+  const { member: _, ...nobody } = stranger
+  const registries = await Promise.all(
+    [
+      [stranger, nobody],
+      [stranger, own],
+    ].map((each) => startRegistry(t, each)),
+  )
+  for (const registry of registries) registry.badges = undefined
+  const { url } = await startTributary(t, {
+    registries: registries.map((registry) => ({ url: registry.url })),
+    discovery: { verified_only: true },
+    egress: { allow_networks: ['127.0.0.0/8'], hosts: { 'signals.example': 'http://127.0.0.1:2' } },
+  })
+  for (const query of ['type=signals&compliance=true', 'verified=true&compliance=true', 'type=signals']) {
+    const { agents } = (await (await fetch(`${url}/api/registry/agents?${query}`)).json()) as Listing
+    t.match(agents, [{ member: { slug: 'signals' }, description: 'its own words' }], query)
+    if (query.includes('compliance')) t.match(agents, [{ compliance: { verified: true } }], query)
+  }
+})
