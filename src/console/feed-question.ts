@@ -13,6 +13,7 @@ import { createTranslations, flagsOf } from '../briefs/corpus.js'
 import type { Feed, Seen } from '../feed/feed.js'
 import { countryTest } from '../feed/narrowing.js'
 import type { Reader, Selection } from '../feed/query.js'
+import { handleKey } from '../merge/identity.js'
 import { inTurns } from '../process/portion-turns.js'
 import { createMeter, type InPortions } from '../process/portions.js'
 import { createColumn, u32 } from '../process/shared-memory.js'
@@ -24,14 +25,16 @@ import type { Snapshot } from '../snapshot/snapshot.js'
 const MOST_TEXT = 500
 const MOST_ROWS = 100
 const DEFAULT_ROWS = 50
-/** Where a page ended: how many rows of a search it showed so far, or the value and the handle of its last row. */
-const PLACE = /^-?\d[\d.e+-]*(?: sig_[\w-]{22})?$/
+const NUMBER = /^-?\d[\d.e+-]*$/
 const MOST_HITS = 5_000 // the best rows of a search that are kept
 const KEPT_BYTES = 64 * 1024 * 1024
 
 /** The orders of the feed page. */
 export const SORTS = ['relevance', 'price', 'price_desc', 'coverage', 'name', 'provider', 'sellers'] as const
 export type Sort = (typeof SORTS)[number]
+
+/** Where a page ended: how many rows of a search were shown so far, or of its last row the order's word and the handle's key. */
+type Place = { kind: 'shown'; rows: number } | { kind: 'row'; word: string; key: Uint32Array }
 
 export type FeedQuestion = {
   /** The arguments of get_signals that choose the same signals, without `signal_spec`. */
@@ -43,8 +46,9 @@ export type FeedQuestion = {
   upstreams: readonly string[]
   valueTypes: readonly ValueType[]
   account?: string
-  sort?: Sort
-  after?: string
+  /** When none is asked for, by relevance where words are looked for, otherwise by coverage. */
+  sort: Sort
+  after?: Place
   limit: number
 }
 
@@ -117,14 +121,27 @@ function argumentsOf(params: URLSearchParams): Record<string, unknown> {
 const isSort = (text: string): text is Sort => (SORTS as readonly string[]).includes(text)
 const isValueType = (text: string): text is ValueType => (VALUE_TYPES as readonly string[]).includes(text)
 
+/** The place that `next` named; undefined when no page of this order ends there. */
+function placeOf(text: string, sort: Sort, isSearch: boolean): Place | undefined {
+  if (sort === 'relevance' && isSearch) {
+    return /^\d{1,15}$/.test(text) ? { kind: 'shown', rows: Number(text) } : undefined
+  }
+  const [, word = '', handle = ''] = /^(.*) (\S+)$/s.exec(text) ?? []
+  const key = handleKey(handle)
+  const isWord =
+    sort === 'name' ||
+    (sort === 'provider' ? /^\d /.test(word) : NUMBER.test(word) && Number.isFinite(Number(word)))
+  return key && isWord ? { kind: 'row', word, key } : undefined
+}
+
 /** The question of a query string, or which parameter is wrong. */
 export function readFeedQuestion(
   params: URLSearchParams,
 ): { kind: 'question'; question: FeedQuestion } | Bad {
   const text = (params.get('q') ?? '').trim()
   if (text.length > MOST_TEXT) return bad('q', `expected at most ${MOST_TEXT} characters`)
-  const sort = params.get('sort') || undefined
-  if (sort !== undefined && !isSort(sort)) return bad('sort', `expected one of ${SORTS.join(', ')}`)
+  const sort = params.get('sort') || (text === '' ? 'coverage' : 'relevance')
+  if (!isSort(sort)) return bad('sort', `expected one of ${SORTS.join(', ')}`)
   const valueTypes = params.getAll('value_type')
   if (!valueTypes.every(isValueType)) return bad('value_type', `expected one of ${VALUE_TYPES.join(', ')}`)
   const limit = numberOf(params.get('limit')) ?? DEFAULT_ROWS
@@ -142,16 +159,16 @@ export function readFeedQuestion(
     const field = fieldOf(pointer).replace(/\[\d+\].*$/, '')
     return bad(PARAMETERS[field] ?? 'filters', message)
   }
-  const [account, after] = [params.get('account'), params.get('after')]
-  if (after && !PLACE.test(after)) return bad('after', 'expected `next` of the page before')
+  const [account, place] = [params.get('account'), params.get('after')]
+  const after = place ? placeOf(place, sort, text !== '') : undefined
+  if (place && !after) return bad('after', 'expected `next` of the page before, in the same order')
   return {
     kind: 'question',
     question: {
       asked: isRecord(checked.value) ? checked.value : {},
       selection: selectionOf(checked.value),
-      ...{ text, valueTypes, upstreams: params.getAll('upstream'), limit: limit as number },
+      ...{ text, valueTypes, upstreams: params.getAll('upstream'), sort, limit: limit as number },
       ...(account && { account }),
-      ...(sort !== undefined && { sort }),
       ...(after && { after }),
     },
   }

@@ -29,7 +29,16 @@ import {
   readFeedQuestion,
   type Sort,
 } from './feed-question.js'
-import { nameOrder, nextInOrder, type OrderPlace, orderValue } from './in-order.js'
+import {
+  byValue,
+  nameOrder,
+  nextInOrder,
+  type Order,
+  type OrderPlace,
+  orderValue,
+  providerOrder,
+  type Reading,
+} from './in-order.js'
 
 const MOST_FILE = 1024 * 1024 // bytes; parsing a larger file would block the serving thread
 const MOST_TEXT = 4_000 // characters of one place
@@ -64,25 +73,27 @@ async function visitorReader(
   return { kind: 'reader', reader: ownReader(caller, found.overlay) }
 }
 
-/** A place in an order as text: its value and the signal's handle, which stays the same in later snapshots. */
-function placeText(snapshot: Snapshot, { value, entry }: OrderPlace): string {
-  return `${value} ${handleAt(snapshot, entry)}`
+function orderOf(
+  sort: Sort,
+  snapshot: Snapshot,
+  reading: Reading,
+  signal: AbortSignal,
+): Promise<Order> | Order {
+  if (sort === 'name') return nameOrder(snapshot, signal)
+  if (sort === 'provider') return inTurns(providerOrder(snapshot), signal)
+  // Without words that they match, all are found in the order of their handles.
+  return byValue(sort === 'relevance' ? () => 0 : orderValue(snapshot, sort, reading))
 }
 
-function placeAfter(snapshot: Snapshot, text: string | undefined): OrderPlace | undefined {
-  const [value = '', handle = ''] = text?.split(' ') ?? []
-  const key = handleKey(handle)
-  if (!key || !Number.isFinite(Number(value))) return undefined
-  const found = findKey(snapshot.keys, snapshot.count, key)
-  return {
-    value: Number(value),
-    entry: found >= 0 ? found : countBelow(snapshot.keys, snapshot.count, key) - 0.5,
-  }
-}
-
-/** The order of the feed page: by relevance when words are looked for, otherwise by coverage, unless another is asked for. */
-function orderOf({ sort, text }: FeedQuestion): Sort {
-  return sort ?? (text === '' ? 'coverage' : 'relevance')
+/** Where a row stood that may have left since. */
+function placeIn(
+  { keys, count }: Snapshot,
+  order: Order,
+  { word, key }: { word: string; key: Uint32Array },
+): OrderPlace {
+  const found = findKey(keys, count, key)
+  const entry = found >= 0 ? found : countBelow(keys, count, key) - 0.5
+  return { value: order.valueOf(word, entry), entry }
 }
 
 type PageOfHits = { hits: number[]; next: string | undefined }
@@ -93,22 +104,19 @@ async function pageOf(
   rates: Rates | undefined,
   signal: AbortSignal,
 ): Promise<PageOfHits> {
-  const { after, limit } = question
-  const sort = orderOf(question)
-  if (sort === 'relevance') {
-    const from = Math.max(0, Number.parseInt(after ?? '0', 10) || 0)
+  const { after, limit, sort, text } = question
+  if (sort === 'relevance' && text !== '') {
+    const from = after?.kind === 'shown' ? after.rows : 0
     const next = from + limit < entries.length ? String(from + limit) : undefined
     return { hits: [...entries.subarray(from, from + limit)], next }
   }
-  const { countries } = criteria
   const meter = createMeter()
-  const value = await (sort === 'name'
-    ? nameOrder(snapshot, signal)
-    : inTurns(orderValue(snapshot, sort, { countries, rates, meter }), signal))
-  const work = nextInOrder(entries, value, placeAfter(snapshot, after), limit + 1, meter)
-  const places = await inTurns(work, signal)
-  const last = places[limit - 1]
-  const next = places.length > limit && last ? placeText(snapshot, last) : undefined
+  const order = await orderOf(sort, snapshot, { countries: criteria.countries, rates, meter }, signal)
+  const begun = after?.kind === 'row' ? placeIn(snapshot, order, after) : undefined
+  const places = await inTurns(nextInOrder(entries, order.value, begun, limit + 1, meter), signal)
+  const last = places[limit - 1]?.entry
+  const isLast = last === undefined || places.length <= limit
+  const next = isLast ? undefined : `${order.wordOf(last)} ${handleAt(snapshot, last)}`
   return { hits: places.slice(0, limit).map(({ entry }) => entry), next }
 }
 
@@ -152,7 +160,7 @@ export function addFeedRoutes(app: FastifyInstance, options: FeedRoutesOptions):
       const pieces = createRowPieces(corpus, { criteria: seen.criteria, reader })
       const head = {
         ...{ snapshot: seen.snapshot.id, total, ...(next !== undefined && { next }) },
-        ...{ sort: orderOf(question), get_signals: asGetSignals(question) },
+        ...{ sort: question.sort, get_signals: asGetSignals(question) },
         ...{ wholesale_feed_version: seen.versions.feedVersion, warnings: seen.warnings },
       }
       const text = Buffer.concat([

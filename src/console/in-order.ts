@@ -17,9 +17,25 @@ type ValueOf = (entry: number) => number
 /** A place in an ascending order: by value, and among equal values by entry. */
 export type OrderPlace = { value: number; entry: number }
 
-const LAST = Number.MAX_VALUE // for entries whose value is not known
+/**
+ * An ascending order of one snapshot. A place is kept as a word, because the same value may mean another place in a later
+ * snapshot: the rank of a name changes with each name that comes or goes before it.
+ */
+export type Order = {
+  value: ValueOf
+  wordOf(entry: number): string
+  /** The value in this snapshot after which the places after the word and the entry come. */
+  valueOf(word: string, entry: number): number
+}
 
-const ranks = new WeakMap<readonly string[], Uint32Array>()
+/** An order by numbers that mean the same in each snapshot. */
+export const byValue = (value: ValueOf): Order => ({
+  value,
+  wordOf: (entry) => String(value(entry)),
+  valueOf: Number,
+})
+
+const LAST = Number.MAX_VALUE // for entries whose value is not known
 
 const RUN = 2_048 // numbers that are sorted between two stops: a millisecond or two
 
@@ -49,17 +65,50 @@ function* sorted(count: number, isBefore: (one: number, other: number) => boolea
   return order
 }
 
-/** The rank of each word in alphabetical order. */
-function* rankOf(words: readonly string[]): InPortions<Uint32Array> {
-  const known = ranks.get(words)
+/** What is sorted, in order, and the place of each in it. */
+type Ranked = { order: Uint32Array; ranks: Uint32Array }
+
+const ranked = new WeakMap<readonly string[], Ranked>()
+
+/** Words in alphabetical order. */
+function* rankedWords(words: readonly string[]): InPortions<Ranked> {
+  const known = ranked.get(words)
   if (known) return known
   const order = yield* sorted(words.length, (a, b) => (words[a] as string) < (words[b] as string))
-  const made = new Uint32Array(words.length)
+  const ranks = new Uint32Array(words.length)
   order.forEach((word, place) => {
-    made[word] = place
+    ranks[word] = place
   })
-  ranks.set(words, made)
-  return made
+  ranked.set(words, { order, ranks })
+  return { order, ranks }
+}
+
+/** How many at the beginning of an order come before something. */
+function countBefore(order: Uint32Array, isBefore: (one: number) => boolean): number {
+  let [low, high] = [0, order.length]
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    if (isBefore(order[middle] as number)) low = middle + 1
+    else high = middle
+  }
+  return low
+}
+
+/** By the providers' domains, and for one provider by type. */
+export function* providerOrder({ facts }: Pick<Snapshot, 'facts'>): InPortions<Order> {
+  const { domains } = facts
+  const { order, ranks } = yield* rankedWords(domains)
+  const typeOf = (entry: number) => facts.type[entry] as number
+  return {
+    value: (entry) => (ranks[facts.domain[entry] as number] as number) * SIGNAL_TYPES.length + typeOf(entry),
+    wordOf: (entry) => `${typeOf(entry)} ${domains[facts.domain[entry] as number]}`,
+    valueOf(word) {
+      const [type = '', domain = ''] = word.split(' ', 2)
+      const rank = countBefore(order, (one) => (domains[one] as string) < domain)
+      const isThere = domains[order[rank] as number] === domain
+      return rank * SIGNAL_TYPES.length + (isThere ? Number(type) : -0.5)
+    },
+  }
 }
 
 const NAME = Buffer.from('"name":"') // the first such member of a row is the signal's own: no member before it has one
@@ -82,8 +131,17 @@ function putName(names: Uint8Array, place: number, head: Uint8Array): void {
   }
 }
 
-/** The rank of each entry's name in alphabetical order. */
-function* nameRanks(snapshot: Snapshot): InPortions<Uint32Array> {
+/** Compares what `putName` wrote at two places. */
+function compareNames(names: Uint8Array, one: number, others: Uint8Array, other: number): number {
+  for (let at = 0; at < COMPARED; at += 1) {
+    const difference = (names[one * COMPARED + at] as number) - (others[other * COMPARED + at] as number)
+    if (difference !== 0) return difference
+  }
+  return 0
+}
+
+/** Entries in the alphabetical order of their names, and the rank of each entry. */
+function* rankedNames(snapshot: Snapshot): InPortions<Ranked> {
   const meter = createMeter()
   const { shown } = snapshot
   const names = new Uint8Array(shown.length * COMPARED)
@@ -92,37 +150,51 @@ function* nameRanks(snapshot: Snapshot): InPortions<Uint32Array> {
     if (meter.isDue()) yield
     putName(names, place, headBytes(snapshot, shown[place] as number))
   }
-  const isBefore = (one: number, other: number) => {
-    const [a, b] = [one * COMPARED, other * COMPARED]
-    for (let at = 0; at < COMPARED; at += 1) {
-      const difference = (names[a + at] as number) - (names[b + at] as number)
-      if (difference !== 0) return difference < 0
-    }
-    return one < other
-  }
-  const order = yield* sorted(shown.length, isBefore)
+  const order = yield* sorted(shown.length, (one, other) => {
+    const difference = compareNames(names, one, names, other)
+    return difference < 0 || (difference === 0 && one < other)
+  })
   const ranks = new Uint32Array(snapshot.count)
   for (let rank = 0; rank < order.length; rank += 1) {
     meter.did(1)
     if (meter.isDue()) yield
-    ranks[shown[order[rank] as number] as number] = rank
+    const entry = shown[order[rank] as number] as number
+    ranks[entry] = rank
+    order[rank] = entry
   }
-  return ranks
+  return { order, ranks }
 }
 
-const named = new WeakMap<Snapshot, Uint32Array>()
-const naming = createShared<Snapshot, Uint32Array>()
+const named = new WeakMap<Snapshot, Ranked>()
+const naming = createShared<Snapshot, Ranked>()
 
 /** The order by name, without regard to case. Made once per snapshot. Rejects when the signal is aborted. */
-export async function nameOrder(snapshot: Snapshot, signal: AbortSignal): Promise<ValueOf> {
-  const ranks =
-    named.get(snapshot) ?? (await naming(snapshot, (stop) => inTurns(nameRanks(snapshot), stop), signal))
-  named.set(snapshot, ranks)
-  return (entry) => ranks[entry] as number
+export async function nameOrder(snapshot: Snapshot, signal: AbortSignal): Promise<Order> {
+  const { order, ranks } =
+    named.get(snapshot) ?? (await naming(snapshot, (stop) => inTurns(rankedNames(snapshot), stop), signal))
+  named.set(snapshot, { order, ranks })
+  const nameOf = (entry: number) => {
+    const name = Buffer.alloc(COMPARED)
+    putName(name, 0, headBytes(snapshot, entry))
+    return name
+  }
+  return {
+    value: (entry) => ranks[entry] as number,
+    wordOf: (entry) => nameOf(entry).toString('latin1').replace(/\0+$/, ''),
+    valueOf(word, entry) {
+      const name = Buffer.alloc(COMPARED)
+      name.write(word, 'latin1')
+      const isBefore = (one: number) => {
+        const difference = compareNames(nameOf(one), 0, name, 0)
+        return difference < 0 || (difference === 0 && one <= entry)
+      }
+      return countBefore(order, isBefore) - 0.5
+    },
+  }
 }
 
 /** What decides what a row shows and how it compares: the countries that the reader names, and rates. */
-type Reading = { countries: readonly string[] | undefined; rates: Rates | undefined; meter: Meter }
+export type Reading = { countries: readonly string[] | undefined; rates: Rates | undefined; meter: Meter }
 
 /** The CPM in USD where a rate is known, otherwise the plain number; entries without a CPM come last. */
 function priceOf({ facts }: Snapshot, narrowing: Narrowing, rates: Rates | undefined): ValueOf {
@@ -142,15 +214,12 @@ function priceOf({ facts }: Snapshot, narrowing: Narrowing, rates: Rates | undef
   }
 }
 
-/**
- * The number that an order compares, of what the row shows to this reader. `relevance` is the order in which signals are found,
- * `name` is `nameOrder`.
- */
-export function* orderValue(
+/** The number that an order compares, of what the row shows to this reader. */
+export function orderValue(
   snapshot: Snapshot,
-  sort: Exclude<Sort, 'relevance' | 'name'>,
+  sort: Exclude<Sort, 'relevance' | 'name' | 'provider'>,
   { countries, rates, meter }: Reading,
-): InPortions<ValueOf> {
+): ValueOf {
   const { facts, offers } = snapshot
   const narrowing = createNarrowing(snapshot, countries, meter)
   if (sort === 'price' || sort === 'price_desc') {
@@ -166,11 +235,6 @@ export function* orderValue(
       const coverage = narrowing.numbersOf(entry)?.coverage ?? (facts.coverage[entry] as number)
       return Number.isNaN(coverage) ? LAST : -coverage
     }
-  }
-  if (sort === 'provider') {
-    const rank = yield* rankOf(facts.domains)
-    return (entry) =>
-      (rank[facts.domain[entry] as number] as number) * SIGNAL_TYPES.length + (facts.type[entry] as number)
   }
   sort satisfies 'sellers'
   const allows = countries ? countryTest(snapshot, countries) : () => true

@@ -161,6 +161,11 @@ test('the feed page shows each caller what a walk gives, however it is filtered 
       ['after=garbage', 'after'],
       ['sort=price&after=NaN%20sig_SY-svn64mX7JilZEMkTvtj', 'after'],
       ['sort=price&after=1%20sig_short', 'after'],
+      ['sort=price&after=1e400%20sig_SY-svn64mX7JilZEMkTvtj', 'after'],
+      ['sort=price&after=5', 'after'], // of a search: it would begin anew
+      ['sort=name&after=garbage', 'after'],
+      ['sort=provider&after=garbage%20sig_SY-svn64mX7JilZEMkTvtj', 'after'],
+      ['q=auto&after=1.5', 'after'],
       ['account=nobody', 'account'],
       [`q=${'x'.repeat(600)}`, 'q'],
     ]

@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { nextInOrder, orderValue } from '../../src/console/in-order.js'
+import { nextInOrder, orderValue, providerOrder } from '../../src/console/in-order.js'
 import { createMeter, drained } from '../../src/process/portions.js'
 import { buildSnapshot } from '../../src/snapshot/builder.js'
 import { rowAt, type Snapshot } from '../../src/snapshot/snapshot.js'
@@ -11,13 +11,12 @@ test('tens of thousands of providers are put in order in portions, others are se
   const domains = Array.from({ length: DOMAINS }, (_, at) => `provider-${(at * 7_919) % DOMAINS}.example`)
   const entries = Uint32Array.from(domains.keys())
   const facts = { domains, domain: entries, type: new Uint8Array(DOMAINS) }
-  const reading = { countries: undefined, rates: undefined, meter: createMeter() }
-  const ordering = orderValue({ facts } as unknown as Snapshot, 'provider', reading)
+  const ordering = providerOrder({ facts } as unknown as Snapshot)
   let portions = 1
   let step = ordering.next()
   for (; !step.done; portions += 1) step = ordering.next()
   t.ok(portions > DOMAINS / 2_048, `${portions} portions`)
-  const value = step.value ?? (() => 0)
+  const { value = () => 0 } = step.value ?? {}
   const places = drained(nextInOrder(entries, value, undefined, 500, createMeter()))
   t.same(
     places.map(({ entry }) => domains[entry]),
@@ -40,7 +39,7 @@ test('prices, coverage and sellers are in the order of what the rows show in the
   const snapshot = buildSnapshot({ slices, judge: judgeThat() })
   const ordered = (sort: 'price' | 'price_desc' | 'coverage' | 'sellers', countries?: string[]) => {
     const meter = createMeter()
-    const value = drained(orderValue(snapshot, sort, { countries, rates: undefined, meter }))
+    const value = orderValue(snapshot, sort, { countries, rates: undefined, meter })
     const places = drained(nextInOrder(snapshot.shown, value, undefined, 3, meter))
     return places.map(({ entry, value }) => {
       const { signal_ref: ref } = rowAt(snapshot, entry) as unknown as { signal_ref: { signal_id: string } }
