@@ -19,6 +19,7 @@ import {
   signalPart,
 } from '../merge/identity.js'
 import { inTurns, nextPortion } from '../process/portion-turns.js'
+import { entryOf, rowAt, type Snapshot } from '../snapshot/snapshot.js'
 import type { Roster } from '../upstreams/roster/roster.js'
 import type { Slab } from '../upstreams/rows/slab.js'
 import { type Slice, sliceListing } from '../upstreams/rows/slice.js'
@@ -75,13 +76,23 @@ function meaningOf(ref: string, { entries, excluded }: Roster): Meaning {
   return agentUrl ? { kind: 'upstream', agentUrl } : { kind: 'text' }
 }
 
-/** Whether an offer handle or an option id of ours speaks of the offer with this handle. */
-function isPinnedTo(pins: string, own: string): boolean {
-  return pins === own || pins.startsWith(`${own}.`)
+/** Whether an offer handle or an option id of ours speaks of an offer. `prices`: the option ids of the signal's row. */
+function isPinnedTo(pins: string, { handle, fate }: OfferExplanation, prices: ReadonlySet<string>): boolean {
+  return pins === handle || (pins.startsWith(`${handle}.`) && (fate !== 'stands' || prices.has(pins)))
+}
+
+/** The option ids that a signal's row shows. */
+function pricesIn(snapshot: Snapshot | undefined, handle: string): ReadonlySet<string> {
+  const entry = snapshot ? entryOf(snapshot, handle) : -1
+  if (!snapshot || entry < 0 || snapshot.rows.length[entry] === 0) return new Set()
+  const { pricing_options: options = [] } = rowAt(snapshot, entry) as {
+    pricing_options?: { pricing_option_id: string }[]
+  }
+  return new Set(options.map(({ pricing_option_id: id }) => id))
 }
 
 /** The row that the byte at `at` of a chunk lies in; -1 when it lies in none. Rows follow each other in a slab. */
-function rowAt({ count, chunkOf, start, length }: Slab, chunk: number, at: number): number {
+function rowHolding({ count, chunkOf, start, length }: Slab, chunk: number, at: number): number {
   let [low, high] = [0, count]
   while (low < high) {
     const middle = (low + high) >>> 1
@@ -129,7 +140,7 @@ export async function handleOfSegment(
   for (const slice of slices) {
     for (const [chunk, bytes] of slice.rows.chunks.entries()) {
       for await (const at of placesIn(bytes, needle)) {
-        const row = rowAt(slice.rows, chunk, at)
+        const row = rowHolding(slice.rows, chunk, at)
         const handle = row < 0 ? undefined : handleIn(slice, row, segment)
         if (handle !== undefined) return handle
       }
@@ -182,7 +193,11 @@ type ExplainSources = UpstreamSources & {
   now(): number
 }
 
-type Told = Omit<Explanation, 'ref' | 'explanation' | 'upstreams'> & { agentUrls: readonly string[] }
+type Told = Omit<Explanation, 'ref' | 'explanation' | 'upstreams'> & {
+  agentUrls: readonly string[]
+  /** Handles of the offers that the reference names; absent when it names all. */
+  meant?: ReadonlySet<string>
+}
 
 /** One word for all offers when they agree; the first near miss in words. */
 function verdictOf({ offers }: SignalExplanation): { detail?: string; hint?: string } {
@@ -244,14 +259,24 @@ export function createExplainer(sources: ExplainSources) {
   }
 
   /** Of one offer, where the reference names one: by a handle of ours, or by the upstream's own segment id. */
-  function aboutOffers(signal: SignalExplanation, { ref }: Question, meaning: Meaning): Told {
-    const isMeant = ({ handle, segment_id }: OfferExplanation) =>
-      meaning.kind === 'signal'
-        ? meaning.pins === undefined || isPinnedTo(meaning.pins, handle)
-        : segment_id === ref
+  function aboutOffers(
+    signal: SignalExplanation,
+    ref: string,
+    meaning: Meaning,
+    account: string | undefined,
+  ): Told {
+    const pins = meaning.kind === 'signal' ? meaning.pins : undefined
+    const prices = pins === undefined ? undefined : pricesIn(feed.current(account), signal.handle)
+    const isMeant = (offer: OfferExplanation) => {
+      if (meaning.kind !== 'signal') return offer.segment_id === ref
+      return !pins || !prices || isPinnedTo(pins, offer, prices)
+    }
     const offers = signal.offers.filter(isMeant)
     const agentUrls = [...new Set(offers.map(({ agent_url }) => agent_url))]
-    const told = { kind: 'signal' as const, signal, agentUrls }
+    const told = {
+      ...{ kind: 'signal' as const, signal, agentUrls },
+      ...(offers.length < signal.offers.length && { meant: new Set(offers.map(({ handle }) => handle)) }),
+    }
     if (offers.length === 0) return { ...told, reason: 'offer_unknown' }
     if (offers.some(({ fate }) => fate === 'stands')) return { ...told, reason: 'present' }
     const fates = offers.map(({ fate }) => fate)
@@ -303,7 +328,7 @@ export function createExplainer(sources: ExplainSources) {
     const handle = held ?? departures.handleOfSegment(ref)
     const signal = handle === undefined ? undefined : await signalAt(handle, account)
     if (!signal) return aboutAbsent(ref, meaning, handle, account)
-    return aboutOffers(signal, question, meaning)
+    return aboutOffers(signal, ref, meaning, account)
   }
 
   /** The same, as one caller's request would see it. */
@@ -318,7 +343,11 @@ export function createExplainer(sources: ExplainSources) {
     const found = readerOf(caller, sources.callers())
     if (!found) return undefined
     const reader = { ...found, ...(account !== undefined && { account }) }
-    const view = await explainView({ feed, signal: told.signal, reader, anonymous, selection })
+    const { signal, meant } = told
+    const view = await explainView({
+      ...{ feed, signal, reader, anonymous, selection },
+      ...(meant && { meant }),
+    })
     if (view.access === 'none') return { ...told, reason: 'hidden_from_caller', view }
     const [first] = view.filtered_by
     if (first) return { ...told, reason: 'filtered_out', detail: first, view }
@@ -332,7 +361,7 @@ export function createExplainer(sources: ExplainSources) {
       if (asked !== undefined && account === undefined) return { kind: 'no_account', account: asked }
       const told = await seen(await tell(question, account), question, account)
       if (!told) return { kind: 'no_caller', caller }
-      const { agentUrls, ...rest } = told
+      const { agentUrls, meant: _, ...rest } = told
       const [former] = agentUrls.flatMap((agentUrl) => sources.former.at(agentUrl) ?? [])
       const snapshot = feed.current(account)
       const at = sources.publishedAt()

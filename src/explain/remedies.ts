@@ -19,7 +19,7 @@ export const WHY = {
   no_room:
     "that upstream's offer gives way: its signal's offers are more than one row may hold, and it lists most",
   outranked: "that upstream's offer gives way: an authorized offer of the same signal is there",
-  offer_unknown: 'the signal is in the feed, but no upstream of this handle offers it',
+  offer_unknown: 'the signal is in the feed, but no upstream offers it under this handle, or at this price',
   refused_row: 'the upstream sends a row for it that cannot be kept',
   withdrawn: 'the upstream that offered it does not list it any more',
   not_offered: 'its provider publishes it, but no upstream that is read offers it',

@@ -4,7 +4,7 @@
  * itself: the rules of `merge` are asked again, and the rules that answer the caller's requests (docs/decisions.md#callers), one
  * criterion at a time, so that it can name the criterion that excludes the signal.
  */
-import type { SignalRef } from '../adcp/signal.js'
+import type { Destination, SignalRef } from '../adcp/signal.js'
 import type { Evidence } from '../authz/report.js'
 import type { Judge, Policy, Verdict } from '../authz/rules/verdict.js'
 import type { CallerSettings } from '../config/callers.js'
@@ -12,7 +12,7 @@ import type { Feed } from '../feed/feed.js'
 import { accountNamed, overlayName, type Reader, type Selection } from '../feed/query.js'
 import { mergeCoverage } from '../merge/coverage.js'
 import { type Definition, mergeDefinition } from '../merge/definition.js'
-import { destinationKey, matchesDestination, mergeDeployments } from '../merge/deployments.js'
+import { destinationKey, mergeDeployments } from '../merge/deployments.js'
 import {
   findKey,
   type Identity,
@@ -23,7 +23,7 @@ import {
 } from '../merge/identity.js'
 import { publishedRef, standingOffers } from '../merge/merged-signal.js'
 import type { Offer } from '../merge/offer.js'
-import { createMeter, type InPortions, rowUnits } from '../process/portions.js'
+import { createMeter, type InPortions, nextPortion, rowUnits } from '../process/portions.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import { sliceListing } from '../upstreams/rows/slice.js'
 
@@ -272,24 +272,40 @@ function criteria({ filters: { ext, ...filters } = {}, destinations }: Selection
 type ViewInput = {
   feed: Pick<Feed, 'lookup' | 'prepared'>
   signal: SignalExplanation
+  /** Handles of the offers that are asked about; absent when the signal is. */
+  meant?: ReadonlySet<string>
   reader: Reader
   anonymous: CallerSettings['anonymous']
   selection: Selection
 }
 
+/** What explain reads of a row as the reader is shown it. */
+type ShownRow = {
+  deployments: (Destination & { activation_key?: object })[]
+  pricing_options?: object[]
+  ext: { tributary: { offers: { handle: string }[] } }
+}
+
 /** Looks at the whole feed for each criterion, in portions between which others are served. */
 export async function explainView(input: ViewInput): Promise<ViewExplanation> {
-  const { feed, signal, reader, anonymous, selection } = input
+  const { feed, signal, meant, reader, anonymous, selection } = input
   const refs = [signal.ref as SignalRef]
-  const isThere = async (asked: Selection) => {
+  const rowsFor = async (asked: Selection) => {
     const at = await feed.prepared(asked, reader)
     const page = feed.lookup({ ...asked, refs }, reader, at)
-    return page.kind === 'page' && page.count > 0
+    return page.kind === 'page' && page.count > 0 ? page.rows : undefined
   }
-  const isDenied = reader.caller === ANONYMOUS && anonymous === 'deny'
-  const seesPrices = reader.visibility === 'full'
-  const priced = signal.offers.some(({ fate, pricing_options }) => fate === 'stands' && pricing_options > 0)
-  const granted = reader.grants.flatMap((grant) => destinationKey(grant) ?? [])
+  const rowFor = async (asked: Selection): Promise<ShownRow | undefined> => {
+    const rows = await rowsFor(asked)
+    if (!rows) return undefined
+    await nextPortion() // a row of thousands of offers takes milliseconds
+    return JSON.parse(Buffer.concat(rows).toString())
+  }
+  const offersIn = (row: ShownRow | undefined) => row?.ext.tributary.offers.map(({ handle }) => handle) ?? []
+  const isThere = async (asked: Selection) =>
+    meant
+      ? offersIn(await rowFor(asked)).some((handle) => meant.has(handle))
+      : (await rowsFor(asked)) !== undefined
   const filteredBy: string[] = []
   const { countries } = selection
   const isUsable = !countries || (await isThere({ countries }))
@@ -299,17 +315,22 @@ export async function explainView(input: ViewInput): Promise<ViewExplanation> {
     if (!(await isThere({ ...asked, ...there }))) filteredBy.push(name)
   }
   if (!isUsable) filteredBy.push('countries')
+  const row = await rowFor(filteredBy.length > 0 ? {} : selection)
+  const sold = new Set(offersIn(row))
+  const isPriced = signal.offers.some(
+    ({ handle, pricing_options }) => pricing_options > 0 && sold.has(handle),
+  )
+  const keys = row?.deployments.filter((one) => one.activation_key).map(destinationKey)
+  const seesPrices = reader.visibility === 'full'
+  const isDenied = reader.caller === ANONYMOUS && anonymous === 'deny'
   return {
     caller: reader.caller,
     ...(reader.account !== undefined && { account: accountNamed(reader.account)[1] }),
     access: isDenied ? 'none' : seesPrices ? 'full' : 'without_prices',
     filtered_by: filteredBy,
-    prices: priced ? (seesPrices ? 'shown' : 'hidden') : 'none',
+    prices: isPriced ? (seesPrices ? 'shown' : 'hidden') : 'none',
     activation_keys: signal.deployments
       .filter(({ is_live }) => is_live)
-      .map(({ key }) => ({
-        destination: key,
-        shown: granted.some((grant) => matchesDestination(key, grant)),
-      })),
+      .map(({ key }) => ({ destination: key, shown: keys?.includes(key) === true })),
   }
 }
