@@ -240,12 +240,9 @@ export function createFind({ feed, searchable }: FindOptions) {
     if (!current) return { entries: new Uint32Array(0), isRanked: true, total: 0 }
     const there = await translate(current.snapshot, snapshot)
     const entryOf = there ? (row: number) => there[row] as number : (row: number) => row
-    const flags = entries === snapshot.shown && !there ? undefined : flagsOf(snapshot, entries)
+    const flags = flagsOf(snapshot, entries) // words that say nothing find every row of the index, withheld ones too
     const { searcher } = current
-    const options = {
-      limit: MOST_HITS,
-      ...(flags && { accept: (row: number) => entryOf(row) >= 0 && flags[entryOf(row)] === 1 }),
-    }
+    const options = { limit: MOST_HITS, accept: (row: number) => flags[entryOf(row)] === 1 }
     const { rows, total } = await searcher.search(searcher.complete(text), options, signal)
     return { entries: rows.map(entryOf), isRanked: true, total }
   }
