@@ -174,7 +174,7 @@ const STEPS = [
 /** The step that fails, for each reason of explain. */
 const FAILS_AT = {
   ...{ upstream_excluded: 0, upstream_left: 0, upstream_absent: 0, upstream_starting: 0 },
-  ...{ unknown: 1, not_offered: 1, withdrawn: 1, offer_unknown: 1, refused_row: 2 },
+  ...{ unknown: 1, not_for_account: 1, not_offered: 1, withdrawn: 1, offer_unknown: 1, refused_row: 2 },
   ...{ not_authorized: 3, no_country_left: 3, no_room: 3, outranked: 3, nothing_published: 3, starting: 4 },
 }
 

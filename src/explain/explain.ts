@@ -323,12 +323,26 @@ export function createExplainer(sources: ExplainSources) {
     const gone = meaning.kind === 'text' ? sources.former.find(ref) : undefined
     if (gone) return aboutUpstream(gone.agentUrl)
     if (!feed.current()) return { kind: 'unknown', reason: 'starting', agentUrls: [] }
-    const held =
-      meaning.kind === 'signal' ? meaning.handle : await handleOfSegment(sources.slices(account), ref)
-    const handle = held ?? departures.handleOfSegment(ref)
+    const handle = await handleOf(ref, meaning, account)
     const signal = handle === undefined ? undefined : await signalAt(handle, account)
-    if (!signal) return aboutAbsent(ref, meaning, handle, account)
-    return aboutOffers(signal, ref, meaning, account)
+    if (signal) return aboutOffers(signal, ref, meaning, account)
+    const absent = aboutAbsent(ref, meaning, handle, account)
+    if (account === undefined || absent.reason === 'refused_row') return absent
+    const ofAll = handle ?? (await handleOf(ref, meaning, undefined))
+    const others = ofAll === undefined ? undefined : await signalAt(ofAll, undefined)
+    if (!others) return absent
+    const agentUrls = [...new Set(others.offers.map(({ agent_url }) => agent_url))]
+    return { kind: 'signal', reason: 'not_for_account', agentUrls }
+  }
+
+  /** Of the signal that a reference means. `account`: among whose rows an upstream's own segment id is looked for. */
+  async function handleOf(
+    ref: string,
+    meaning: Meaning,
+    account: string | undefined,
+  ): Promise<string | undefined> {
+    if (meaning.kind === 'signal') return meaning.handle
+    return (await handleOfSegment(sources.slices(account), ref)) ?? departures.handleOfSegment(ref)
   }
 
   /** The same, as one caller's request would see it. */

@@ -22,6 +22,7 @@ export const WHY = {
   offer_unknown: 'the signal is in the feed, but no upstream offers it under this handle, or at this price',
   refused_row: 'the upstream sends a row for it that cannot be kept',
   withdrawn: 'the upstream that offered it does not list it any more',
+  not_for_account: 'it is offered to everybody, but not to this account',
   not_offered: 'its provider publishes it, but no upstream that is read offers it',
   upstream_excluded: 'the upstream that may offer it is kept out of the roster',
   upstream_left: 'the upstream that offered it has left the roster',

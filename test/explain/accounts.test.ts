@@ -6,6 +6,7 @@ test('an account is explained as everybody is: how it is read, what it alone is 
   const world = await startScripted(t, { agents: 2 })
   const [north, south] = world.agents as [Agent, Agent]
   for (const agent of world.agents) agent.offer([ownRow(agent.url, 0, 4)])
+  north.offer([ownRow(north.url, 0, 4), ownRow(north.url, 5, 4)])
   const nameless = { ...ownRow(north.url, 8, 1), name: undefined }
   north.offerGold([ownRow(north.url, 0, 1), providerRow('gamma.example', 7, 1), nameless])
   const statics = world.agents.map((agent) => ({ id: agent.name, agent }))
@@ -37,6 +38,11 @@ test('an account is explained as everybody is: how it is read, what it alone is 
   const refused = { reason: 'refused_row', detail: 'bad_name' }
   t.match(await world.explain({ ...mine, ref: 'own_8' }), refused)
   t.match(await world.explain({ ref: 'own_8' }), { reason: 'unknown' })
+  for (const ref of [`${north.url}#own_5`, 'own_5']) {
+    t.match(await world.explain({ ref, caller: 'reader' }), { reason: 'present' }, 'for everybody')
+    const told = await world.explain({ ...mine, ref })
+    t.match(told, { kind: 'signal', reason: 'not_for_account', upstreams: [{ id: 'a0' }] })
+  }
   t.match(await world.explain({ ...mine, ref: handle, account: 'nobody' }), { parameter: 'account' })
 
   north.behave('fails', 'gold')

@@ -2,6 +2,7 @@ import { hash } from 'node:crypto'
 import { test } from 'tap'
 import type { Explanation } from '../../src/explain/explain.js'
 import { WHY } from '../../src/explain/remedies.js'
+import { optionId } from '../../src/merge/identity.js'
 import { systemClock } from '../../src/net/clock.js'
 import { createWeb } from '../authz/world.js'
 import { agent, openTributary, startRegistry } from '../support/listing-registry.js'
@@ -242,7 +243,8 @@ test('for every way a signal can be missing, explain names the true reason', asy
     const main = offerOf(contested, 'main')?.handle ?? ''
     const rival = offerOf(contested, 'rival')?.handle ?? ''
     t.match(await about(main), { reason: 'present' })
-    t.match(await about(`${main}.abcdefghij`), { reason: 'present' }, 'an option of that offer')
+    t.match(await about(optionId(main, 'po')), { reason: 'present' }, 'a price of that offer')
+    t.match(await about(optionId(main, 'past')), { reason: 'offer_unknown' }, 'one that it does not ask')
     t.match(await about(rival), { reason: 'outranked', upstreams: [{ id: 'rival' }] })
     t.match(await about(`${contested.signal?.handle}.AAAAAAAA`), { reason: 'offer_unknown' })
   })
@@ -321,8 +323,8 @@ test('for every way a signal can be missing, explain names the true reason', asy
 
   t.same(
     [...Object.keys(WHY)].filter((why) => !covered.has(why)),
-    ['hidden_from_caller'],
-    'every word was proved, that one below',
+    ['hidden_from_caller', 'not_for_account'],
+    'every word was proved, those below and where accounts are explained',
   )
 })
 
