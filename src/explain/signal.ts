@@ -292,13 +292,14 @@ export async function explainView(input: ViewInput): Promise<ViewExplanation> {
   const refs = [signal.ref as SignalRef]
   const rowsFor = async (asked: Selection) => {
     const at = await feed.prepared(asked, reader)
+    await nextPortion() // merging thousands of offers again for countries takes milliseconds, and so does reading their row
     const page = feed.lookup({ ...asked, refs }, reader, at)
     return page.kind === 'page' && page.count > 0 ? page.rows : undefined
   }
   const rowFor = async (asked: Selection): Promise<ShownRow | undefined> => {
     const rows = await rowsFor(asked)
     if (!rows) return undefined
-    await nextPortion() // a row of thousands of offers takes milliseconds
+    await nextPortion()
     return JSON.parse(Buffer.concat(rows).toString())
   }
   const offersIn = (row: ShownRow | undefined) => row?.ext.tributary.offers.map(({ handle }) => handle) ?? []
