@@ -9,7 +9,7 @@ import { evidenceOf, iso, type ProviderEvidence, providerEvidence } from '../aut
 import type { CompiledProvider, Judge, ProviderState, Verdict } from '../authz/rules/verdict.js'
 import type { CallerSettings } from '../config/callers.js'
 import type { Feed } from '../feed/feed.js'
-import type { Selection } from '../feed/query.js'
+import type { Reader, Selection } from '../feed/query.js'
 import {
   handleKey,
   type Identity,
@@ -26,6 +26,7 @@ import { type Slice, sliceListing } from '../upstreams/rows/slice.js'
 import { type Departures, explainAbsence, type FormerUpstream, type FormerUpstreams } from './absence.js'
 import { WHY, type Why } from './remedies.js'
 import {
+  ANONYMOUS,
   accountOf,
   explainSignal,
   explainView,
@@ -190,6 +191,8 @@ type ExplainSources = UpstreamSources & {
   departures: Departures
   former: FormerUpstreams
   callers(): Pick<CallerSettings, 'anonymous' | 'keys'>
+  /** Ids of callers that an operator suspended. */
+  suspended(): ReadonlySet<string>
   now(): number
 }
 
@@ -346,23 +349,16 @@ export function createExplainer(sources: ExplainSources) {
   }
 
   /** The same, as one caller's request would see it. */
-  async function seen(
-    told: Told,
-    question: Question,
-    account: string | undefined,
-  ): Promise<Told | undefined> {
-    const { caller, account: _, ref: __, ...selection } = question
-    if (caller === undefined || told.reason !== 'present' || !told.signal) return told
-    const { anonymous } = sources.callers()
-    const found = readerOf(caller, sources.callers())
-    if (!found) return undefined
-    const reader = { ...found, ...(account !== undefined && { account }) }
-    const { signal, meant } = told
-    const view = await explainView({
-      ...{ feed, signal, reader, anonymous, selection },
-      ...(meant && { meant }),
-    })
-    if (view.access === 'none') return { ...told, reason: 'hidden_from_caller', view }
+  async function seen(told: Told, reader: Reader, selection: Selection): Promise<Told> {
+    const { reason, signal, meant } = told
+    if (reason !== 'present' || !signal) return told
+    const { caller } = reader
+    const isSuspended = sources.suspended().has(caller)
+    const isDenied = isSuspended || (caller === ANONYMOUS && sources.callers().anonymous === 'deny')
+    const view = await explainView({ feed, signal, reader, isDenied, selection, ...(meant && { meant }) })
+    if (isDenied) {
+      return { ...told, reason: 'hidden_from_caller', ...(isSuspended && { detail: 'suspended' }), view }
+    }
     const [first] = view.filtered_by
     if (first) return { ...told, reason: 'filtered_out', detail: first, view }
     return { ...told, view, ...(view.prices === 'hidden' && { detail: 'prices_hidden' }) }
@@ -370,11 +366,14 @@ export function createExplainer(sources: ExplainSources) {
 
   return {
     async explain(question: Question): Promise<Explained> {
-      const { caller = '', account: asked } = question
-      const account = asked === undefined ? undefined : accountOf(caller, asked, sources.callers())
+      const { ref: _ref, caller, account: asked, ...selection } = question
+      const found = caller === undefined ? undefined : readerOf(caller, sources.callers())
+      if (caller !== undefined && !found) return { kind: 'no_caller', caller }
+      const account = asked === undefined ? undefined : accountOf(caller ?? '', asked, sources.callers())
       if (asked !== undefined && account === undefined) return { kind: 'no_account', account: asked }
-      const told = await seen(await tell(question, account), question, account)
-      if (!told) return { kind: 'no_caller', caller }
+      const reader = found && { ...found, ...(account !== undefined && { account }) }
+      const inFeed = await tell(question, account)
+      const told = reader ? await seen(inFeed, reader, selection) : inFeed
       const { agentUrls, meant: _, ...rest } = told
       const [former] = agentUrls.flatMap((agentUrl) => sources.former.at(agentUrl) ?? [])
       const snapshot = feed.current(account)

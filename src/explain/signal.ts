@@ -30,7 +30,7 @@ import { sliceListing } from '../upstreams/rows/slice.js'
 const NOT_APPLICABLE: Verdict = { outcome: 'not_applicable' }
 const NOBODY = 'nobody: left out'
 const PROVIDER = 'the provider'
-const ANONYMOUS = 'anonymous'
+export const ANONYMOUS = 'anonymous'
 
 /** What became of an offer. */
 type Fate =
@@ -275,7 +275,8 @@ type ViewInput = {
   /** Handles of the offers that are asked about; absent when the signal is. */
   meant?: ReadonlySet<string>
   reader: Reader
-  anonymous: CallerSettings['anonymous']
+  /** The reader may read nothing here. */
+  isDenied: boolean
   selection: Selection
 }
 
@@ -288,7 +289,7 @@ type ShownRow = {
 
 /** Looks at the whole feed for each criterion, in portions between which others are served. */
 export async function explainView(input: ViewInput): Promise<ViewExplanation> {
-  const { feed, signal, meant, reader, anonymous, selection } = input
+  const { feed, signal, meant, reader, isDenied, selection } = input
   const refs = [signal.ref as SignalRef]
   const rowsFor = async (asked: Selection) => {
     const at = await feed.prepared(asked, reader)
@@ -323,7 +324,6 @@ export async function explainView(input: ViewInput): Promise<ViewExplanation> {
   )
   const keys = row?.deployments.filter((one) => one.activation_key).map(destinationKey)
   const seesPrices = reader.visibility === 'full'
-  const isDenied = reader.caller === ANONYMOUS && anonymous === 'deny'
   return {
     caller: reader.caller,
     ...(reader.account !== undefined && { account: accountNamed(reader.account)[1] }),

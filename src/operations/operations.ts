@@ -148,7 +148,7 @@ export function createOperations(options: OperationsOptions): Operations {
     judge: () => parts().verdicts.judge(),
     provider: (domain) => parts().verdicts.provider(domain),
     providerState: (domain) => parts().providers.state(domain),
-    ...{ slices, departures, former, now },
+    ...{ slices, departures, former, suspended, now },
     callers: () => config().callers,
   })
   let counted: { snapshot: Snapshot; published: ReadonlyMap<string, number> } | undefined

@@ -88,8 +88,17 @@ test('what operators do takes effect at once, and is written down', async (t) =>
   await t.test('a caller is suspended with all its sessions, and resumed', async (t) => {
     const status = async () => (await read(url, 'signals?limit=1', OTHER)).status
     t.equal(await status(), 200)
+    const [row] = (await read(url, 'signals?limit=1', OTHER)).body.signals as Record<string, string>[]
+    const explained = async () => {
+      const asked = new URLSearchParams({ ref: row?.signal_agent_segment_id ?? '', caller: 'other' })
+      const headers = { authorization: `Bearer ${OPERATOR}` }
+      return (await fetch(`${url}/explain?${asked}`, { headers })).json()
+    }
+    t.match(await explained(), { reason: 'present', view: { access: 'full' } })
     await act('suspend-caller', 'other')
     t.equal(await status(), 401)
+    const hidden = { reason: 'hidden_from_caller', detail: 'suspended', view: { access: 'none' } }
+    t.match(await explained(), hidden)
     const { callers } = (await read(url, 'callers', OPERATOR)).body as {
       callers: { id: string; suspended: boolean }[]
     }

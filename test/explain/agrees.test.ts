@@ -121,6 +121,7 @@ function startOver({ offers, verdicts, policy }: World) {
       anonymous: 'metadata',
       keys: [{ id: 'buyer', role: 'buyer', destinations: [DESK], accounts: {}, credentials: {} }],
     }),
+    suspended: () => new Set(),
     now: () => 1,
     roster: () => roster,
     statuses: () => SELLERS.map((id) => ({ id, state: 'fresh', listings: 2, dropped: {} })) as never,

@@ -46,7 +46,7 @@ test('what explain says leaves a signal out is what leaves it out of the feed', 
   for (const [selection, by] of QUESTIONS) {
     const question = JSON.stringify(selection)
     t.equal(ask(feed, selection).signals.length, by.length === 0 ? 1 : 0, `the feed of ${question}`)
-    const view = await explainView({ feed, signal, reader: buyer, anonymous: 'metadata', selection })
+    const view = await explainView({ feed, signal, reader: buyer, isDenied: false, selection })
     t.same(view.filtered_by, by, question)
   }
 })

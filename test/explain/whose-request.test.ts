@@ -21,4 +21,7 @@ test('what a request asks for is refused where nobody is named whose request it 
       question,
     )
   }
+  const nobody = await ask('caller=nobody')
+  t.equal(nobody.status, 400, 'whether the signal is there or not')
+  t.match(await nobody.json(), { parameter: 'caller', error: /no caller of the configuration/ })
 })

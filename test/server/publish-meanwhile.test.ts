@@ -73,12 +73,14 @@ test('signals that are looked up by their references, too', async (t) => {
 
 test('what a caller sees is explained in portions, too', async (t) => {
   const feed = feedOf(FIRST)
+  let published = 0
   const explained = explainView({
     feed: {
       lookup: feed.lookup,
       async prepared(query, reader) {
         const at = await feed.prepared(query, reader)
-        feed.publishContent(NEXT, Date.now())
+        published += 1
+        feed.publishContent(priced(1 + published), Date.now())
         return at
       },
     },
@@ -87,7 +89,7 @@ test('what a caller sees is explained in portions, too', async (t) => {
       ...{ offers: [], deployments: [] },
     } as never,
     reader: BUYER,
-    anonymous: 'deny',
+    isDenied: false,
     selection: FILTER,
   })
   t.same((await explained).filtered_by, [])
