@@ -33,11 +33,11 @@ import {
   byValue,
   nameOrder,
   nextInOrder,
-  type Order,
   type OrderPlace,
   orderValue,
   providerOrder,
-  type Reading,
+  type RowOrder,
+  type RowReading,
 } from './in-order.js'
 
 const MOST_FILE = 1024 * 1024 // bytes; parsing a larger file would block the serving thread
@@ -76,9 +76,9 @@ async function visitorReader(
 function orderOf(
   sort: Sort,
   snapshot: Snapshot,
-  reading: Reading,
+  reading: RowReading,
   signal: AbortSignal,
-): Promise<Order> | Order {
+): Promise<RowOrder> | RowOrder {
   if (sort === 'name') return nameOrder(snapshot, signal)
   if (sort === 'provider') return inTurns(providerOrder(snapshot), signal)
   // Without words that they match, all are found in the order of their handles.
@@ -88,7 +88,7 @@ function orderOf(
 /** Where a row stood that may have left since. */
 function placeIn(
   { keys, count }: Snapshot,
-  order: Order,
+  order: RowOrder,
   { word, key }: { word: string; key: Uint32Array },
 ): OrderPlace {
   const found = findKey(keys, count, key)

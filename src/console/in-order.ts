@@ -21,7 +21,7 @@ export type OrderPlace = { value: number; entry: number }
  * An ascending order of one snapshot. A place is kept as a word, because the same value may mean another place in a later
  * snapshot: the rank of a name changes with each name that comes or goes before it.
  */
-export type Order = {
+export type RowOrder = {
   value: ValueOf
   wordOf(entry: number): string
   /** The value in this snapshot after which the places after the word and the entry come. */
@@ -29,7 +29,7 @@ export type Order = {
 }
 
 /** An order by numbers that mean the same in each snapshot. */
-export const byValue = (value: ValueOf): Order => ({
+export const byValue = (value: ValueOf): RowOrder => ({
   value,
   wordOf: (entry) => String(value(entry)),
   valueOf: Number,
@@ -95,7 +95,7 @@ function countBefore(order: Uint32Array, isBefore: (one: number) => boolean): nu
 }
 
 /** By the providers' domains, and for one provider by type. */
-export function* providerOrder({ facts }: Pick<Snapshot, 'facts'>): InPortions<Order> {
+export function* providerOrder({ facts }: Pick<Snapshot, 'facts'>): InPortions<RowOrder> {
   const { domains } = facts
   const { order, ranks } = yield* rankedWords(domains)
   const typeOf = (entry: number) => facts.type[entry] as number
@@ -169,7 +169,7 @@ const named = new WeakMap<Snapshot, Ranked>()
 const naming = createShared<Snapshot, Ranked>()
 
 /** The order by name, without regard to case. Made once per snapshot. Rejects when the signal is aborted. */
-export async function nameOrder(snapshot: Snapshot, signal: AbortSignal): Promise<Order> {
+export async function nameOrder(snapshot: Snapshot, signal: AbortSignal): Promise<RowOrder> {
   const { order, ranks } =
     named.get(snapshot) ?? (await naming(snapshot, (stop) => inTurns(rankedNames(snapshot), stop), signal))
   named.set(snapshot, { order, ranks })
@@ -194,7 +194,7 @@ export async function nameOrder(snapshot: Snapshot, signal: AbortSignal): Promis
 }
 
 /** What decides what a row shows and how it compares: the countries that the reader names, and rates. */
-export type Reading = { countries: readonly string[] | undefined; rates: Rates | undefined; meter: Meter }
+export type RowReading = { countries: readonly string[] | undefined; rates: Rates | undefined; meter: Meter }
 
 /** The CPM in USD where a rate is known, otherwise the plain number; entries without a CPM come last. */
 function priceOf({ facts }: Snapshot, narrowing: Narrowing, rates: Rates | undefined): ValueOf {
@@ -218,7 +218,7 @@ function priceOf({ facts }: Snapshot, narrowing: Narrowing, rates: Rates | undef
 export function orderValue(
   snapshot: Snapshot,
   sort: Exclude<Sort, 'relevance' | 'name' | 'provider'>,
-  { countries, rates, meter }: Reading,
+  { countries, rates, meter }: RowReading,
 ): ValueOf {
   const { facts, offers } = snapshot
   const narrowing = createNarrowing(snapshot, countries, meter)
