@@ -23,7 +23,8 @@ import {
 } from '../merge/identity.js'
 import { publishedRef, standingOffers } from '../merge/merged-signal.js'
 import type { Offer } from '../merge/offer.js'
-import { createMeter, type InPortions, nextPortion, rowUnits } from '../process/portions.js'
+import { nextPortion } from '../process/portion-turns.js'
+import { createMeter, type InPortions, rowUnits } from '../process/portions.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import { sliceListing } from '../upstreams/rows/slice.js'
 
