@@ -32,6 +32,7 @@ const MOST_PAGES = 500 // open connections
 const MOST_A_CALLER = 20
 const MOST_UNREAD = 64 * 1024 // bytes that wait for one page; with more, the page is taken for gone
 
+const STREAM = 'text/event-stream; charset=utf-8'
 const FOLDER = fileURLToPath(new URL('../../../console/', import.meta.url))
 /** What the page uses of npm packages; `bundle.js` puts it there. */
 const LIBRARIES = fileURLToPath(new URL('../../program/libraries/', import.meta.url))
@@ -99,10 +100,9 @@ function sendAsset(request: FastifyRequest, reply: FastifyReply, { type, etag, b
 function addAssets(app: FastifyInstance, assets: ReadonlyMap<string, Asset>): void {
   const page = assets.get('index.html') as Asset
   app.get('/', (request, reply) => sendAsset(request, reply, page))
-  app.get<{ Params: { '*': string } }>('/console/*', (request, reply) => {
-    const found = assets.get(request.params['*'])
-    return found ? sendAsset(request, reply, found) : reply.callNotFound()
-  })
+  for (const [path, file] of assets) {
+    app.get(`/console/${path}`, (request, reply) => sendAsset(request, reply, file))
+  }
 }
 
 type ActionRoutesOptions = {
@@ -223,6 +223,7 @@ export function addLive(app: FastifyInstance, { entrance, clock, feed, operation
   app.get(
     '/console/api/live',
     entrance.forCallers(({ caller }, request, reply) => {
+      if (request.method === 'HEAD') return reply.type(STREAM).send() // it has no events, and so no end
       if (!app.server.listening) return refusePlainly(reply, busy('This server is about to end.'))
       const own = [...listeners].filter((one) => one.caller.id === caller.id)
       if (listeners.size >= MOST_PAGES || own.length >= MOST_A_CALLER) {
@@ -236,7 +237,7 @@ export function addLive(app: FastifyInstance, { entrance, clock, feed, operation
         end: () => void response.end(),
       }
       response.writeHead(200, {
-        'content-type': 'text/event-stream; charset=utf-8',
+        'content-type': STREAM,
         'cache-control': 'no-store',
         'x-accel-buffering': 'no',
       })

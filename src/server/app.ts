@@ -35,12 +35,12 @@ import {
   type FeedEventsOptions,
   type RefreshOptions,
 } from './routes.js'
+import { answerStrays, NOTHING } from './strays.js'
 import { addA2a, agentCard } from './transports/a2a.js'
 import { createA2aTasks, type SharedTasks } from './transports/a2a-tasks.js'
 import { addMcp } from './transports/mcp.js'
 
 const BAD_PATH = 'The path of this request is not a path: a % stands before two hexadecimal digits'
-const NOTHING = 'Nothing is here'
 const LAST = { connection: 'close' }
 const REQUEST_MS = 30_000 // for headers and body together: slower clients are cut off
 const LOOK_MS = 5_000 // how often such clients are looked for
@@ -114,7 +114,6 @@ function answerFaults(app: FastifyInstance, log: Logger): void {
       .header('content-type', 'application/json')
       .send(rpcError('null', INVALID_MESSAGE, message))
   })
-  app.setNotFoundHandler((_request, reply) => reply.code(404).send({ error: NOTHING }))
 }
 
 const BAD_HOST = fault(400, 'A request must have one Host: a name or an address, with or without a port')
@@ -248,13 +247,14 @@ export function createApp(options: ServerOptions): FastifyInstance {
   takeJsonBodies(app, bodies)
   answerFaults(app, log)
   refuseHeads(app)
+  const { pathOf } = answerStrays(app)
   app.addHook('preHandler', (_request, { raw }, done) => inItsTurn(raw, done))
   app.addHook('onResponse', (request, { statusCode }, done) => {
-    const { raw, id: requestId, routeOptions } = request
+    const { raw, id: requestId } = request
     if (statusCode >= 400 && !observing.hasTold(raw)) {
       const reason = door.reasonOf(raw) ?? reasonOfStatus(statusCode)
-      const path = routeOptions.url ?? '*'
-      observing.refused(raw, { path, status: statusCode, reason, address: addressOf(raw), requestId })
+      const address = addressOf(raw)
+      observing.refused(raw, { path: pathOf(request), status: statusCode, reason, address, requestId })
     }
     done()
   })

@@ -8,7 +8,12 @@ import { BUYER, type Json, OPERATOR, read, startConsoleWorld } from './support/c
 const NORTHWIND = 'signals.northwind.example'
 
 type Answer = { content?: Record<string, { schema: object }> }
-type Operation = { security: object[]; description?: string; responses: Record<string, Answer> }
+type Operation = {
+  security: object[]
+  description?: string
+  parameters?: { name: string }[]
+  responses: Record<string, Answer>
+}
 type Document = Json & { paths: Record<string, Record<string, Operation>>; components: { schemas: object } }
 
 type Asked = { query?: string; key?: string | undefined; body?: object; status?: number }
@@ -115,7 +120,7 @@ test('everything that is REST is documented, and answers as documented, with no 
   })
 
   await t.test('every route of the server is in it, and every path of it is a route', (t) => {
-    const PROTOCOL = /^\/(mcp|a2a|\.well-known|$|\*)|^\/console\/\*/
+    const PROTOCOL = /^\/(mcp|a2a|\.well-known|$|\*)|^\/console\/(?!api\/)/
     const served = routesOf(app.printRoutes({ commonPrefix: false })).filter((route) => {
       const [method, path = ''] = route.split(' ')
       return method !== 'head' && !PROTOCOL.test(path)
@@ -127,6 +132,26 @@ test('everything that is REST is documented, and answers as documented, with no 
     t.same(Object.keys(QUESTIONS).sort(), documented.sort(), 'and each is asked here')
     t.end()
   })
+
+  await t.test(
+    'what is for callers with a key takes the parameters that it documents, and no other',
+    async (t) => {
+      const headers = { authorization: `Bearer ${OPERATOR}` }
+      for (const [path, methods] of Object.entries(document.paths)) {
+        for (const [method, { security, parameters = [] }] of Object.entries(methods)) {
+          if (Object.keys(security[0] ?? {}).length === 0) continue // monitors and caches add some of their own
+          const query = [...parameters.map(({ name }) => `${name}=`), 'contry=DE'].join('&')
+          const reply = await fetch(`${url}${path}?${query}`, { method: method.toUpperCase(), headers })
+          const meant = parameters.some(({ name }) => name === 'country')
+            ? 'Did you mean "country"?'
+            : 'It has '
+          const answer = (await reply.json()) as Json
+          t.match([reply.status, answer], [400, { parameter: 'contry' }], `${method} ${path}`)
+          t.ok(String(answer.error).includes(`no such parameter. ${meant}`), String(answer.error))
+        }
+      }
+    },
+  )
 
   const ajv = new Ajv2020({ strict: false })
   formats.default(ajv)

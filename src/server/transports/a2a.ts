@@ -287,16 +287,6 @@ export function addA2a(app: FastifyInstance, options: A2aOptions): void {
 
   options.lane.post(app, '/a2a', (exchange) => door.letIn(exchange, serve))
 
-  app.route({
-    method: ['GET', 'DELETE', 'PUT', 'PATCH'],
-    url: '/a2a',
-    handler: (_request, reply) =>
-      reply
-        .code(405)
-        .header('allow', 'POST')
-        .send({ error: 'Use POST; the agent card is at /.well-known/agent-card.json' }),
-  })
-
   const card = JSON.stringify(options.card)
   for (const path of [...CARD_PATHS, ...CARD_PATHS.map((one) => `/a2a${one}`)]) {
     app.get(path, (_request, reply) =>

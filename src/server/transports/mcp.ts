@@ -236,12 +236,6 @@ export function addMcp(app: FastifyInstance, options: McpOptions): void {
     return door.letIn(exchange, serve)
   }
 
+  // No server-initiated stream and no session to end: GET and DELETE are 405 (docs/protocol.md#mcp).
   options.lane.post(app, '/mcp', take)
-
-  app.route({
-    method: ['GET', 'DELETE', 'PUT', 'PATCH'],
-    url: '/mcp',
-    // No server-initiated stream and no session to end (docs/protocol.md#mcp: 405 is right).
-    handler: (_request, reply) => reply.code(405).header('allow', 'POST').send({ error: 'Use POST' }),
-  })
 }
