@@ -11,7 +11,15 @@ import type { SigningKey } from '../signing/key.js'
 import { type AgentFacts, getAdcpCapabilities } from '../tasks/get-adcp-capabilities.js'
 import { type GetSignalsOptions, getSignals } from '../tasks/get-signals.js'
 import type { Task } from '../tasks/task.js'
-import { BODY_BYTES, type Bodies, type BodyFault, createBodies, fault, TOO_LARGE } from './answer/bodies.js'
+import {
+  BODY_BYTES,
+  type Bodies,
+  type BodyFault,
+  createBodies,
+  fault,
+  sayWhenRead,
+  TOO_LARGE,
+} from './answer/bodies.js'
 import { createBodyReader } from './answer/body-reader.js'
 import { inItsTurn } from './answer/connection.js'
 import { createFastLane, createRequestIds, isHostSound } from './answer/exchange.js'
@@ -107,8 +115,9 @@ function refusePath({ code }: FastifyError, reply: FastifyReply): void {
 function answerFaults(app: FastifyInstance, log: Logger): void {
   app.setErrorHandler((error: FastifyError, request, reply) => {
     const status = error.statusCode && error.statusCode >= 400 ? error.statusCode : 500
-    if (status >= 500) log.error({ err: error, requestId: request.id }, 'a request failed')
-    const message = status >= 500 ? 'Something went wrong on our side' : faultOf(error)
+    const isBug = status >= 500 && status !== 501 // which is a head's
+    if (isBug) log.error({ err: error, requestId: request.id }, 'a request failed')
+    const message = isBug ? 'Something went wrong on our side' : faultOf(error)
     return reply
       .code(status)
       .header('content-type', 'application/json')
@@ -118,11 +127,21 @@ function answerFaults(app: FastifyInstance, log: Logger): void {
 
 const BAD_HOST = fault(400, 'A request must have one Host: a name or an address, with or without a port')
 const BAD_EXPECT = fault(417, 'Of what a request may expect, only 100-continue is met: leave Expect out')
+const BAD_CODING = fault(501, 'Of what Transfer-Encoding may say, only chunked is understood: send it alone')
+const OLD_CODING = fault(400, 'A request of HTTP/1.0 has no Transfer-Encoding: send Content-Length')
+
+/** Node reads a body by its last coding alone, and in chunks for whoever cannot send them (RFC 9112, section 6.1). */
+function faultOfCoding({ headers, httpVersion }: IncomingMessage): BodyFault | undefined {
+  const coding = headers['transfer-encoding']
+  if (coding === undefined) return undefined
+  if (httpVersion === '1.0') return OLD_CODING
+  return /^[\s,]*chunked$/i.test(coding) ? undefined : BAD_CODING
+}
 
 function faultOfHead(request: IncomingMessage): BodyFault | undefined {
   if (!isHostSound(request)) return BAD_HOST // whom it is for has one reading, for a proxy in front of us too
   const { expect = '100-continue' } = request.headers
-  return expect.toLowerCase() === '100-continue' ? undefined : BAD_EXPECT
+  return expect.toLowerCase() === '100-continue' ? faultOfCoding(request) : BAD_EXPECT
 }
 
 /** Before every route. Node would answer some of these itself, without a word. */
@@ -130,7 +149,15 @@ function refuseHeads(app: FastifyInstance): void {
   const { server } = app
   refuseTunnels(server)
   server.on('checkExpectation', (request, response) => server.emit('request', request, response))
-  app.addHook('onRequest', ({ raw }, _reply, done) => done(faultOfHead(raw)))
+  server.on('checkContinue', (request, response) => {
+    sayWhenRead(request, response)
+    server.emit('request', request, response)
+  })
+  app.addHook('onRequest', ({ raw }, reply, done) => {
+    const why = faultOfHead(raw)
+    if (why === OLD_CODING) reply.header('connection', 'close') // nobody knows where its body ends
+    done(why)
+  })
 }
 
 /**

@@ -33,6 +33,7 @@ const BY_STATUS: Readonly<Record<number, string>> = {
   413: 'too_large',
   415: 'unsupported_media_type',
   429: 'rate_limited',
+  501: 'not_implemented',
   503: 'unavailable',
 }
 

@@ -3,7 +3,7 @@
  * of all that are being read, and of requests that wait for the answers before them, have one bound. Where it is passed, the
  * largest of the address that holds most is refused. Memory grows with what has come, whatever a head announces.
  */
-import type { IncomingMessage } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import { createFairGrowth, type Growth } from '../../process/fair-bytes.js'
 
 export const BODY_BYTES = 1024 * 1024 // the largest legal request, 500 references, takes a tenth of it
@@ -31,6 +31,17 @@ const unreadable = new WeakMap<IncomingMessage, BodyFault>()
 export function endBody(raw: IncomingMessage, why: BodyFault): void {
   unreadable.set(raw, why)
   raw.emit(UNREADABLE, why)
+}
+
+/** What tells a sender who waits for it that its body is wanted. */
+const waits = new WeakMap<IncomingMessage, () => void>()
+
+/**
+ * The sender of a request waits to hear whether its body is wanted (RFC 9110, section 10.1.1). It hears so when the body begins to be
+ * read. Where an answer comes before that, Node makes it the last of the connection: the body may follow it, or not.
+ */
+export function sayWhenRead(request: IncomingMessage, response: ServerResponse): void {
+  waits.set(request, () => response.writeContinue())
 }
 
 export type BodyDone = (fault: BodyFault | null, body: Buffer) => void
@@ -100,6 +111,7 @@ export function createBodies(addressOf: (request: IncomingMessage) => string) {
     begin,
     /** Calls back with the whole body, or with why it is not read to its end. */
     read(raw: IncomingMessage, first: Buffer | null, done: BodyDone): void {
+      waits.get(raw)?.()
       gather(raw, first, (giveUp) => begin(raw, giveUp), done)
     },
   }
