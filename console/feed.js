@@ -269,12 +269,18 @@ function Account({ params, who }) {
   </select></label>`
 }
 
+/** A question of the API: it refuses what it does not know, as which page is shown, or the order of a count. */
+function asked(params, ...without) {
+  const query = new URLSearchParams(params)
+  for (const name of without) query.delete(name)
+  return query.toString()
+}
+
 export function Feed({ params, who, pulse }) {
-  const query = params.toString()
   return html`<h1 class="hidden">Feed</h1>
     <div class="search-line"><${Search} id="q" label="Search signals" params=${params} hint="Search signals: what they are, who makes them, whom they reach" /><${Account} params=${params} who=${who} /></div>
     <div class="feed">
-      <${Facets} params=${params} query=${query} pulse=${pulse} />
-      <div class="results"><${Rows} params=${params} query=${query} pulse=${pulse} who=${who} /></div>
+      <${Facets} params=${params} query=${asked(params, 'page', 'after', 'sort')} pulse=${pulse} />
+      <div class="results"><${Rows} params=${params} query=${asked(params, 'page')} pulse=${pulse} who=${who} /></div>
     </div>`
 }

@@ -278,8 +278,8 @@ function addViews(app: FastifyInstance, entrance: Entrance, views: ConsoleOption
   for (const [name, view] of Object.entries(views)) {
     app.get(
       `/console/api/${name}`,
-      entrance.forOperators(async (_visitor, request, reply) => {
-        const shown = await view(new URL(request.url, 'http://localhost').searchParams)
+      entrance.forOperators(async (_visitor, _request, reply, params) => {
+        const shown = await view(params)
         return shown ?? reply.code(404).send({ error: 'There is nothing of what was asked' })
       }),
     )

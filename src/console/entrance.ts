@@ -9,6 +9,7 @@ import { createHmac, hash, timingSafeEqual } from 'node:crypto'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Caller } from '../adcp/caller.js'
 import { isRecord, tryParseJson } from '../adcp/json.js'
+import { readQuery } from '../server/answer/query.js'
 import { type Admission, createRateLimiter } from '../server/door/admission.js'
 import type { Callers } from '../server/door/credentials.js'
 import { hangUpSignal } from '../server/door/dispatcher.js'
@@ -21,6 +22,7 @@ import {
   type TurnedAway,
   turnedAway,
 } from '../server/door/turned-away.js'
+import { parametersOf } from './openapi.js'
 
 const LASTS_MS = 12 * 3_600_000
 const COOKIE = 'tributary_session'
@@ -121,7 +123,12 @@ export type EntranceOptions = {
 type Visitor = { kind: 'visitor'; caller: Caller; mustSign: boolean; session?: Session }
 
 type Answer = unknown
-type Handler = (visitor: Visitor, request: FastifyRequest, reply: FastifyReply) => Answer | Promise<Answer>
+type Handler = (
+  visitor: Visitor,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  params: URLSearchParams,
+) => Answer | Promise<Answer>
 
 const NEEDS_KEY = turnedAway(401, 0, 'This needs the key of a caller')
 const isSafe = ({ method }: FastifyRequest) => method === 'GET' || method === 'HEAD'
@@ -164,7 +171,11 @@ export function createEntrance({ door, sessions, admission, onAsked, now }: Entr
       const visitor = await admitted(request)
       if (visitor.kind === 'turned_away') return refusePlainly(reply, visitor)
       const refused = refuses(visitor, request)
-      return refused ? refusePlainly(reply, refused) : handler(visitor, request, reply)
+      if (refused) return refusePlainly(reply, refused)
+      const query = readQuery(request, parametersOf(request.routeOptions.url ?? '', request.method))
+      return query.kind === 'bad'
+        ? reply.code(400).send(query.problem)
+        : handler(visitor, request, reply, query.params)
     }
 
   /**

@@ -137,8 +137,8 @@ export function addFeedRoutes(app: FastifyInstance, options: FeedRoutesOptions):
 
   /** What both routes begin with: the question is read, the reader is known, and what it finds is there. */
   const answering = (answer: (looked: Looked, reply: FastifyReply) => Promise<unknown>) =>
-    entrance.forCallers(async ({ caller }, request, reply) => {
-      const read = readFeedQuestion(new URL(request.url, 'http://localhost').searchParams)
+    entrance.forCallers(async ({ caller }, _request, reply, params) => {
+      const read = readFeedQuestion(params)
       if (read.kind === 'bad') return reply.code(400).send(read.problem)
       const { question } = read
       const visitor = await visitorReader(caller, question.account, declaredAccounts)
@@ -315,8 +315,7 @@ export function addSignalRoute(app: FastifyInstance, options: SignalRouteOptions
 
   app.get(
     '/console/api/signal',
-    entrance.forCallers(async ({ caller }, request, reply) => {
-      const params = new URL(request.url, 'http://localhost').searchParams
+    entrance.forCallers(async ({ caller }, _request, reply, params) => {
       const [id, account] = [params.get('id') ?? '', params.get('account') || undefined]
       const visitor = await visitorReader(caller, account, declaredAccounts)
       if (visitor.kind === 'bad') return reply.code(400).send(visitor.problem)

@@ -239,11 +239,11 @@ const SECURITY: Readonly<Record<Who, readonly object[]>> = {
   callers: [{ key: [] }, { session: [] }],
   operators: [{ key: [] }, { session: [] }],
 }
-/** Refusals before a route's own work: by key, role and rate limit (console/entrance.ts). */
+/** Refusals before a route's own work: by key, role, rate limit and unknown parameters (console/entrance.ts). */
 const AT_THE_DOOR: Readonly<Record<Who, readonly number[]>> = {
   everybody: [],
-  callers: [401, 403, 429],
-  operators: [401, 403, 429],
+  callers: [400, 401, 403, 429],
+  operators: [400, 401, 403, 429],
 }
 
 const json = (name: SchemaName) => ({
@@ -312,6 +312,12 @@ function openApi(version: string, publicUrl: string) {
       },
     },
   }
+}
+
+/** The names of the parameters that the document gives a route: it takes no others. */
+export function parametersOf(path: string, method: string): string[] {
+  const operation = OPERATIONS[path]?.[method === 'HEAD' ? 'get' : method.toLowerCase()]
+  return operation?.parameters?.map(({ name }) => name) ?? []
 }
 
 /** `version`: of the product. */

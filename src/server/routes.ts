@@ -14,6 +14,7 @@ import type { ReceiverReply } from '../events/receiver.js'
 import { publicJwk, type SigningKey } from '../signing/key.js'
 import { bodyBytes } from './answer/exchange.js'
 import { sendLargeJson } from './answer/large-json.js'
+import { type BadParameter, readQuery } from './answer/query.js'
 import { type AddressOf, type Door, enterOperator } from './door/door.js'
 import { refusePlainly, SIGNATURE_REQUIRED } from './door/turned-away.js'
 
@@ -25,10 +26,12 @@ const MAX_REF = 4_096 // characters
 /** What a get_signals request may ask, by the same rules. */
 const checkSelection = compileCheck(Type.Pick(GetSignalsRequest, ['filters', 'destinations', 'countries']))
 
-const UNKNOWN_READER: Record<'no_caller' | 'no_account', BadExplainParameter> = {
+const UNKNOWN_READER: Record<'no_caller' | 'no_account', BadParameter> = {
   no_caller: { error: 'Invalid caller: no caller of the configuration has this id', parameter: 'caller' },
   no_account: { error: 'Invalid account: the caller has no account of this id', parameter: 'account' },
 }
+
+const EXPLAIN_PARAMETERS = ['ref', 'caller', 'account', 'filters', 'destinations', 'country']
 
 type IdentityOptions = { publicUrl: string; key: SigningKey }
 
@@ -58,8 +61,6 @@ type ExplainAnswer =
   | { kind: 'no_caller'; caller: string }
   | { kind: 'no_account'; account: string }
 
-type BadExplainParameter = { error: string; parameter: string }
-
 export type ExplainOptions = { door: Door; explain(question: ExplainQuestion): Promise<ExplainAnswer> }
 
 /** One entry per url: receivers compare it byte for byte, and two entries with one url would be ambiguous. */
@@ -76,11 +77,11 @@ function jsonOrText(text: string): unknown {
   return tryParseJson(Buffer.from(text)) ?? text
 }
 
-function badParameter(parameter: string, expected: string): BadExplainParameter {
+function badParameter(parameter: string, expected: string): BadParameter {
   return { error: `Invalid ${parameter}: ${expected}`, parameter }
 }
 
-function readExplainQuestion(params: URLSearchParams): ExplainQuestion | BadExplainParameter {
+function readExplainQuestion(params: URLSearchParams): ExplainQuestion | BadParameter {
   const ref = params.get('ref') ?? ''
   if (ref === '' || ref.length > MAX_REF) {
     return badParameter('ref', 'expected a handle, domain/signal_id, or the id or url of an upstream')
@@ -151,7 +152,9 @@ export function addRefresh(app: FastifyInstance, { door, refresh }: RefreshOptio
     const who = await enterOperator(door, request)
     if (who.kind === 'turned_away') return refusePlainly(reply, who)
     if (who.signature === 'required') return refusePlainly(reply, SIGNATURE_REQUIRED)
-    const upstream = new URL(request.url, 'http://localhost').searchParams.get('upstream') ?? ''
+    const query = readQuery(request, ['upstream'])
+    if (query.kind === 'bad') return reply.code(400).send(query.problem)
+    const upstream = query.params.get('upstream') ?? ''
     if (await refresh(upstream, who.caller.id)) return reply.code(202).send({ upstream, reading: 'full' })
     return reply.code(404).send({ error: 'Invalid upstream: no upstream has this id', parameter: 'upstream' })
   })
@@ -166,7 +169,9 @@ export function addExplain(app: FastifyInstance, { door, explain }: ExplainOptio
     reply.header('cache-control', 'no-store')
     const who = await enterOperator(door, request)
     if (who.kind === 'turned_away') return refusePlainly(reply, who)
-    const asked = readExplainQuestion(new URL(request.url, 'http://localhost').searchParams)
+    const query = readQuery(request, EXPLAIN_PARAMETERS)
+    if (query.kind === 'bad') return reply.code(400).send(query.problem)
+    const asked = readExplainQuestion(query.params)
     if ('error' in asked) return reply.code(400).send(asked)
     const answer = await explain(asked)
     if (answer.kind === 'explained') return sendLargeJson(reply, answer.explanation)

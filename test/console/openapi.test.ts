@@ -133,6 +133,15 @@ test('everything that is REST is documented, and answers as documented, with no 
     t.end()
   })
 
+  await t.test('whatever has GET has HEAD, which ends', async (t) => {
+    const headers = { authorization: `Bearer ${OPERATOR}` }
+    for (const [path, methods] of Object.entries(document.paths)) {
+      if (!methods.get) continue
+      const { status } = await fetch(url + path, { method: 'HEAD', headers })
+      t.ok([200, 400, 404].includes(status), `${path}: ${status}`)
+    }
+  })
+
   await t.test(
     'what is for callers with a key takes the parameters that it documents, and no other',
     async (t) => {
