@@ -9,7 +9,6 @@ import { createHmac, hash, timingSafeEqual } from 'node:crypto'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Caller } from '../adcp/caller.js'
 import { isRecord, tryParseJson } from '../adcp/json.js'
-import { readQuery } from '../server/answer/query.js'
 import { type Admission, createRateLimiter } from '../server/door/admission.js'
 import type { Callers } from '../server/door/credentials.js'
 import { hangUpSignal } from '../server/door/dispatcher.js'
@@ -22,6 +21,7 @@ import {
   type TurnedAway,
   turnedAway,
 } from '../server/door/turned-away.js'
+import { readQuery } from '../server/strays.js'
 import { parametersOf } from './openapi.js'
 
 const LASTS_MS = 12 * 3_600_000

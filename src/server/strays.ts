@@ -1,8 +1,10 @@
 /**
  * Requests that no route takes. A path that has a route for another method says which methods it has (RFC 9110, section 15.5.6);
- * nothing is behind any other. Whichever it is, a body is not waited for.
+ * nothing is behind any other. Whichever it is, a body is not waited for. And parameters that a path does not have: what is mistyped
+ * must not be answered as if nothing had been said.
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { didYouMean, nearest } from '../adcp/issue-words.js'
 
 export const NOTHING = 'Nothing is here'
 
@@ -55,5 +57,22 @@ export function answerStrays(app: FastifyInstance) {
   return {
     /** The path of the route that a request took, or has strayed from; `*` where there is none. */
     pathOf: ({ url, routeOptions }: FastifyRequest) => routeOptions.url ?? knownAt(url)[0]?.url ?? '*',
+  }
+}
+
+export type BadParameter = { error: string; parameter: string }
+
+type Query = { kind: 'query'; params: URLSearchParams } | { kind: 'bad'; problem: BadParameter }
+
+/** The parameters of a request whose route knows these names; or, for status 400, the first that is none of them. */
+export function readQuery({ url }: { url: string }, names: readonly string[]): Query {
+  const params = new URL(url, 'http://localhost').searchParams
+  const parameter = [...params.keys()].find((name) => !names.includes(name))
+  if (parameter === undefined) return { kind: 'query', params }
+  const known = names.length > 0 ? `It has ${names.join(', ')}` : 'It has none'
+  const meant = didYouMean(nearest(parameter, names)) || known
+  return {
+    kind: 'bad',
+    problem: { error: `Invalid ${parameter}: this path has no such parameter. ${meant}`, parameter },
   }
 }
