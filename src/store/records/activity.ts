@@ -52,7 +52,7 @@ type WorkDelivery = {
   /** The host of its url. */
   host: string | undefined
   suspended: { reason: string; at: number } | undefined
-  /** What the job knows (events/announcer.ts); undefined when it has ended. */
+  /** What the job knows (events/stream.ts); undefined when it has ended. */
   stream: unknown
   nextAttemptAt: number | undefined
 }
