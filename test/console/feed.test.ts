@@ -141,8 +141,12 @@ test('the feed page shows each caller what a walk gives, however it is filtered 
     t.same(typed, whole, 'the word that is begun')
     t.same(await names('zzzzqqqq'), [])
     const every = new Set(handlesOf(await walked('')))
-    for (const query of ['q=the', 'q=%2F', 'q=the&sort=name']) {
-      const found = handlesOf(await walked(query))
+    for (const [query, order] of [
+      ['q=the', ''],
+      ['q=%2F', ''],
+      ['q=the', '&sort=name'],
+    ]) {
+      const found = handlesOf(await walked(`${query}${order}`))
       t.same(new Set(found), every, `${query}: words that say nothing find all, and none that is withheld`)
       t.equal((await read(url, `facets?${query}`, BUYER)).body.total, found.length)
     }
