@@ -8,7 +8,7 @@ import { webcrypto } from 'node:crypto'
 import { type Kysely, sql } from 'kysely'
 import { type AddedBlobs, type BegunPart, begunParts } from '../upstreams/rows/storage.js'
 import { type Db, POSTGRES, type Tables } from './database/database.js'
-import { type Lease, leaseStands } from './replicas/membership.js'
+import { type Lease, leaseStands } from './replicas/leases.js'
 
 const PIECE_BYTES = 1024 * 1024 // hashed and sent one at a time, so that none blocks the event loop for more than milliseconds
 /** How long a piece may exist before a blob uses it. Whoever takes long to write marks its pieces again. */

@@ -7,7 +7,7 @@ import { test } from 'tap'
 import { startFederation } from '../../src/composition/federation.js'
 import { parseConfig } from '../../src/config/load.js'
 import { systemClock } from '../../src/net/clock.js'
-import { cursorSecret } from '../../src/store/replicas/handover.js'
+import { cursorSecret } from '../../src/store/replicas/cursors.js'
 import { bare, embedded, NO_POSTGRES, shared } from '../store/support/storages.js'
 
 const STARTS = 8

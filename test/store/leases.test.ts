@@ -5,14 +5,8 @@ import { type Test, test } from 'tap'
 import type { Clock } from '../../src/net/clock.js'
 import { type Db, POSTGRES } from '../../src/store/database/database.js'
 import { StorageUnavailable } from '../../src/store/database/storage-work.js'
-import {
-  createLeases,
-  createMembership,
-  createRendezvous,
-  type Lease,
-  type Leases,
-  leaseStands,
-} from '../../src/store/replicas/membership.js'
+import { createLeases, type Lease, type Leases, leaseStands } from '../../src/store/replicas/leases.js'
+import { createMembership, createRendezvous } from '../../src/store/replicas/membership.js'
 import type { Store } from '../../src/store/store.js'
 import { proven } from '../support/proven.js'
 import { NO_POSTGRES, shared } from './support/storages.js'

@@ -1,6 +1,6 @@
 /** Processes that run the newest configuration build the feed, those of each form of snapshots their own. */
 import { test } from 'tap'
-import { createRevisions } from '../../src/store/replicas/replica.js'
+import { createRevisions } from '../../src/store/replicas/revisions.js'
 import { UNSAID } from '../../src/upstreams/rows/storage.js'
 import { createManualClock } from '../support/upstream-clock.js'
 import { becomes, joined } from './support/builders.js'

@@ -1,118 +1,14 @@
 /**
- * What processes on one storage keep for callers, so that any of them can continue what another began: the secret of cursors, the
- * snapshots that cursors name, the used nonces of signatures, and for some minutes the order of an answer for its further pages and
- * the tasks of A2A. All but the first is for processes on a PostgreSQL: one that is alone keeps the same in its memory.
+ * What processes on one PostgreSQL keep for callers for some minutes, so that any of them can continue what another began: the order of
+ * an answer for its further pages, and the tasks of A2A. A process that is alone keeps the same in its memory.
  */
-import { randomBytes, randomUUID } from 'node:crypto'
 import { sql } from 'kysely'
-import type { AddedBlobs, Sharing } from '../../upstreams/rows/storage.js'
 import { type Db, POSTGRES } from '../database/database.js'
 import type { Seal } from '../database/seal.js'
 
-const CURSOR_SECRET = 'cursor-secret'
-const FORGET_NONCES_EVERY_MS = 60_000
-const MOST_SNAPSHOTS = 500 // snapshots of one process
-const MOST_PROCESSES = 100 // those that were heard last
 const MEBIBYTE = 1024 * 1024
 const TRIM_EVERY_MS = 1_000
 const ROW_BYTES = 200 // of one without bytes
-
-/**
- * What cursors are signed with: the same for all processes that share a storage, also for those that start at the same
- * moment, and after every restart. Rejects when the storage cannot keep it.
- */
-export async function cursorSecret(blobs: AddedBlobs): Promise<Uint8Array> {
-  const [known] = (await blobs.read(CURSOR_SECRET)) ?? []
-  if (known) return known
-  const fresh = randomBytes(32)
-  await blobs.add(CURSOR_SECRET, [fresh])
-  const [kept] = (await blobs.read(CURSOR_SECRET)) ?? []
-  if (kept) return kept
-  await blobs.write(CURSOR_SECRET, [fresh]) // there is one, and it is damaged: cursors from before are lost either way
-  return fresh
-}
-
-export type Nonces = {
-  /** Stores a nonce of a key until `until`, in seconds since the epoch; false when it was used before. */
-  take(key: string, nonce: string, until: number): Promise<boolean>
-}
-
-/**
- * The process that receives a signature first stores its nonce for all; one that is alone keeps them in memory
- * (signing/verify.ts). `now`: ms since the epoch.
- */
-export function createNonces(db: Db, now: () => number): Nonces {
-  let forgottenAt = 0
-
-  async function forgetOld(): Promise<void> {
-    if (now() < forgottenAt + FORGET_NONCES_EVERY_MS) return
-    forgottenAt = now()
-    await db
-      .deleteFrom('nonces')
-      .where('until', '<', Math.floor(now() / 1_000))
-      .execute()
-  }
-
-  async function take(key: string, nonce: string, until: number): Promise<boolean> {
-    await forgetOld()
-    const { numInsertedOrUpdatedRows } = await db
-      .insertInto('nonces')
-      .values({ key, nonce, until })
-      .onConflict((conflict) => conflict.columns(['key', 'nonce']).doNothing())
-      .executeTakeFirst()
-    return numInsertedOrUpdatedRows === 1n
-  }
-
-  return { take }
-}
-
-/**
- * The snapshots that cursors name: those that this process gave, and what the others on the same storage say of theirs. `prefix`: of
- * the notes in which they tell each other.
- */
-export function createWalks(sharing: Pick<Sharing, 'tell' | 'hear'>, prefix: string) {
-  const name = `${prefix}${randomUUID()}`
-  const own = new Set<string>()
-  const others = new Map<string, ReadonlySet<string>>()
-  let untold = false
-  let isTelling = false
-  sharing.hear(prefix, (from, value) => {
-    others.delete(from)
-    others.set(from, new Set(value as string[]))
-    const [first] = others.keys()
-    if (others.size > MOST_PROCESSES && first !== undefined) others.delete(first)
-  })
-
-  async function told(): Promise<void> {
-    isTelling = true
-    let failed = false
-    while (untold && !failed) {
-      untold = false
-      failed = !(await sharing.tell(name, [...own]))
-    }
-    untold ||= failed
-    isTelling = false
-  }
-
-  /** Tells the others what they were not told yet. */
-  function tell(): void {
-    if (untold && !isTelling) void told()
-  }
-
-  return {
-    tell,
-    /** A cursor into the snapshot is given. */
-    note(id: string): void {
-      if (own.has(id)) return
-      own.add(id)
-      const [first] = own
-      if (own.size > MOST_SNAPSHOTS && first !== undefined) own.delete(first)
-      untold = true
-      tell()
-    },
-    has: (id: string): boolean => own.has(id) || [...others.values()].some((ids) => ids.has(id)),
-  }
-}
 
 type Bounds = { ms: number; rows: number; bytes: number }
 

@@ -1,112 +1,15 @@
 /**
  * Which process on a shared storage does which work. Each shows that it is alive, sees which others are, and decides for itself,
- * from the same list of members, without a coordinator; while two lists differ, leases decide. A write under a lease happens only
- * while its epoch is the current one: a process that was paused or cut off changes nothing when it continues. What a member could
- * not do it leaves to the others. PostgreSQL only: a process alone on its storage has every right.
+ * from the same list of members, without a coordinator; while two lists differ, leases decide. What a member could not do it leaves
+ * to the others (passed.ts). PostgreSQL only: a process alone on its storage has every right.
  */
-import { sql } from 'kysely'
 import type { Clock } from '../../net/clock.js'
 import { mixed, textHash } from '../../process/remembered.js'
-import type { Sharing } from '../../upstreams/rows/storage.js'
-import { type Db, POSTGRES, type SqlDialect } from '../database/database.js'
+import { LEASE_LASTS_MS, type Lease, type Leases } from './leases.js'
 
-/** Another process has a dead one's work after these two together at the latest, ms. */
-const LEASE_MS = 10_000
 const BEAT_EVERY_MS = 3_000
 const FORGET_EVERY_MS = 60 * 60 * 1_000
-const FORGOTTEN_AFTER_MS = 24 * 60 * 60 * 1_000
-/**
- * After this the member that left work may have it again: long enough that a lasting trouble costs little, short enough that work is
- * spread evenly again.
- */
-const PASSED_MS = 10 * 60_000
 const MEMBERS = 'member/' // names of leases
-const PASSED = 'passed/' // names of notes
-
-/** A lease that was taken; only the database knows whether it still holds. */
-export type Lease = { name: string; epoch: number }
-
-export type Leases = {
-  /** Takes those that are free and renews those of the owner, for so long; returns those that it has now. */
-  take(owner: string, names: readonly string[], ms: number): Promise<Lease[]>
-  /** Releases them. Work that still goes on under them writes nothing more. */
-  release(leases: readonly Lease[]): Promise<void>
-  /** Names beginning with `prefix` that some process holds. */
-  held(prefix: string): Promise<string[]>
-  /** Forgets those that ended long ago. */
-  forgetOld(): Promise<void>
-}
-
-/**
- * Rights of one process among several to do a piece of work. A lease has a name, an owner and an end on the database's clock, and an
- * epoch that is raised whenever it gets another owner, or the same one after it ended. Rejects while the database cannot serve.
- */
-export function createLeases(db: Db, { now, given }: SqlDialect = POSTGRES): Leases {
-  /**
-   * By itself, or begun when the database's clock was ahead: none that somebody renews ends so late. A clock that is set back by less
-   * than a lease lasts ends none before its time.
-   */
-  const isOver = (ms: number) =>
-    sql<boolean>`(leases.until <= ${now()} or leases.until > ${now()} + ${2 * ms})`
-
-  /** Epochs grow with time, so that a forgotten name continues above its last one. */
-  const nextEpoch = () => sql`case when leases.epoch < ${now()} then ${now()} else leases.epoch + 1 end`
-
-  async function take(owner: string, names: readonly string[], ms: number): Promise<Lease[]> {
-    if (names.length === 0) return []
-    // In one order: two that take the same names wait for each other and never both.
-    const wanted = [...new Set(names)].sort().map((name) => ({ name }))
-    const { rows } = await sql<Lease>`insert into leases (name, owner, epoch, until)
-      select value->>'name', ${owner}, ${now()}, ${now()} + ${ms} from ${given(wanted)} where true
-      on conflict (name) do update set owner = excluded.owner, until = excluded.until,
-        epoch = case when leases.owner = excluded.owner and leases.until > ${now()} then leases.epoch
-          else ${nextEpoch()} end
-      where leases.owner = excluded.owner or ${isOver(ms)}
-      returning name, epoch`.execute(db)
-    return rows
-  }
-
-  async function release(leases: readonly Lease[]): Promise<void> {
-    if (leases.length === 0) return
-    const ended = [...leases].sort((a, b) => (a.name < b.name ? -1 : 1))
-    // Put like those that are taken, because an update would lock them in the order in which they lie in the table.
-    await sql`insert into leases (name, owner, epoch, until)
-      select value->>'name', '', cast(value->>'epoch' as bigint) + 1, 0 from ${given(ended)} where true
-      on conflict (name) do update set until = 0, epoch = ${nextEpoch()}
-      where leases.epoch = excluded.epoch - 1`.execute(db)
-  }
-
-  async function held(prefix: string): Promise<string[]> {
-    const rows = await db
-      .selectFrom('leases')
-      .select('name')
-      .where('name', 'like', `${prefix}%`)
-      .where(sql<boolean>`not ${isOver(LEASE_MS)}`)
-      .execute()
-    return rows.map(({ name }) => name)
-  }
-
-  async function forgetOld(): Promise<void> {
-    await db.deleteFrom('leases').where('until', '<', sql<number>`${now()} - ${FORGOTTEN_AFTER_MS}`).execute()
-  }
-
-  return { take, release, held, forgetOld }
-}
-
-/**
- * Whether a lease still holds, to be asked first in a transaction that writes under it: until the transaction ends, no other
- * process can take the name.
- */
-export async function leaseStands(tx: Db, { name, epoch }: Lease): Promise<boolean> {
-  const rows = await tx
-    .selectFrom('leases')
-    .select('epoch')
-    .where('name', '=', name)
-    .where('epoch', '=', epoch)
-    .forShare()
-    .execute()
-  return rows.length > 0
-}
 
 /** The winner of a name among all but `except`. */
 type Rendezvous = (name: string, except?: readonly string[]) => string | undefined
@@ -130,57 +33,6 @@ export function createRendezvous(members: readonly string[]): Rendezvous {
       winner = one.member
     }
     return winner
-  }
-}
-
-type PassedOptions = {
-  sharing: Pick<Sharing, 'tell' | 'hear'>
-  clock: Clock
-  self: string
-  members(): readonly string[]
-  /** Called when work has been left to others; resolves when this member has released what is no longer its own. */
-  onPassed(): Promise<void>
-}
-
-/**
- * Work that a member could not do and left to the others: a process that cannot reach an agent may still reach the database, and
- * would keep the lease. The others get a note, so that all decide alike who is next. Hears at once what others leave.
- */
-export function createPassed({ sharing, clock, self, members, onPassed }: PassedOptions) {
-  const passed = new Map<string, Map<string, number>>() // by work, when each member may have it again, in the order of leaving
-
-  function note(work: string, member: string, until: number): void {
-    const its = passed.get(work) ?? new Map<string, number>()
-    its.delete(member)
-    passed.set(work, its.set(member, until))
-    for (const [name, known] of passed) {
-      for (const [one, end] of known) if (end <= clock.now()) known.delete(one)
-      if (known.size === 0) passed.delete(name)
-    }
-  }
-
-  sharing.hear(PASSED, (name, _value, ageMs) => {
-    const [member = '', ...work] = name.slice(PASSED.length).split('/')
-    note(work.join('/'), member, clock.now() + PASSED_MS - ageMs)
-    void onPassed()
-  })
-
-  return {
-    /** Live members who have left the work to others; never all of them: when all did, not the one that left it longest ago. */
-    by(work: string): readonly string[] {
-      const live = new Set(members())
-      const left = [...(passed.get(work) ?? [])].flatMap(([member, until]) =>
-        until > clock.now() && live.has(member) ? [member] : [],
-      )
-      return left.length < live.size ? left : left.slice(1)
-    },
-    /** Leaves it to another member and releases it first. */
-    async pass(work: string): Promise<void> {
-      if (members().length < 2) return
-      note(work, self, clock.now() + PASSED_MS)
-      await onPassed()
-      await sharing.tell(`${PASSED}${self}/${work}`, true)
-    },
   }
 }
 
@@ -253,8 +105,8 @@ export function createMembership(options: MembershipOptions) {
   }
 
   async function take(names: readonly string[]): Promise<Lease[]> {
-    const until = clock.now() + LEASE_MS // measured from before the request, so it ends before the database's own count does
-    const taken = await leases.take(self, names, LEASE_MS)
+    const until = clock.now() + LEASE_LASTS_MS // measured from before the request, so it ends before the database's own count does
+    const taken = await leases.take(self, names, LEASE_LASTS_MS)
     for (const lease of taken) held.set(lease.name, { ...lease, until })
     return taken
   }

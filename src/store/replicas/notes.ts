@@ -7,7 +7,7 @@ import { type Kysely, sql } from 'kysely'
 import type { Clock } from '../../net/clock.js'
 import type { Hear } from '../../upstreams/rows/storage.js'
 import { type Db, POSTGRES, type Tables } from '../database/database.js'
-import { type Lease, leaseStands } from './membership.js'
+import { type Lease, leaseStands } from './leases.js'
 
 type Note = { name: string; seq: number; value: unknown; ageMs: number }
 
