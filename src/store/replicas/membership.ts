@@ -49,7 +49,7 @@ type MembershipOptions = {
 
 /** Who may do a kind of work; absent: all members. Called whenever that is decided. */
 type Doers = {
-  /** These alone. */
+  /** These alone, and whoever of them has it keeps it: what it costs to begin anew is more than an even share is worth. */
   only?(): readonly string[]
   /** All members, and one of these what no other member has taken: another may not know of all that there is to do. */
   also?(): readonly string[]
@@ -111,24 +111,25 @@ export function createMembership(options: MembershipOptions) {
     return taken
   }
 
+  /** What this member is to do of a kind of work, as far as no other still does it. */
+  function shareOf({ names, doers: { only, also } }: Wanted): string[] {
+    const few = only?.()
+    const owners = [few ? createRendezvous(few) : ownerOf, ...(also ? [createRendezvous(also())] : [])]
+    const mayKeep = few?.includes(self)
+    return [...names].filter((name) => {
+      const passed = passedBy?.(name)
+      if (mayKeep && held.has(name) && !passed?.includes(self)) return true
+      return owners.some((owner) => owner(name, passed) === self)
+    })
+  }
+
   /** Shows that it is alive, lists the members, releases the work of others, and takes its own. */
   async function beat(): Promise<void> {
     const before = new Map([...held].map(([name, { epoch }]) => [name, epoch]))
     await take([`${MEMBERS}${self}`])
     const live = await leases.held(MEMBERS)
     const isNews = follow(live.map((name) => name.slice(MEMBERS.length)))
-    const mine = new Set(
-      [...wanted.values()].flatMap(({ names, doers: { only, also } }) => {
-        const owners = [
-          only ? createRendezvous(only()) : ownerOf,
-          ...(also ? [createRendezvous(also())] : []),
-        ]
-        return [...names].filter((name) => {
-          const passed = passedBy?.(name)
-          return owners.some((owner) => owner(name, passed) === self)
-        })
-      }),
-    )
+    const mine = new Set([...wanted.values()].flatMap(shareOf))
     const others = [...held.values()].filter(({ name }) => !mine.has(name) && !name.startsWith(MEMBERS))
     for (const { name } of others) held.delete(name)
     await leases.release(others)
