@@ -74,6 +74,15 @@ const known = everyFolder.map(({ name }) => name).sort()
 const unknown = positionals.filter((name) => !known.includes(name))
 if (unknown.length > 0) refuse(`no folder of tests: ${unknown.join(', ')}; there are ${known.join(', ')}`)
 
+const folders = positionals.length > 0 ? positionals : known
+
+const filesOf = (rooms: readonly string[], isWanted: (source: string) => boolean) =>
+  rooms.flatMap((folder) => testFiles(folder, isWanted))
+
+if (!values.slow && filesOf(folders, (source) => !isSlow(source)).length === 0) {
+  refuse(`all tests of ${folders.join(', ')} are slow: add --slow`) // tap would wait for the first one
+}
+
 // Three more than there are cores: much of their time tests wait, for sockets, files and intervals of a second.
 t.jobs = availableParallelism() + 3
 t.setTimeout(0)
@@ -90,11 +99,6 @@ const environment = {
   ...process.env,
   ...(postgres && { TRIBUTARY_TEST_POSTGRES: String(postgres.port) }),
 }
-
-const folders = positionals.length > 0 ? positionals : known
-
-const filesOf = (rooms: readonly string[], isWanted: (source: string) => boolean) =>
-  rooms.flatMap((folder) => testFiles(folder, isWanted))
 
 /** Files that run one after another in a process, or in several of which each runs what no other claims before. */
 type Part = {
