@@ -3,10 +3,17 @@
  * at `/mcp` and `/a2a`.
  */
 import type { FastifyInstance } from 'fastify'
+import type { Parameter as Known } from '../server/strays.js'
 import { SORTS } from './feed-question.js'
 import { SCHEMAS, type SchemaName } from './openapi-schemas.js'
 
-type Parameter = { name: string; description?: string; schema: object; required?: boolean; explode?: boolean }
+type Parameter = {
+  name: string
+  description?: string
+  schema: { type?: string; enum?: readonly string[]; [more: string]: unknown }
+  required?: boolean
+  explode?: boolean
+}
 type Who = 'everybody' | 'callers' | 'operators'
 type Operation = {
   summary: string
@@ -239,7 +246,7 @@ const SECURITY: Readonly<Record<Who, readonly object[]>> = {
   callers: [{ key: [] }, { session: [] }],
   operators: [{ key: [] }, { session: [] }],
 }
-/** Refusals before a route's own work: by key, role, rate limit and unknown parameters (console/entrance.ts). */
+/** Refusals before a route's own work: by key, role, rate limit and parameters that it does not take (console/entrance.ts). */
 const AT_THE_DOOR: Readonly<Record<Who, readonly number[]>> = {
   everybody: [],
   callers: [400, 401, 403, 429],
@@ -314,10 +321,13 @@ function openApi(version: string, publicUrl: string) {
   }
 }
 
-/** The names of the parameters that the document gives a route: it takes no others. */
-export function parametersOf(path: string, method: string): string[] {
+/** The parameters that the document gives a route: it takes no others. */
+export function parametersOf(path: string, method: string): readonly Known[] {
   const operation = OPERATIONS[path]?.[method === 'HEAD' ? 'get' : method.toLowerCase()]
-  return operation?.parameters?.map(({ name }) => name) ?? []
+  return (operation?.parameters ?? []).map(({ name, schema }) => ({
+    ...{ name, many: schema.type === 'array' },
+    ...(schema.enum && { oneOf: schema.enum }),
+  }))
 }
 
 /** `version`: of the product. */

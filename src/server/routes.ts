@@ -16,7 +16,7 @@ import { bodyBytes } from './answer/exchange.js'
 import { sendLargeJson } from './answer/large-json.js'
 import { type AddressOf, type Door, enterOperator } from './door/door.js'
 import { refusePlainly, SIGNATURE_REQUIRED } from './door/turned-away.js'
-import { type BadParameter, readQuery } from './strays.js'
+import { type BadParameter, type Parameter, readQuery } from './strays.js'
 
 const MAX_AGE = 'public, max-age=300'
 const KEYS_PATH = '/.well-known/jwks.json'
@@ -31,7 +31,10 @@ const UNKNOWN_READER: Record<'no_caller' | 'no_account', BadParameter> = {
   no_account: { error: 'Invalid account: the caller has no account of this id', parameter: 'account' },
 }
 
-const EXPLAIN_PARAMETERS = ['ref', 'caller', 'account', 'filters', 'destinations', 'country']
+const EXPLAIN_PARAMETERS: readonly Parameter[] = [
+  ...['ref', 'caller', 'account', 'filters', 'destinations'].map((name) => ({ name })),
+  { name: 'country', many: true },
+]
 
 type IdentityOptions = { publicUrl: string; key: SigningKey }
 
@@ -152,7 +155,7 @@ export function addRefresh(app: FastifyInstance, { door, refresh }: RefreshOptio
     const who = await enterOperator(door, request)
     if (who.kind === 'turned_away') return refusePlainly(reply, who)
     if (who.signature === 'required') return refusePlainly(reply, SIGNATURE_REQUIRED)
-    const query = readQuery(request, ['upstream'])
+    const query = readQuery(request, [{ name: 'upstream' }])
     if (query.kind === 'bad') return reply.code(400).send(query.problem)
     const upstream = query.params.get('upstream') ?? ''
     if (await refresh(upstream, who.caller.id)) return reply.code(202).send({ upstream, reading: 'full' })

@@ -11,7 +11,7 @@ type Answer = { content?: Record<string, { schema: object }> }
 type Operation = {
   security: object[]
   description?: string
-  parameters?: { name: string }[]
+  parameters?: { name: string; schema: { type?: string; enum?: string[] } }[]
   responses: Record<string, Answer>
 }
 type Document = Json & { paths: Record<string, Record<string, Operation>>; components: { schemas: object } }
@@ -161,6 +161,30 @@ test('everything that is REST is documented, and answers as documented, with no 
       }
     },
   )
+
+  await t.test('a parameter that is read once is refused where it is given again', async (t) => {
+    const headers = { authorization: `Bearer ${OPERATOR}` }
+    const ask = async (method: string, path: string, query: string) => {
+      const reply = await fetch(`${url}${path}?${query}`, { method: method.toUpperCase(), headers })
+      return [reply.status, (await reply.json()) as Json] as const
+    }
+    for (const [path, methods] of Object.entries(document.paths)) {
+      for (const [method, { security, parameters = [] }] of Object.entries(methods)) {
+        if (Object.keys(security[0] ?? {}).length === 0) continue
+        for (const { name, schema } of parameters) {
+          const twice = await ask(method, path, `${name}=&${name}=&contry=`)
+          const parameter = schema.type === 'array' ? 'contry' : name
+          t.match(twice, [400, { parameter }], `${method} ${path} ${name}`)
+          if (parameter === name) t.match(twice[1].error, /more than once/)
+          if (schema.enum) {
+            const wrong = await ask(method, path, `${name}=wrong`)
+            const error = `Invalid ${name}: expected one of ${schema.enum.join(', ')}`
+            t.match(wrong, [400, { parameter: name, error }], `${path} ${name}=wrong`)
+          }
+        }
+      }
+    }
+  })
 
   const ajv = new Ajv2020({ strict: false })
   formats.default(ajv)
