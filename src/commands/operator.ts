@@ -190,15 +190,18 @@ function providerLines({ provider, signal }: Explanation): string[] {
   ]
 }
 
+const NOT_IN_3_0 = 'not shown in release 3.0, which has no signal without a price, coverage and a provider'
+
 function viewLines({ view }: Explanation): string[] {
   if (!view) return []
-  const { caller, account, access, prices, filtered_by, activation_keys } = view
+  const { caller, account, access, prices, filtered_by, in_3_0, activation_keys } = view
   const keys = activation_keys.map(
     ({ destination, shown }) => `${destination} ${shown ? 'shown' : 'not shown'}`,
   )
   return [
     `caller ${caller}${account === undefined ? '' : `, account ${account}`}: access ${access}, prices ${prices}`,
     ...(filtered_by.length > 0 ? [`  left out by ${filtered_by.join(', ')}`] : []),
+    ...(in_3_0 || filtered_by.length > 0 || access === 'none' ? [] : [`  ${NOT_IN_3_0}`]),
     ...(keys.length > 0 ? [`  activation keys: ${keys.join('; ')}`] : []),
   ]
 }

@@ -78,6 +78,8 @@ export type ViewExplanation = {
   access: 'none' | 'without_prices' | 'full'
   /** Criteria of the request that leave the signal out, each alone, or of what the request's countries leave of it. */
   filtered_by: readonly string[]
+  /** Whether the same request is shown it in release 3.0 too, which has no signal without a price, coverage and a provider. */
+  in_3_0: boolean
   prices: 'shown' | 'hidden' | 'none'
   /** Live deployments, and whether this caller gets their activation keys. */
   activation_keys: readonly { destination: string; shown: boolean }[]
@@ -292,10 +294,10 @@ type ShownRow = {
 export async function explainView(input: ViewInput): Promise<ViewExplanation> {
   const { feed, signal, meant, reader, isDenied, selection } = input
   const refs = [signal.ref as SignalRef]
-  const rowsFor = async (asked: Selection) => {
-    const at = await feed.prepared(asked, reader)
+  const rowsFor = async (asked: Selection, as = reader) => {
+    const at = await feed.prepared(asked, as)
     await nextPortion() // merging thousands of offers again for countries takes milliseconds, and so does reading their row
-    const page = feed.lookup({ ...asked, refs }, reader, at)
+    const page = feed.lookup({ ...asked, refs }, as, at)
     return page.kind === 'page' && page.count > 0 ? page.rows : undefined
   }
   const rowFor = async (asked: Selection): Promise<ShownRow | undefined> => {
@@ -318,18 +320,22 @@ export async function explainView(input: ViewInput): Promise<ViewExplanation> {
     if (!(await isThere({ ...asked, ...there }))) filteredBy.push(name)
   }
   if (!isUsable) filteredBy.push('countries')
+  const isShown = !isDenied && filteredBy.length === 0
+  const seesPrices = reader.visibility === 'full'
+  const in30 =
+    isShown && seesPrices && (await rowsFor(selection, { ...reader, wholeOnly: true })) !== undefined
   const row = await rowFor(filteredBy.length > 0 ? {} : selection)
   const sold = new Set(offersIn(row))
   const isPriced = signal.offers.some(
     ({ handle, pricing_options }) => pricing_options > 0 && sold.has(handle),
   )
   const keys = row?.deployments.filter((one) => one.activation_key).map(destinationKey)
-  const seesPrices = reader.visibility === 'full'
   return {
     caller: reader.caller,
     ...(reader.account !== undefined && { account: accountNamed(reader.account)[1] }),
     access: isDenied ? 'none' : seesPrices ? 'full' : 'without_prices',
     filtered_by: filteredBy,
+    in_3_0: in30,
     prices: isPriced ? (seesPrices ? 'shown' : 'hidden') : 'none',
     activation_keys: signal.deployments
       .filter(({ is_live }) => is_live)

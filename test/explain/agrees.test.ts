@@ -7,7 +7,7 @@ import type { Policy, Verdict } from '../../src/authz/rules/verdict.js'
 import { createDepartures, createFormerUpstreams } from '../../src/explain/absence.js'
 import { createExplainer, type Explanation } from '../../src/explain/explain.js'
 import { contributionsOf } from '../../src/explain/upstream.js'
-import type { Selection } from '../../src/feed/query.js'
+import type { Reader, Selection } from '../../src/feed/query.js'
 import { drained } from '../../src/process/portions.js'
 import { emptyFeed, publish } from '../feed/feed-of.js'
 import { rowsOf, walk } from '../feed/reader.js'
@@ -144,9 +144,9 @@ test('explain agrees with the feed', async (t) => {
       fc.constantFrom('buyer', 'anonymous'),
       async (world, selection, caller) => {
         const { feed, explain } = startOver(world as World)
-        const shown = (asked: Selection) =>
+        const shown = (asked: Selection, more: Pick<Reader, 'wholeOnly'> = {}) =>
           new Map(
-            walk(feed, asked, READERS[caller as 'buyer'])
+            walk(feed, asked, { ...READERS[caller as 'buyer'], ...more })
               .flatMap(rowsOf)
               .map((row) => [row.signal_ref.signal_id, row]),
           )
@@ -157,6 +157,7 @@ test('explain agrees with the feed', async (t) => {
         }
         const rows = shown(selection)
         const whole = shown({})
+        const of30 = caller === 'anonymous' ? new Map() : shown(selection, { wholeOnly: true }) // anonymous ones are refused
         for (const [place, id] of SIGNALS.entries()) {
           const explained = await told(`provider.example/${id}`, selection)
           const { reason, detail, view, signal } = explained
@@ -164,6 +165,7 @@ test('explain agrees with the feed', async (t) => {
           const row = rows.get(id)
           assert.equal(reason === 'present', row !== undefined, what)
           assert.equal(reason === 'present' || reason === 'filtered_out', whole.has(id), what)
+          if (view) assert.equal(view.in_3_0, of30.has(id), what)
           for (const name of view?.filtered_by ?? []) {
             const { countries, destinations, filters = {} } = selection
             const [, filter] = name.split('.')
