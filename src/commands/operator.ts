@@ -12,6 +12,7 @@ import { forTerminal } from '../adcp/redaction.js'
 import type { Config } from '../config/values.js'
 import type { Explanation } from '../explain/explain.js'
 import { fileProblemText, problemText, whyNotMore } from '../explain/remedies.js'
+import type { NamedSignal } from '../explain/segment.js'
 import type { OfferExplanation, SignalExplanation } from '../explain/signal.js'
 import type { AccountExplanation, UpstreamExplanation } from '../explain/upstream.js'
 import { StorageUnavailable, StorageUnusable } from '../store/database/storage-work.js'
@@ -206,17 +207,20 @@ function viewLines({ view }: Explanation): string[] {
   ]
 }
 
+const namedLine = ({ handle, upstream }: NamedSignal) => `  ${handle} by ${upstream}`
+
 const quirkLines = (upstreams: readonly UpstreamExplanation[]) =>
   upstreams.flatMap(({ id, quirks }) => quirks.map((quirk) => `${id}: ${quirk}`))
 
 /** Blocks of lines with an empty line between them. `width`: columns of the terminal, for the tables. */
 export function explanationText(explained: Explanation, width: number): string {
   const told = forTerminal(explained)
-  const { ref, reason, detail, explanation, hint, signal, upstreams, snapshot, left_at } = told
+  const { ref, reason, detail, explanation, hint, signal, upstreams, snapshot, left_at, also = [] } = told
   const header = ['upstream', 'state', 'rows', 'published', 'confirmed']
   const blocks = [
     [`${ref}: ${reason}${detail ? ` (${detail})` : ''}`, explanation, ...(hint ? [hint] : [])],
     left_at ? [`it left ${told.kind === 'upstream' ? 'the roster' : 'the feed'} at ${left_at}`] : [],
+    also.length > 0 ? ['other signals are called so too:', ...also.map(namedLine)] : [],
     signal ? signalLines(signal, width) : [],
     viewLines(told),
     providerLines(told),

@@ -53,6 +53,7 @@ export const SCHEMAS = {
       former: record({ id: text, agent_url: text, name: text, source: text }),
       left_at: moment,
       view: { type: 'object' },
+      also: list(record({ handle: text, upstream: text })),
     },
   ),
   Refresh: record({ upstream: text, reading: { const: 'full' } }),

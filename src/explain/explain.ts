@@ -3,28 +3,19 @@
  * reason word, a sentence, and the evidence behind them (GET /explain, `tributary explain`). What a person may name a signal
  * or an upstream by is first read into what it can mean (docs/explain.md).
  */
-import { bufferOf } from '../adcp/json.js'
 import { agentUrlOf, canonicalUrl } from '../adcp/url.js'
 import { evidenceOf, iso, type ProviderEvidence, providerEvidence } from '../authz/report.js'
 import type { CompiledProvider, Judge, ProviderState, Verdict } from '../authz/rules/verdict.js'
 import type { CallerSettings } from '../config/callers.js'
 import type { Feed } from '../feed/feed.js'
 import type { Reader, Selection } from '../feed/query.js'
-import {
-  handleKey,
-  type Identity,
-  identityKey,
-  identityOf,
-  signalHandle,
-  signalPart,
-} from '../merge/identity.js'
-import { inTurns, nextPortion } from '../process/portion-turns.js'
+import { handleKey, type Identity, identityKey, signalHandle, signalPart } from '../merge/identity.js'
+import { inTurns } from '../process/portion-turns.js'
 import { entryOf, rowAt, type Snapshot } from '../snapshot/snapshot.js'
 import type { Roster } from '../upstreams/roster/roster.js'
-import type { Slab } from '../upstreams/rows/slab.js'
-import { type Slice, sliceListing } from '../upstreams/rows/slice.js'
 import { type Departures, explainAbsence, type FormerUpstream, type FormerUpstreams } from './absence.js'
 import { WHY, type Why } from './remedies.js'
+import { type NamedSignal, signalsOfSegment } from './segment.js'
 import {
   ANONYMOUS,
   accountOf,
@@ -38,11 +29,6 @@ import {
 import { explainUpstreams, type UpstreamExplanation, type UpstreamSources } from './upstream.js'
 
 const MAX_REF = 4_096
-/** Before the id stands the member's name; a word that stands anywhere else in a row costs a comparison, no more. */
-const NAMED = /"signal_agent_segment_id"\s*:\s*$/
-const LONGEST_NAME = 40
-const PORTION_BYTES = 1024 * 1024 // searched between two turns of the loop: under a millisecond
-const PORTION_HITS = 512
 
 type Meaning =
   /** `identity` is known when it was spelled out; `pins` is the text of an offer handle or option id. */
@@ -92,64 +78,6 @@ function pricesIn(snapshot: Snapshot | undefined, handle: string): ReadonlySet<s
   return new Set(options.map(({ pricing_option_id: id }) => id))
 }
 
-/** The row that the byte at `at` of a chunk lies in; -1 when it lies in none. Rows follow each other in a slab. */
-function rowHolding({ count, chunkOf, start, length }: Slab, chunk: number, at: number): number {
-  let [low, high] = [0, count]
-  while (low < high) {
-    const middle = (low + high) >>> 1
-    const isBefore =
-      (chunkOf[middle] as number) < chunk ||
-      (chunkOf[middle] === chunk && (start[middle] as number) + (length[middle] as number) <= at)
-    if (isBefore) low = middle + 1
-    else high = middle
-  }
-  return low < count && chunkOf[low] === chunk && (start[low] as number) <= at ? low : -1
-}
-
-function handleIn(slice: Slice, row: number, segment: string): string | undefined {
-  const listing = sliceListing(slice, row)
-  const identity = listing.signal_agent_segment_id === segment && identityOf(listing, slice.agentUrl)
-  return identity ? signalHandle(identityKey(identity)) : undefined
-}
-
-/** Places in a chunk where the segment stands as one, with a turn of the loop now and then. */
-async function* placesIn(bytes: Uint8Array, needle: Buffer): AsyncGenerator<number> {
-  const buffer = bufferOf(bytes)
-  for (let first = 0; first < buffer.length; first += PORTION_BYTES) {
-    await nextPortion()
-    const portion = buffer.subarray(first, first + PORTION_BYTES + needle.length - 1)
-    let hits = 0
-    for (let at = portion.indexOf(needle); at !== -1; at = portion.indexOf(needle, at + 1)) {
-      hits += 1
-      if (hits % PORTION_HITS === 0) await nextPortion()
-      const place = first + at
-      if (NAMED.test(buffer.toString('latin1', Math.max(0, place - LONGEST_NAME), place))) yield place
-    }
-  }
-}
-
-/**
- * Our handle of the signal that an upstream calls by this segment id of its own, which is what an operator has at hand when
- * the upstream is asked; undefined when no slice lists it. Rows are searched as bytes, in portions between other work:
- * parsing a million of them takes seconds.
- */
-export async function handleOfSegment(
-  slices: readonly Slice[],
-  segment: string,
-): Promise<string | undefined> {
-  const needle = Buffer.from(JSON.stringify(segment))
-  for (const slice of slices) {
-    for (const [chunk, bytes] of slice.rows.chunks.entries()) {
-      for await (const at of placesIn(bytes, needle)) {
-        const row = rowHolding(slice.rows, chunk, at)
-        const handle = row < 0 ? undefined : handleIn(slice, row, segment)
-        if (handle !== undefined) return handle
-      }
-    }
-  }
-  return undefined
-}
-
 export type Explanation = {
   ref: string
   kind: 'signal' | 'upstream' | 'unknown'
@@ -161,6 +89,8 @@ export type Explanation = {
   signal?: SignalExplanation
   /** The upstream asked for, those that offer the signal, or those that explain why nobody does. */
   upstreams: UpstreamExplanation[]
+  /** Of an upstream's own segment id: other signals that an upstream calls so, which are not told of here. */
+  also?: readonly NamedSignal[]
   /** The provider of the signal, as it is held now. */
   provider?: ProviderEvidence
   /** When the signal left the feed, or the upstream the roster. */
@@ -326,26 +256,27 @@ export function createExplainer(sources: ExplainSources) {
     const gone = meaning.kind === 'text' ? sources.former.find(ref) : undefined
     if (gone) return aboutUpstream(gone.agentUrl)
     if (!feed.current()) return { kind: 'unknown', reason: 'starting', agentUrls: [] }
-    const handle = await handleOf(ref, meaning, account)
+    const { handle, also } = await meantBy(ref, meaning, account)
     const signal = handle === undefined ? undefined : await signalAt(handle, account)
-    if (signal) return aboutOffers(signal, ref, meaning, account)
+    if (signal) return { ...aboutOffers(signal, ref, meaning, account), ...(also.length > 0 && { also }) }
     const absent = aboutAbsent(ref, meaning, handle, account)
     if (account === undefined || absent.reason === 'refused_row') return absent
-    const ofAll = handle ?? (await handleOf(ref, meaning, undefined))
+    const ofAll = handle ?? (await meantBy(ref, meaning, undefined)).handle
     const others = ofAll === undefined ? undefined : await signalAt(ofAll, undefined)
     if (!others) return absent
     const agentUrls = [...new Set(others.offers.map(({ agent_url }) => agent_url))]
     return { kind: 'signal', reason: 'not_for_account', agentUrls }
   }
 
-  /** Of the signal that a reference means. `account`: among whose rows an upstream's own segment id is looked for. */
-  async function handleOf(
+  /** The signal that is told of. `account`: among whose rows an upstream's own segment id is looked for. */
+  async function meantBy(
     ref: string,
     meaning: Meaning,
     account: string | undefined,
-  ): Promise<string | undefined> {
-    if (meaning.kind === 'signal') return meaning.handle
-    return (await handleOfSegment(sources.slices(account), ref)) ?? departures.handleOfSegment(ref)
+  ): Promise<{ handle: string | undefined; also: readonly NamedSignal[] }> {
+    if (meaning.kind === 'signal') return { handle: meaning.handle, also: [] }
+    const [first, ...also] = await signalsOfSegment(sources.slices(account), ref)
+    return { handle: first?.handle ?? departures.handleOfSegment(ref), also }
   }
 
   /** The same, as one caller's request would see it. */
