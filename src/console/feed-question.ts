@@ -33,8 +33,8 @@ const KEPT_BYTES = 64 * 1024 * 1024
 export const SORTS = ['relevance', 'price', 'price_desc', 'coverage', 'name', 'provider', 'sellers'] as const
 export type Sort = (typeof SORTS)[number]
 
-/** Where a page ended: how many rows of a search were shown so far, or of its last row the order's word and the handle's key. */
-type Place = { kind: 'shown'; rows: number } | { kind: 'row'; word: string; key: Uint32Array }
+/** Where a page ended: of its last row the order's word and the handle's key. */
+type Place = { word: string; key: Uint32Array }
 
 export type FeedQuestion = {
   /** The arguments of get_signals that choose the same signals, without `signal_spec`. */
@@ -122,16 +122,13 @@ const isSort = (text: string): text is Sort => (SORTS as readonly string[]).incl
 const isValueType = (text: string): text is ValueType => (VALUE_TYPES as readonly string[]).includes(text)
 
 /** The place that `next` named; undefined when no page of this order ends there. */
-function placeOf(text: string, sort: Sort, isSearch: boolean): Place | undefined {
-  if (sort === 'relevance' && isSearch) {
-    return /^\d{1,15}$/.test(text) ? { kind: 'shown', rows: Number(text) } : undefined
-  }
+function placeOf(text: string, sort: Sort): Place | undefined {
   const [, word = '', handle = ''] = /^(.*) (\S+)$/s.exec(text) ?? []
   const key = handleKey(handle)
   const isWord =
     sort === 'name' ||
     (sort === 'provider' ? /^\d /.test(word) : NUMBER.test(word) && Number.isFinite(Number(word)))
-  return key && isWord ? { kind: 'row', word, key } : undefined
+  return key && isWord ? { word, key } : undefined
 }
 
 /** The question of a query string, or which parameter is wrong. */
@@ -160,7 +157,7 @@ export function readFeedQuestion(
     return bad(PARAMETERS[field] ?? 'filters', message)
   }
   const [account, place] = [params.get('account'), params.get('after')]
-  const after = place ? placeOf(place, sort, text !== '') : undefined
+  const after = place ? placeOf(place, sort) : undefined
   if (place && !after) return bad('after', 'expected `next` of the page before, in the same order')
   return {
     kind: 'question',
@@ -178,7 +175,6 @@ export type Found = {
   seen: Seen
   /** In the order of the feed; for a search, the best first. */
   entries: Uint32Array
-  isRanked: boolean
   /** How many were found; more than `entries` when a search found more than are kept. */
   total: number
 }
@@ -237,14 +233,14 @@ export function createFind({ feed, searchable }: FindOptions) {
     signal: AbortSignal,
   ): Promise<Kept> {
     const current = searchable()
-    if (!current) return { entries: new Uint32Array(0), isRanked: true, total: 0 }
+    if (!current) return { entries: new Uint32Array(0), total: 0 }
     const there = await translate(current.snapshot, snapshot)
     const entryOf = there ? (row: number) => there[row] as number : (row: number) => row
     const flags = flagsOf(snapshot, entries) // words that say nothing find every row of the index, withheld ones too
     const { searcher } = current
     const options = { limit: MOST_HITS, accept: (row: number) => flags[entryOf(row)] === 1 }
     const { rows, total } = await searcher.search(searcher.complete(text), options, signal)
-    return { entries: rows.map(entryOf), isRanked: true, total }
+    return { entries: rows.map(entryOf), total }
   }
 
   async function looked(
@@ -257,9 +253,7 @@ export function createFind({ feed, searchable }: FindOptions) {
       upstreams.length + valueTypes.length > 0
         ? await inTurns(sifted(snapshot, entries, question), signal)
         : entries
-    return text === ''
-      ? { entries: left, isRanked: false, total: left.length }
-      : searched(text, snapshot, left, signal)
+    return text === '' ? { entries: left, total: left.length } : searched(text, snapshot, left, signal)
   }
 
   /**

@@ -20,17 +20,10 @@ import { entryOf, handleAt, type Snapshot, standingListings } from '../snapshot/
 import { StorageUnavailable } from '../store/database/storage-work.js'
 import type { Entrance } from './entrance.js'
 import { counted, FACETS, withoutFacet } from './facets.js'
-import {
-  type Bad,
-  bad,
-  type FeedQuestion,
-  type Find,
-  type Found,
-  readFeedQuestion,
-  type Sort,
-} from './feed-question.js'
+import { type Bad, bad, type FeedQuestion, type Find, type Found, readFeedQuestion } from './feed-question.js'
 import {
   byValue,
+  foundOrder,
   nameOrder,
   nextInOrder,
   type OrderPlace,
@@ -74,15 +67,16 @@ async function visitorReader(
 }
 
 function orderOf(
-  sort: Sort,
-  snapshot: Snapshot,
+  { sort, text }: FeedQuestion,
+  { seen: { snapshot }, entries }: Found,
   reading: RowReading,
   signal: AbortSignal,
 ): Promise<RowOrder> | RowOrder {
   if (sort === 'name') return nameOrder(snapshot, signal)
   if (sort === 'provider') return inTurns(providerOrder(snapshot), signal)
+  if (sort !== 'relevance') return byValue(orderValue(snapshot, sort, reading))
   // Without words that they match, all are found in the order of their handles.
-  return byValue(sort === 'relevance' ? () => 0 : orderValue(snapshot, sort, reading))
+  return text === '' ? byValue(() => 0) : foundOrder(entries)
 }
 
 /** Where a row stood that may have left since. */
@@ -99,20 +93,17 @@ function placeIn(
 type PageOfHits = { hits: number[]; next: string | undefined }
 
 async function pageOf(
-  { seen: { snapshot, criteria }, entries }: Found,
+  found: Found,
   question: FeedQuestion,
   rates: Rates | undefined,
   signal: AbortSignal,
 ): Promise<PageOfHits> {
-  const { after, limit, sort, text } = question
-  if (sort === 'relevance' && text !== '') {
-    const from = after?.kind === 'shown' ? after.rows : 0
-    const next = from + limit < entries.length ? String(from + limit) : undefined
-    return { hits: [...entries.subarray(from, from + limit)], next }
-  }
+  const { after, limit } = question
+  const { seen, entries } = found
+  const { snapshot, criteria } = seen
   const meter = createMeter()
-  const order = await orderOf(sort, snapshot, { countries: criteria.countries, rates, meter }, signal)
-  const begun = after?.kind === 'row' ? placeIn(snapshot, order, after) : undefined
+  const order = await orderOf(question, found, { countries: criteria.countries, rates, meter }, signal)
+  const begun = after && placeIn(snapshot, order, after)
   const places = await inTurns(nextInOrder(entries, order.value, begun, limit + 1, meter), signal)
   const last = places[limit - 1]?.entry
   const isLast = last === undefined || places.length <= limit

@@ -35,6 +35,20 @@ export const byValue = (value: ValueOf): RowOrder => ({
   valueOf: Number,
 })
 
+/**
+ * The order in which a search found rows. Scores cannot keep a place: with any change of the feed all of them move. So a row that is
+ * still found is the place, wherever it stands; where one has left, as many come before as did when it stood there.
+ */
+export function foundOrder(entries: Uint32Array): RowOrder {
+  const rankOf = new Map(Array.from(entries, (entry, rank) => [entry, rank]))
+  const value: ValueOf = (entry) => rankOf.get(entry) as number
+  return {
+    value,
+    wordOf: (entry) => String(value(entry)),
+    valueOf: (word, entry) => rankOf.get(entry) ?? Number(word) - 0.5,
+  }
+}
+
 const LAST = Number.MAX_VALUE // for entries whose value is not known
 
 const RUN = 2_048 // numbers that are sorted between two stops: a millisecond or two
