@@ -185,7 +185,9 @@ export function createWorker(options: WorkerOptions) {
     }
   }
 
-  const isFull = (lane: string) => (places.get(lane) ?? 0) >= limits.aLane
+  /** No lane has more places than are left free: those of a few lanes that hang are never all there are. */
+  const isFull = (lane: string) =>
+    (places.get(lane) ?? 0) >= Math.min(limits.aLane, limits.inAll - begun.size)
 
   const mayBegin = ({ id, lane }: Due) =>
     begun.size < limits.inAll && !isFull(lane) && !begun.has(id) && !inHand.has(id)
