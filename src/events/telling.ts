@@ -140,8 +140,7 @@ export function createTelling(options: TellingOptions & InTurn) {
     const failed: Stream = { ...stream, failures: stream.failures + 1, failingSince }
     const isOutage = now - failingSince >= OUTAGE_MS
     const next = isOutage ? await coalesced(subscription, failed) : failed
-    const asked = delivery.kind === 'undelivered' ? (delivery.retryAfterMs ?? 0) : 0
-    const pause = Math.max(pauseAfter(next.failures), asked)
+    const pause = Math.max(pauseAfter(next.failures), delivery.retryAfterMs ?? 0)
     await release({ held, afterMs: pause, data: next })
   }
 

@@ -167,7 +167,7 @@ export type WebhookOutcome =
   /** Worth another try. */
   | { kind: 'undelivered'; reason: string; retryAfterMs?: number }
   /** No further try will do better; `signature`: the protocol's word for what the receiver has against ours. */
-  | { kind: 'rejected'; reason: string; status?: number; signature?: string }
+  | { kind: 'rejected'; reason: string; retryAfterMs?: number; status?: number; signature?: string }
 
 type WebhookOptions = {
   post: Post
@@ -203,16 +203,11 @@ export function createWebhook({ post, now }: WebhookOptions) {
     }
     const { status, headers: answered } = outcome
     if (status >= 200 && status < 300) return { kind: 'delivered' }
-    if (status < 500 && !TRY_AGAIN.has(status)) {
-      const [, signature] = SIGNATURE_ERROR.exec(answered['www-authenticate'] ?? '') ?? []
-      return { kind: 'rejected', reason: `status ${status}`, status, ...(signature && { signature }) }
-    }
     const retryAfterMs = askedWaitMs(answered, now())
-    return {
-      kind: 'undelivered',
-      reason: `status ${status}`,
-      ...(retryAfterMs !== undefined && { retryAfterMs }),
-    }
+    const refusal = { reason: `status ${status}`, ...(retryAfterMs !== undefined && { retryAfterMs }) }
+    if (status >= 500 || TRY_AGAIN.has(status)) return { kind: 'undelivered', ...refusal }
+    const [, signature] = SIGNATURE_ERROR.exec(answered['www-authenticate'] ?? '') ?? []
+    return { kind: 'rejected', ...refusal, status, ...(signature && { signature }) }
   }
 }
 

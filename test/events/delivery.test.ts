@@ -163,6 +163,26 @@ onEmbeddedStorage('activation keys wait encrypted until they are sent', async (t
   t.notMatch(data, 'a-key-of-the-buyer')
 })
 
+onEmbeddedStorage('Retry-After counts with every status', async (t, storage) => {
+  const { publishNext, process, subscribe, receiver, pass } = await stage(t, storage)
+  const one = await process()
+  const receivers = new Map<number, Subscriber>()
+  for (const status of [307, 403, 404, 429, 503]) {
+    const to = await receiver()
+    to.answerWith((_, response) => void response.writeHead(status, { 'retry-after': '40' }).end())
+    receivers.set(status, to)
+    await subscribe(one.store, `s${status}`, to.url)
+  }
+  await pass(1, one)
+  publishNext()
+  one.announcer.published()
+  await pass(1, one)
+  await pass(30_000, one, 1_000)
+  for (const [status, { events }] of receivers) t.equal(events.length, 1, `${status}: not before it`)
+  await pass(15_000, one, 1_000)
+  for (const [status, { events }] of receivers) t.equal(events.length, 2, `${status}: after it`)
+})
+
 onEmbeddedStorage(
   'what is not taken is sent again, the same under one key, and what comes later waits for it',
   async (t, storage) => {
