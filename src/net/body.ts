@@ -32,6 +32,7 @@ const PIECE_BYTES = 4 * 1024 // of what comes before a body: most header section
 const LENT_BYTES = 64 * 1024 // a body of this size stands in lent memory: it may be given back by who reads it
 const MOST_ANNOUNCED = 512 * 1024 // a stranger's word is not believed for more memory
 const PORTION_BYTES = 1024 ** 2 // copied between two turns of the event loop, in under a millisecond
+const FRAMING_BYTES = 1024 ** 2 // on the wire, beyond twice what an answer may hold
 const UNPACKED_BYTES = 64 * 1024 // at once: each time costs a call to a thread of Node's, whatever it brings
 const TAKEN_BYTES = 8 * 1024 // by the reader of chunks at once: a few broken events may take it a microsecond a byte
 const TAKING_MS = 1 // between two turns of the event loop
@@ -61,7 +62,7 @@ export function createUnderWay(limit: () => number): UnderWay {
  * memory.
  */
 export function createReads() {
-  const inBody = new WeakSet<Socket>()
+  const inBody = new WeakMap<Socket, { left: number; tooMany(): void }>()
   let reading: Socket | undefined
   let again: Uint8Array | undefined
 
@@ -82,9 +83,14 @@ export function createReads() {
     callback(this: Socket, count: number, memory: Uint8Array): boolean {
       reading = this
       for (let at = 0; at < count; ) {
-        const isBody = inBody.has(this)
-        const part = memory.subarray(at, isBody ? count : Math.min(count, at + PIECE_BYTES))
-        give(this, isBody ? part : Buffer.from(part))
+        const body = inBody.get(this)
+        const part = memory.subarray(at, body ? count : Math.min(count, at + PIECE_BYTES))
+        if (body) body.left -= part.byteLength
+        if (body && body.left < 0) {
+          body.tooMany()
+          break
+        }
+        give(this, body ? part : Buffer.from(part))
         at += part.byteLength
       }
       reading = undefined
@@ -92,11 +98,14 @@ export function createReads() {
       again = isLarger ? Buffer.allocUnsafeSlow(READ_BYTES) : memory
       return this.readableLength < this.readableHighWaterMark
     },
-    /** A body begins in what is being read. What it returns is called when the body has ended. */
-    bodyBegins(): () => void {
+    /**
+     * A body begins in what is being read, of so many decoded bytes at most. `tooMany`: the wire brought far more, which were
+     * nothing of it: extensions of chunks, blocks that unpack to nothing. What it returns is called when the body has ended.
+     */
+    bodyBegins(maxBytes: number, tooMany: () => void): () => void {
       const socket = reading
       if (!socket) return () => {}
-      inBody.add(socket)
+      inBody.set(socket, { left: 2 * maxBytes + FRAMING_BYTES, tooMany })
       return () => inBody.delete(socket)
     },
   }

@@ -39,7 +39,7 @@ const connectorOf = require('undici/lib/core/connect.js') as typeof buildConnect
 const CONNECT_TIMEOUT_MS = 10_000 // a host that does not answer a SYN this long is down
 
 const CONNECTIONS_PER_ORIGIN = 32 // one origin never holds more sockets than this, if nothing else is said
-const KEEP_ALIVE_MS = 30_000
+const KEEP_ALIVE_MS = 30_000 // also where its server asks for longer: sockets are ours to count
 const USER_AGENT = 'tributary' // many sites refuse requests without a user agent
 
 const GLOBAL_UNICAST_V6 = ipaddr.parseCIDR('2000::/3') // all public IPv6 addresses are in it
@@ -241,7 +241,8 @@ function originOf(domain: string, target: string): string {
 }
 
 function createRoutes(policy: EgressPolicy, resolve: Resolve, onread: Reads, connections: number): Routes {
-  const pool = { connections, keepAliveTimeout: KEEP_ALIVE_MS, headersTimeout: 0 }
+  const kept = { keepAliveTimeout: KEEP_ALIVE_MS, keepAliveMaxTimeout: KEEP_ALIVE_MS }
+  const pool = { connections, ...kept, headersTimeout: 0 }
   const lifetime = new AbortController()
   const { signal } = lifetime
   const guarded = new Agent({
@@ -313,7 +314,7 @@ async function sendOnce(
         bodyTimeout: 0, // undici limits idle time; the budget limits total time
       },
       {
-        ...{ deadline, reads, over },
+        ...{ deadline, reads, over, maxBytes: request.maxBytes },
         mayBegin() {
           isTooLate = request.mayBegin?.() === false
           return !isTooLate

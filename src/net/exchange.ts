@@ -47,6 +47,8 @@ function flatten(headers: Record<string, string | string[] | undefined>): Record
 type ExchangeOptions = {
   deadline: Deadline
   reads: Reads
+  /** Decoded bytes of the body. */
+  maxBytes: number
   /** Whether the request is still to be written, now that it has a connection. */
   mayBegin(): boolean
   /** Makes who reads the body. */
@@ -59,7 +61,7 @@ type ExchangeOptions = {
 export function exchange(
   dispatcher: Dispatcher,
   request: Dispatcher.DispatchOptions,
-  { deadline, reads, mayBegin, bodyOf, over }: ExchangeOptions,
+  { deadline, reads, maxBytes, mayBegin, bodyOf, over }: ExchangeOptions,
 ): Promise<Answer> {
   return new Promise((resolve, reject) => {
     let interim = 0
@@ -78,9 +80,13 @@ export function exchange(
             controller.abort(new OnlyInterim(`more than ${MOST_INTERIM} interim answers`))
           return
         }
-        bodyEnds = reads.bodyBegins()
         const headers = flatten(received)
         const stop = () => controller.abort(new Error('no more of the answer is wanted'))
+        bodyEnds = reads.bodyBegins(maxBytes, () => {
+          const message = `far more bytes on the wire than ${maxBytes} need`
+          resolve({ status, headers, read: { kind: 'too_large', message } })
+          stop()
+        })
         body = bodyOf({ status, headers }, { stop, goOn: () => controller.resume() })
         void body.outcome.then((read) => resolve({ status, headers, read }), reject)
       },

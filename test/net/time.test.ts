@@ -109,3 +109,37 @@ test('headers without end are cut by their size', async (t) => {
   const { get } = openEgress(t, loopback)
   t.match(await get(`http://${host}/`), { kind: 'failed', reason: 'too_large' })
 })
+
+test('bytes without end that bring nothing are cut by their size', async (t) => {
+  const packed = 'content-encoding: gzip\r\ncontent-length: 100000000000\r\n\r\n'
+  const member = Buffer.from([0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3])
+  const named = Buffer.from([0x1f, 0x8b, 8, 8, 0, 0, 0, 0, 0, 3])
+  const empty = Buffer.concat(Array.from({ length: 10_000 }, () => Buffer.from([0, 0, 0, 0xff, 0xff])))
+  const cases: [string, string, Uint8Array, Uint8Array][] = [
+    [
+      'the extension of a chunk',
+      'transfer-encoding: chunked\r\n\r\n1;',
+      Buffer.from('e'),
+      Buffer.alloc(50_000, 'e'),
+    ],
+    ['empty blocks', packed, member, empty],
+    ['the name of what is packed', packed, named, Buffer.alloc(50_000, 'n')],
+  ]
+  for (const [what, head, first, then] of cases) {
+    const host = await listening(t, (socket) => {
+      socket.write(`HTTP/1.1 200 OK\r\n${head}`)
+      socket.write(first)
+      const more = () => {
+        while (socket.writable && socket.write(then));
+      }
+      socket.on('drain', more)
+      more()
+    })
+    const { get } = openEgress(t, loopback)
+    t.match(
+      await get(`http://${host}/`, { timeoutMs: 20_000 }),
+      { kind: 'failed', reason: 'too_large' },
+      what,
+    )
+  }
+})
