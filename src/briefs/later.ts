@@ -1,29 +1,21 @@
 /**
  * Questions that outlive their request, as jobs: stored before the caller is answered, completed when the upstreams have
- * answered, with a notice that is repeated until it is accepted (specification, "Events"). After a crash they continue:
- * upstreams that began a task are asked about it, the others are asked again, and a task that has ended never changes.
+ * answered; then the caller is told (`notice.ts`). After a crash they continue: upstreams that began a task are asked about it,
+ * the others are asked again, and a task that has ended never changes.
  */
 import { naturalKey } from '../activation/accounts.js'
-import { shownSignals } from '../activation/holders.js'
 import { type AdcpError, adcpError } from '../adcp/answer.js'
 import type { AccountReference } from '../adcp/caller.js'
-import type { Destination } from '../adcp/signal.js'
 import type { GetSignalsRequest } from '../adcp/signal-requests.js'
-import {
-  hasLostSecret,
-  type PushConfig,
-  type PushRules,
-  readPushConfig,
-  type Webhook,
-} from '../events/webhook.js'
+import { type PushRules, readPushConfig } from '../events/webhook.js'
 import type { Reader } from '../feed/query.js'
-import { type Clock, pause } from '../net/clock.js'
+import { pause } from '../net/clock.js'
 import { StorageUnavailable } from '../store/database/storage-work.js'
-import type { Held, Jobs } from '../store/jobs.js'
+import type { Held } from '../store/jobs.js'
 import { canonical } from '../store/records/idempotency.js'
-import type { StoredTask, TaskProgress } from '../store/records/tasks.js'
+import type { TaskProgress } from '../store/records/tasks.js'
 import type { Store } from '../store/store.js'
-import { createWorker, pauseAfter, type Worker } from '../store/worker.js'
+import { createWorker, type Worker } from '../store/worker.js'
 import type { AgentError } from '../upstreams/agent/agent.js'
 import { isTransient } from '../upstreams/agent/dialect.js'
 import { type Asked, answerSlice } from '../upstreams/fanout.js'
@@ -31,6 +23,7 @@ import type { Slice } from '../upstreams/rows/slice.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
 import { type Brief, type Inquiry, type Ranked, taskName } from './brief.js'
 import type { DiscoverAnswer, Later } from './discover.js'
+import { createNotices, endQuestion, type Noticed, type NoticesOptions } from './notice.js'
 
 /** After this time a question is answered with what has arrived. */
 const LONGEST_MS = 10 * 60_000
@@ -44,10 +37,6 @@ const FIRST_PAUSE_MS = 500
 const LONGEST_PAUSE_MS = 15_000
 const CALL_MS = 30_000
 
-/** A notice that is not accepted so long is given up. */
-const GIVE_UP_MS = 24 * 60 * 60_000
-const LONGEST_NOTICE_PAUSE_MS = 3_600_000
-
 const UNANSWERED = adcpError('SERVICE_UNAVAILABLE', 'The question could not be answered.', {
   suggestion: 'Ask again; without push_notification_config the answer comes at once.',
 })
@@ -59,12 +48,6 @@ function hasTaskEnded(error: AgentError): boolean {
   return error.recovery !== 'transient' && !isTransient(error)
 }
 
-/** What the job of a question holds for the notice of its end. */
-export type Noticed = { push?: PushConfig; contextId: string }
-
-/** The data of the job that tells a caller of its task's end. */
-type Notice = Required<Noticed> & { taskId: string }
-
 /** What must survive a restart. */
 type Question = Noticed & {
   input: GetSignalsRequest
@@ -73,96 +56,15 @@ type Question = Noticed & {
   upstreamTasks: Readonly<Record<string, string>>
 }
 
-type LaterOptions = {
+type LaterOptions = Omit<NoticesOptions, 'store'> & {
   brief: Brief
   /** Shapes a ranked answer as a response. */
   firstPage(ranked: Ranked, input: GetSignalsRequest, reader: Reader): Promise<DiscoverAnswer>
   store: Pick<Store, 'tasks' | 'jobs' | 'accounts' | 'write'>
   call: Upstreams['call']
-  webhook: Webhook
   pushRules: PushRules
-  clock: Clock
-  /** The destinations whose keys a caller may see now. */
-  grantsOf(caller: string): readonly Destination[]
   /** Unguessable. */
   newId(): string
-  /** Receives what an operator should know. */
-  onTrouble(message: string): void
-}
-
-/**
- * Ends the job of a question with the state of its task, and adds the job of the notice that was asked for. False where another
- * process holds it, or it had ended.
- */
-export async function endQuestion(jobs: Jobs, held: Held, taskId: string, state: string): Promise<boolean> {
-  const { push, contextId } = held.data as Noticed
-  if (!(await jobs.end(held, state))) return false
-  if (push) {
-    const data: Notice = { taskId, contextId, push }
-    const { caller } = held // its lane: who names many receivers that hang keeps no others waiting
-    await jobs.add({ id: `${held.id}_notice`, kind: 'notice', lane: caller, caller, data })
-  }
-  return true
-}
-
-/** The terminal notification (schema core/mcp-webhook-payload). */
-function bodyOf(task: StoredTask, { contextId, push }: Notice, grants: readonly Destination[]): string {
-  const failed = task.status !== 'completed'
-  return JSON.stringify({
-    idempotency_key: `whk_${task.id}_end`, // the same for all retries: a task ends once
-    operation_id: push.operation_id ?? task.id,
-    task_id: task.id,
-    task_type: 'get_signals',
-    protocol: 'signals',
-    status: task.status,
-    timestamp: new Date(task.completedAt ?? task.updatedAt).toISOString(),
-    message: failed ? 'The question could not be answered.' : (task.result as { message: string }).message,
-    context_id: contextId,
-    ...(push.token !== undefined && { token: push.token }),
-    result: failed
-      ? { status: 'failed', adcp_error: task.error, errors: [task.error] }
-      : shownSignals(task.result, grants),
-  })
-}
-
-type NoticesOptions = Pick<LaterOptions, 'webhook' | 'clock' | 'grantsOf' | 'onTrouble'> & {
-  store: Pick<Store, 'tasks' | 'jobs'>
-}
-
-/**
- * The work of jobs of kind `notice`: how one is done, and how it is given up. For a day, with growing pauses, across restarts,
- * with the same bytes as long as the caller's grants are the same.
- */
-export function createNotices({ store, webhook, clock, grantsOf, onTrouble }: NoticesOptions) {
-  async function giveUp(held: Held, { taskId }: Notice, reason: string): Promise<void> {
-    onTrouble(`task ${taskId}: its notification was not taken (${reason})`)
-    await store.jobs.end(held, 'abandoned')
-  }
-
-  /** Sends the notice once; if it is not accepted, it is sent again later. */
-  async function run(held: Held): Promise<void> {
-    const notice = held.data as Notice
-    const task = await store.tasks.get(held.caller, notice.taskId)
-    if (!task) return void (await store.jobs.end(held, 'abandoned'))
-    if (hasLostSecret(notice.push)) {
-      return await giveUp(held, notice, 'what it is signed with was not stored: set storage.key')
-    }
-    const { caller } = held
-    const delivery = await webhook(caller, notice.push, bodyOf(task, notice, grantsOf(caller)))
-    if (delivery.kind === 'delivered') return void (await store.jobs.end(held, 'delivered'))
-    const asked = delivery.kind === 'undelivered' ? (delivery.retryAfterMs ?? 0) : 0
-    const wait = Math.max(pauseAfter(held.attempts, LONGEST_NOTICE_PAUSE_MS), asked)
-    if (delivery.kind === 'rejected' || clock.now() + wait > held.createdAt + GIVE_UP_MS) {
-      return await giveUp(held, notice, delivery.reason)
-    }
-    await store.jobs.release(held, wait)
-  }
-
-  return {
-    run,
-    longestPauseMs: LONGEST_NOTICE_PAUSE_MS,
-    giveUp: (held: Held) => giveUp(held, held.data as Notice, 'an operator gave it up'),
-  }
 }
 
 type Answer = Extract<DiscoverAnswer, { kind: 'answer' }>

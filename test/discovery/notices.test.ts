@@ -1,6 +1,7 @@
 import { test } from 'tap'
 import type { Destination } from '../../src/adcp/signal.js'
-import { createLater, createNotices, endQuestion } from '../../src/briefs/later.js'
+import { createLater } from '../../src/briefs/later.js'
+import { createNotices, endQuestion } from '../../src/briefs/notice.js'
 import { systemClock } from '../../src/net/clock.js'
 import { embedded, onEveryStorage } from '../store/support/storages.js'
 import { until } from '../support/upstream-world.js'
