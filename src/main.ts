@@ -133,7 +133,7 @@ command('explain', 'Say why a signal or an upstream is, or is not, in the feed o
   .action(
     async (ref: string, options: Asking & { caller?: string; account?: string; countries: string[] }) => {
       const { url, token, filters, json, caller, account, countries } = options
-      const { printExplanation } = await import('./commands/operator.js')
+      const { printExplanation } = await import('./commands/explanation.js')
       await printExplanation({
         config: options.config,
         ref,

@@ -1,6 +1,6 @@
 import { test } from 'tap'
 import { printCheck } from '../../src/commands/check.js'
-import { explanationText } from '../../src/commands/operator.js'
+import { explanationText } from '../../src/commands/explanation.js'
 import { parseConfig } from '../../src/config/load.js'
 import { systemClock } from '../../src/net/clock.js'
 import { startOver } from '../support/federation-over.js'

@@ -2,7 +2,7 @@
 import { test } from 'tap'
 import { callTask } from '../../src/commands/address.js'
 import { printCheck } from '../../src/commands/check.js'
-import { printExplanation } from '../../src/commands/operator.js'
+import { printExplanation } from '../../src/commands/explanation.js'
 import { parseConfig } from '../../src/config/load.js'
 import { systemClock } from '../../src/net/clock.js'
 import { OPERATOR, startOver } from '../support/federation-over.js'
