@@ -343,7 +343,7 @@ command('ledger', 'List what was activated and deactivated, newest first.')
       ...filter
     }: Common & LedgerFilter & { limit: number | undefined; json: boolean }) => {
       const config = await configOf({ config: file })
-      const { printLedger } = await import('./commands/operator.js')
+      const { printLedger } = await import('./commands/storage.js')
       await printLedger({ config, filter, limit, json, out, err, now: Date.now })
     },
   )
@@ -353,7 +353,7 @@ command('move-storage', 'Copy all durable state to another storage, while no ser
   .option('--json', 'the counts as JSON', false)
   .action(async ({ to, json, ...options }: Common & { to: string; json: boolean }) => {
     const config = await configOf(options)
-    const { moveStorage } = await import('./commands/operator.js')
+    const { moveStorage } = await import('./commands/storage.js')
     await moveStorage({ config, to, json, out, err, now: Date.now })
   })
 

@@ -1,25 +1,15 @@
 /**
- * What an operator does from the command line: asks a running server and has it do something, makes the keys that callers ask
- * with, and reads or moves the storage itself, whether or not a server runs (docs/operations.md, docs/storage.md).
+ * What an operator does from the command line: asks a running server and has it do something, and makes the keys that callers
+ * ask with (docs/operations.md).
  */
 import { hash, randomBytes } from 'node:crypto'
-import { access } from 'node:fs/promises'
-import { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
-import { pipeline } from 'node:stream/promises'
-import { howMany } from '../adcp/answer.js'
 import { forTerminal } from '../adcp/redaction.js'
-import type { Config } from '../config/values.js'
-import { StorageUnavailable, StorageUnusable } from '../store/database/storage-work.js'
-import type { Entry, LedgerFilter } from '../store/records/ledger.js'
-import type { Store } from '../store/store.js'
 import { addressOf, request, type Target } from './address.js'
 import { CommandFailure, EXIT, renderTable, tableWidth } from './terminal.js'
 
 const KEY_BYTES = 32
 const TIMEOUT_MS = 30_000
-const TABLE_ENTRIES = 50
-const LEDGER_HEADER = ['when', 'caller', 'action', 'outcome', 'upstream', 'destinations', 'handle']
 
 /** The JSON that the server answers. Throws `CommandFailure` when it cannot be asked or refuses. */
 export async function askServer(
@@ -111,139 +101,4 @@ export async function printKey({ given, json, input, out }: KeyCommand): Promise
   const digest = hash('sha256', key, 'hex')
   if (json) out.write(`${JSON.stringify({ ...(!given && { key }), token_sha256: digest })}\n`)
   else out.write(`${given ? '' : `key: ${key}\n`}token_sha256: "${digest}"\n`)
-}
-
-/** What opens a storage: the commands that ask a server do not wait for its code. */
-const storing = () => import('../store/store.js')
-
-/** Throws `CommandFailure` where no server has run: a command must not leave an empty storage behind. */
-async function requireStorage({ storage, file }: Config): Promise<void> {
-  const { databaseFile, storageFolder } = await import('../store/database/sqlite.js')
-  const folder = storageFolder(storage.url)
-  if (!folder) return
-  await access(databaseFile(folder)).catch(() => {
-    throw new CommandFailure(
-      `there is no storage at ${folder}; run this where \`tributary serve --config ${file}\` runs`,
-    )
-  })
-}
-
-type MoveStorageOptions = {
-  config: Config
-  /** `file:FOLDER` or `postgres://...`; it must hold no state. */
-  to: string
-  json: boolean
-  out: NodeJS.WriteStream
-  err: NodeJS.WriteStream
-  now: () => number
-}
-
-/**
- * `tributary move-storage`: brings the whole state to another storage, for one server that becomes several. Throws
- * `CommandFailure` when a storage cannot be opened or the target is not empty. The source is only read.
- */
-export async function moveStorage({ config, to, json, out, err, now }: MoveStorageOptions): Promise<void> {
-  await requireStorage(config)
-  const { moveStore, openStore } = await storing()
-  const opened: Store[] = []
-  async function open(url: string): Promise<Store> {
-    const store = await openStore({ url, now, onProblem: (problem) => err.write(`${problem}\n`) })
-    opened.push(store)
-    return store
-  }
-  try {
-    const moved = await moveStore(await open(config.storage.url), await open(to))
-    const rows = Object.entries(moved).map(([table, count]) => [table, String(count)])
-    out.write(
-      json ? `${JSON.stringify(moved)}\n` : `${renderTable(['what', 'moved'], rows, tableWidth(out))}\n`,
-    )
-  } catch (error) {
-    throw new CommandFailure(error instanceof Error ? error.message : String(error))
-  } finally {
-    for (const store of opened) await store.close()
-  }
-}
-
-type LedgerCommand = {
-  config: Config
-  filter: LedgerFilter
-  /** Entries shown. Default: 50 in a table, all of them as JSON lines. */
-  limit: number | undefined
-  json: boolean
-  out: NodeJS.WriteStream
-  err: NodeJS.WriteStream
-  now: () => number
-}
-
-function destinationText(destination: unknown): string {
-  const { platform, agent_url, account } = destination as Record<string, string | undefined>
-  return `${platform ?? agent_url ?? '?'}${account ? ` (${account})` : ''}`
-}
-
-function ledgerCells(entry: Entry): string[] {
-  const { createdAt, caller, action, outcome, upstream, destinations, handle } = entry
-  const when = new Date(createdAt).toISOString().slice(0, 19).replace('T', ' ')
-  return [when, caller, action, outcome, upstream, destinations.map(destinationText).join(', '), handle]
-}
-
-async function* taken(entries: AsyncIterable<Entry>, limit: number): AsyncGenerator<string> {
-  let count = 0
-  for await (const entry of entries) {
-    if (count === limit) return
-    count += 1
-    yield `${JSON.stringify(entry)}\n`
-  }
-}
-
-/** As fast as they are read, so that a ledger of any length fits; a reader that has enough (`head`) may leave. */
-async function printLines(
-  entries: AsyncIterable<Entry>,
-  limit: number,
-  out: NodeJS.WriteStream,
-): Promise<void> {
-  try {
-    await pipeline(Readable.from(taken(entries, limit)), out, { end: false })
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EPIPE') throw error
-  }
-}
-
-/**
- * `tributary ledger`: what was activated and deactivated, by whom, where, and what came of it, newest first, also while a
- * server runs on the same storage.
- */
-export async function printLedger({
-  config,
-  filter,
-  json,
-  limit = json ? Number.POSITIVE_INFINITY : TABLE_ENTRIES,
-  out,
-  err,
-  now,
-}: LedgerCommand): Promise<void> {
-  await requireStorage(config)
-  const { openStore } = await storing()
-  const { ledgerEntries } = await import('../store/records/ledger.js')
-  const onProblem = (problem: string) => err.write(`tributary: ${problem}\n`)
-  const store = await openStore({ ...config.storage, now, whileInUse: true, onProblem }).catch(
-    (error: unknown) => {
-      const isTold = error instanceof StorageUnavailable || error instanceof StorageUnusable
-      throw isTold ? new CommandFailure(`storage.url: ${error.message}`) : error
-    },
-  )
-  try {
-    const entries = ledgerEntries(store.ledger, filter)
-    if (json) return await printLines(entries, limit, out)
-    const shown: Entry[] = []
-    let more = false
-    for await (const entry of entries) {
-      more = shown.length === limit
-      if (more) break
-      shown.push(entry)
-    }
-    out.write(`${renderTable(LEDGER_HEADER, shown.map(ledgerCells), tableWidth(out))}\n\n`)
-    out.write(`${howMany(shown.length, 'entry')}${more ? ', the newest of more (--limit)' : ''}\n`)
-  } finally {
-    await store.close()
-  }
 }
