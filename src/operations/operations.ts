@@ -26,19 +26,12 @@ import type { Repositories } from '../store/store.js'
 import type { Slice } from '../upstreams/rows/slice.js'
 import type { Blobs } from '../upstreams/rows/storage.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
+import { type ActivitySources, createActivity, createJobsView } from './activity.js'
 import { createSignalHistory, createUpstreamHistory, type Sample } from './history.js'
 import { createWatchdog } from './meters.js'
 import { createMetrics, type Metrics } from './metrics.js'
 import { tracedSend } from './tracing.js'
-import {
-  type ActivitySources,
-  createActivity,
-  createJobsView,
-  createViews,
-  type ObservedState,
-  type ViewSources,
-  type Views,
-} from './views.js'
+import { createViews, type ObservedState, type ViewSources, type Views } from './views.js'
 
 /** Parts that are made later than this one, and are read only at a scrape, a view or a question. */
 type ObservedParts = {

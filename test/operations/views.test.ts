@@ -1,13 +1,8 @@
 /** What operators are shown, given what the parts of a server say of themselves. */
 import { test } from 'tap'
 import { parseConfig } from '../../src/config/load.js'
-import {
-  type ActivitySources,
-  createActivity,
-  createJobsView,
-  createViews,
-  type ViewSources,
-} from '../../src/operations/views.js'
+import { type ActivitySources, createActivity, createJobsView } from '../../src/operations/activity.js'
+import { createViews, type ViewSources } from '../../src/operations/views.js'
 
 const EVERYTHING = new URLSearchParams()
 const iso = (ms: number) => new Date(ms).toISOString()
