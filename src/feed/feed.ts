@@ -78,7 +78,7 @@ type Question = Selection & Pick<WholesaleQuery, 'cursor'>
 /** A question as it is answered. `walk`: undefined without a cursor, and for one that this query and caller were not given. */
 type Asked = { criteria: Criteria; walk: Begun | undefined }
 
-/** Who asks for what, with how that is spelled. */
+/** Who asks for what; `criteria` is the query in one spelling, whichever way it was written. */
 type Asking = { query: Selection; criteria: Criteria; reader: Reader }
 
 /** What is asked of the feed before there is one. */
@@ -110,8 +110,8 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
 
   /**
    * Shows what an earlier process published last, until the first generation of this one: in pages that need its columns and rows
-   * alone. Its listings are not there, so whoever looks for them finds no snapshot. `chunks`: whether each chunk of its rows comes
-   * whole. If one does not, or when what this gives is called before that generation, nothing is shown any more.
+   * alone. Its listings are not there, so whoever looks for them finds no snapshot. `chunks` says of each chunk of its rows
+   * whether it was read whole. If one was not, the layer is shown no more; nor is it once the returned function is called.
    */
   function resume(snapshot: Snapshot, now: number, gaps: readonly Gap[], chunks: Chunks): () => void {
     publish(snapshot, now, { gaps })
@@ -173,7 +173,7 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
     return createPages(snapshot, { criteria, seesPrices, grants, ...(fields && { fields }) })
   }
 
-  /** Entries as the body of a page, with its warnings; `sequence`: what a page of entries that follow each other is for. */
+  /** Entries as the body of a page, with its warnings. `sequence`: they follow each other, so the page can be kept for this use. */
   function body({ shown: tuple }: Answering, entries: Uint32Array, asking: Asking, sequence?: PageUse) {
     const { query, criteria, reader } = asking
     const { snapshot, grants } = tuple

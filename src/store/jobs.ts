@@ -139,7 +139,7 @@ export function createJobs(db: Db, now: () => number, dialect: SqlDialect, seal:
     }
   }
 
-  /** Of the jobs that were held so, those that still are; a job that has ended has no owner. */
+  /** Those of the given jobs that are still held by the same owner in the same epoch; a job that has ended has no owner. */
   const amongHeld = (given: readonly Pick<Held, 'id' | 'owner' | 'epoch'>[]) =>
     sql`from ${dialect.givenJobs(given)} where jobs.id = given.job and jobs.owner = value->>'owner'
       and jobs.epoch = cast(value->>'epoch' as integer)`

@@ -57,7 +57,7 @@ function settable({ billing_entity, payment_terms }: AccountEntry): Record<strin
   }
 }
 
-/** `brand`: whose account it is, where this agent knows it. */
+/** What the caller should know of an entry that was taken. `brand`: of the account's owner; undefined where none is known. */
 function warningsOf(entry: AccountEntry, request: SyncAccountsRequest, brand: unknown): string[] {
   return [
     ...(brand === undefined

@@ -171,7 +171,7 @@ export function createFanout({ call, clock }: FanoutOptions) {
   const latencies = createLatencies(clock)
   const lines = new Map<string, Line>() // by upstream; a line is dropped when it is empty
 
-  /** The answers of a question take so much more memory. What was asked longest ago and nobody waits for makes room. */
+  /** Counts `bytes` more for the answers of a question. Where all take too many, the oldest that nobody waits for go. */
   function count(asking: Asking, bytes: number): void {
     if (!asking.isKept) return
     asking.bytes += bytes
