@@ -206,7 +206,8 @@ export function createWebhook({ post, now }: WebhookOptions) {
     const retryAfterMs = askedWaitMs(answered, now())
     const refusal = { reason: `status ${status}`, ...(retryAfterMs !== undefined && { retryAfterMs }) }
     if (status >= 500 || TRY_AGAIN.has(status)) return { kind: 'undelivered', ...refusal }
-    const [, signature] = SIGNATURE_ERROR.exec(answered['www-authenticate'] ?? '') ?? []
+    const challenge = status === 401 ? (answered['www-authenticate'] ?? '') : ''
+    const [, signature] = SIGNATURE_ERROR.exec(challenge) ?? []
     return { kind: 'rejected', ...refusal, status, ...(signature && { signature }) }
   }
 }

@@ -492,14 +492,17 @@ onEmbeddedStorage(
   async (t, storage) => {
     const { publishNext, process, subscribe, receiver, pass } = await stage(t, storage)
     const one = await process()
-    const [gone, strict, elsewhere] = [await receiver(), await receiver(), await receiver()]
-    gone.answerWith((_, response) => void response.writeHead(410).end())
+    const [gone, strict] = [await receiver(), await receiver()]
+    const [elsewhere, closed] = [await receiver(), await receiver()]
     const error = { 'www-authenticate': 'Signature error="webhook_signature_key_unknown"' }
+    gone.answerWith((_, response) => void response.writeHead(410, error).end())
+    closed.answerWith((_, response) => void response.writeHead(403, error).end())
     strict.answerWith((_, response) => void response.writeHead(401, error).end())
     elsewhere.answerWith((_, response) => void response.writeHead(308, { location: gone.url }).end())
     await subscribe(one.store, 'gone', gone.url)
     await subscribe(one.store, 'strict', strict.url)
     await subscribe(one.store, 'elsewhere', elsewhere.url)
+    await subscribe(one.store, 'closed', closed.url)
     await pass(1, one)
     for (let published = 0; published < 2; published += 1) {
       publishNext()
@@ -510,6 +513,7 @@ onEmbeddedStorage(
     t.equal(new Set(keysOf(strict)).size, 2)
     t.equal(strict.events.length, 2, 'a refused signature is final for its event')
     t.equal(new Set(keysOf(elsewhere)).size, 1, 'a redirect is a failure')
+    t.equal(new Set(keysOf(closed)).size, 1, 'and so is what says of our signature anything but 401')
     const stored = await one.store.subscriptions.ofCaller('buyer')
     t.match(
       stored.find(({ subscriberId }) => subscriberId === 'gone'),
