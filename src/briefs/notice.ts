@@ -87,8 +87,7 @@ export function createNotices({ store, webhook, clock, grantsOf, onTrouble }: No
     const { caller } = held
     const delivery = await webhook(caller, notice.push, bodyOf(task, notice, grantsOf(caller)))
     if (delivery.kind === 'delivered') return void (await store.jobs.end(held, 'delivered'))
-    const asked = delivery.kind === 'undelivered' ? (delivery.retryAfterMs ?? 0) : 0
-    const wait = Math.max(pauseAfter(held.attempts, LONGEST_NOTICE_PAUSE_MS), asked)
+    const wait = Math.max(pauseAfter(held.attempts, LONGEST_NOTICE_PAUSE_MS), delivery.retryAfterMs ?? 0)
     if (delivery.kind === 'rejected' || clock.now() + wait > held.createdAt + GIVE_UP_MS) {
       return await giveUp(held, notice, delivery.reason)
     }

@@ -189,8 +189,7 @@ export function createWorker(options: WorkerOptions) {
   const isFull = (lane: string) =>
     (places.get(lane) ?? 0) >= Math.min(limits.aLane, limits.inAll - begun.size)
 
-  const mayBegin = ({ id, lane }: Due) =>
-    begun.size < limits.inAll && !isFull(lane) && !begun.has(id) && !inHand.has(id)
+  const mayBegin = ({ id, lane }: Due) => !isFull(lane) && !begun.has(id) && !inHand.has(id)
 
   /** Takes the next from those that are due, and begins what may begin. */
   function beginLot(due: Due[]): Promise<void>[] {
