@@ -1,12 +1,13 @@
 /**
  * A running server, asked from the command line: its address in one form for every command, with or without `/mcp`, a
- * request to it, and one of its tasks called over MCP.
+ * request to it, by an operator too, and one of its tasks called over MCP.
  */
 import { isRecord, tryParseJson } from '../adcp/json.js'
 import { forTerminal } from '../adcp/redaction.js'
 import { loadPlace } from '../config/load.js'
 import { CommandFailure, EXIT } from './terminal.js'
 
+const OPERATOR_MS = 30_000
 const TASK_MS = 150_000 // longer than the longest answer takes
 const DEMO = { buyer: 'demo-buyer-key', operator: 'demo-operator-key' } // config/sandbox.yaml; public, and good for the sandbox only
 const EVERYWHERE: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '[::1]' }
@@ -45,7 +46,7 @@ function unreachable(base: string, error: unknown): CommandFailure {
 }
 
 /** One request to a path of the server, within so many ms. Throws `CommandFailure` when it cannot be reached. */
-export async function request(
+async function request(
   { base, token }: Address,
   path: string,
   { method, timeoutMs, body }: { method: 'GET' | 'POST'; timeoutMs: number; body?: object | undefined },
@@ -60,6 +61,23 @@ export async function request(
   return await fetch(`${base}${path}`, sent).catch((error: unknown) =>
     Promise.reject(unreachable(base, error)),
   )
+}
+
+/** The JSON that the server answers an operator. Throws `CommandFailure` when it cannot be asked or refuses. */
+export async function askServer(
+  target: Target,
+  path: string,
+  method: 'GET' | 'POST',
+  body?: object,
+): Promise<unknown> {
+  const server = await addressOf(target, 'operator')
+  const response = await request(server, path, { method, timeoutMs: OPERATOR_MS, body })
+  if (response.status === 401 || response.status === 403) {
+    throw new CommandFailure('this needs a key with role: operator; give it as --token or TRIBUTARY_TOKEN')
+  }
+  const answer = (await response.json().catch(() => ({}))) as { error?: string }
+  if (!response.ok) throw new CommandFailure(answer.error ?? `the server answered HTTP ${response.status}`)
+  return answer
 }
 
 type TaskResult = Record<string, unknown> & { status: string; message?: string }

@@ -9,8 +9,7 @@ import { fileProblemText, problemText, whyNotMore } from '../explain/remedies.js
 import type { NamedSignal } from '../explain/segment.js'
 import type { OfferExplanation, SignalExplanation } from '../explain/signal.js'
 import type { AccountExplanation, UpstreamExplanation } from '../explain/upstream.js'
-import type { Target } from './address.js'
-import { askServer } from './operator.js'
+import { askServer, type Target } from './address.js'
 import { renderTable, tableWidth } from './terminal.js'
 
 type ExplainCommand = Target & {

@@ -5,28 +5,10 @@
 import { hash, randomBytes } from 'node:crypto'
 import { text } from 'node:stream/consumers'
 import { forTerminal } from '../adcp/redaction.js'
-import { addressOf, request, type Target } from './address.js'
+import { askServer, type Target } from './address.js'
 import { CommandFailure, EXIT, renderTable, tableWidth } from './terminal.js'
 
 const KEY_BYTES = 32
-const TIMEOUT_MS = 30_000
-
-/** The JSON that the server answers. Throws `CommandFailure` when it cannot be asked or refuses. */
-export async function askServer(
-  target: Target,
-  path: string,
-  method: 'GET' | 'POST',
-  body?: object,
-): Promise<unknown> {
-  const server = await addressOf(target, 'operator')
-  const response = await request(server, path, { method, timeoutMs: TIMEOUT_MS, body })
-  if (response.status === 401 || response.status === 403) {
-    throw new CommandFailure('this needs a key with role: operator; give it as --token or TRIBUTARY_TOKEN')
-  }
-  const answer = (await response.json().catch(() => ({}))) as { error?: string }
-  if (!response.ok) throw new CommandFailure(answer.error ?? `the server answered HTTP ${response.status}`)
-  return answer
-}
 
 /** `tributary refresh UPSTREAM`: has a running server read an upstream in full now. */
 export async function refreshUpstream(
