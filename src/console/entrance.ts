@@ -21,7 +21,7 @@ import {
   type TurnedAway,
   turnedAway,
 } from '../server/door/turned-away.js'
-import { readQuery } from '../server/strays.js'
+import { readQuery } from '../server/parameters.js'
 import { parametersOf } from './openapi.js'
 
 const LASTS_MS = 12 * 3_600_000

@@ -3,7 +3,7 @@
  * at `/mcp` and `/a2a`.
  */
 import type { FastifyInstance } from 'fastify'
-import type { Parameter as Known } from '../server/strays.js'
+import type { Parameter as Known } from '../server/parameters.js'
 import { SORTS } from './feed-question.js'
 import { SCHEMAS, type SchemaName } from './openapi-schemas.js'
 

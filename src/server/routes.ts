@@ -16,7 +16,7 @@ import { bodyBytes } from './answer/exchange.js'
 import { sendLargeJson } from './answer/large-json.js'
 import { type AddressOf, type Door, enterOperator } from './door/door.js'
 import { refusePlainly, SIGNATURE_REQUIRED } from './door/turned-away.js'
-import { type BadParameter, type Parameter, readQuery } from './strays.js'
+import { type BadParameter, type Parameter, readQuery } from './parameters.js'
 
 const MAX_AGE = 'public, max-age=300'
 const KEYS_PATH = '/.well-known/jwks.json'
