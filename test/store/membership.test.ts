@@ -6,7 +6,7 @@ import { createLeases, type Lease, type Leases, leaseStands } from '../../src/st
 import { createMembership, createRendezvous } from '../../src/store/replicas/membership.js'
 import type { Store } from '../../src/store/store.js'
 import { proven } from '../support/proven.js'
-import { createTime, fenced, HOUR, opened, openedInTime } from './support/lease-time.js'
+import { beats, createTime, fenced, HOUR, opened, openedInTime } from './support/lease-time.js'
 import { NO_POSTGRES } from './support/storages.js'
 
 type Mode = 'well' | 'paused' | 'cut' | 'unheard'
@@ -35,9 +35,9 @@ const PIECES = WORK.slice(0, 4) // of the model: each write costs a transaction
 const OWNERS = 3
 const owner = fc.nat(OWNERS - 1)
 const mode = fc.constantFrom<Mode>('well', 'paused', 'cut', 'unheard')
-const beats = fc.integer({ min: 1, max: 6 }) // a lease ends after four
+const lengths = fc.integer({ min: 1, max: 6 }) // a lease ends after four
 const step = fc.oneof(
-  { weight: 2, arbitrary: fc.record({ does: fc.constant('pass' as const), beats }) },
+  { weight: 2, arbitrary: fc.record({ does: fc.constant('pass' as const), beats: lengths }) },
   { weight: 3, arbitrary: fc.record({ does: fc.constant('begin' as const), owner }) },
   { weight: 3, arbitrary: fc.record({ does: fc.constant('finish' as const), at: fc.nat(8) }) },
   { weight: 2, arbitrary: fc.record({ does: fc.constant('fault' as const), owner, mode }) },
@@ -87,11 +87,9 @@ function ownersOf(store: Store, fence: typeof leaseStands) {
       })
       const pending: Lease[] = []
 
-      async function pass(beats: number): Promise<void> {
-        for (let left = beats; left > 0; left -= 1) {
-          time.advance(3_000)
-          for (const { mode, membership } of owners) if (mode !== 'paused') await membership.round()
-        }
+      const pass = (count: number) => {
+        const awake = owners.flatMap(({ mode, membership }) => (mode === 'paused' ? [] : [membership]))
+        return beats(time, awake, count)
       }
 
       await pass(2)
@@ -141,16 +139,12 @@ test('a dead member´s work is with the others within 15 s, and theirs stays whe
     return membership
   })
   const [, two, three] = members
-  const round = async (alive: typeof members) => {
-    time.advance(3_000)
-    for (const one of alive) await one.round()
-  }
-  for (let times = 0; times < 3; times += 1) await round(members)
+  await beats(time, members, 3)
   const mine = WORK.filter((name) => two?.lease(name))
   let waited = 0
   const left = members.slice(1)
   while (WORK.some((name) => !left.some((one) => one.lease(name)))) {
-    await round(left)
+    await beats(time, left)
     waited += 3
   }
   t.ok(waited <= 15, `${waited} s`)
@@ -182,16 +176,12 @@ test('work of which the member that would have it does not know is done by one t
   const also = () => newest
   old?.want('work', known, { also })
   fresh?.want('work', known, { also })
-  const round = async () => {
-    time.advance(3_000)
-    for (const one of all) await one.round()
-  }
   const heldBy = (one: typeof old) => WORK.filter((name) => one?.lease(name))
-  for (let times = 0; times < 3; times += 1) await round()
+  await beats(time, all, 3)
   const before = heldBy(old)
   newest = ['new']
   fresh?.want('work', added, { also })
-  for (let times = 0; times < 3; times += 1) await round()
+  await beats(time, all, 3)
   t.same(heldBy(old), before, 'what the older has it keeps')
   t.same(
     heldBy(fresh),
@@ -200,7 +190,7 @@ test('work of which the member that would have it does not know is done by one t
   )
   newest = ['old', 'new']
   old?.want('work', added, { also })
-  for (let times = 0; times < 3; times += 1) await round()
+  await beats(time, all, 3)
   const alone = createRendezvous(newest)
   t.same(
     heldBy(old),
@@ -226,12 +216,7 @@ test('what few may do stays with whoever of them has it, until it ends, leaves i
     membership.want('work', WORK, { only: () => few.filter((one) => alive.has(one)) })
     alive.set(self, membership)
   }
-  const rounds = async (count: number) => {
-    for (let left = count; left > 0; left -= 1) {
-      time.advance(3_000)
-      for (const one of alive.values()) await one.round()
-    }
-  }
+  const rounds = (count: number) => beats(time, [...alive.values()], count)
   const has = (self: string) => WORK.filter((name) => alive.get(self)?.lease(name))
   join('one')
   await rounds(1)

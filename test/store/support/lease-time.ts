@@ -54,3 +54,15 @@ export function fenced({ db }: Store, lease: Lease, work: () => void, fence = le
     return may
   })
 }
+
+/** So many beats of these members, one after the other each time. */
+export async function beats(
+  time: ReturnType<typeof createTime>,
+  members: readonly { round(): Promise<void> }[],
+  count = 1,
+): Promise<void> {
+  for (let left = count; left > 0; left -= 1) {
+    time.advance(3_000)
+    for (const one of members) await one.round()
+  }
+}
