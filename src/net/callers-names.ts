@@ -6,7 +6,7 @@
  */
 import { promises as dns } from 'node:dns'
 import { parse } from 'tldts'
-import { type Resolve, systemResolve } from './egress.js'
+import { type Resolve, systemResolve } from './addresses.js'
 
 /** The second try has twice the time; both end before who checks an address gives up. */
 const PATIENCE = { timeout: 1_500, tries: 2 }

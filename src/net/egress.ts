@@ -1,15 +1,21 @@
 /**
  * The one way out of the process: registries, upstreams, provider files, key sets and webhooks all use this `send`. It
- * limits where a request goes, how long it takes and how many bytes it returns (docs/protocol.md#egress). Sockets are opened
- * only to addresses that the policy permits, and to exactly the addresses that were checked: a name is resolved once, here, so
- * a second, different DNS answer cannot bypass the check.
+ * limits where a request goes (net/addresses.ts), how long it takes and how many bytes it returns (docs/protocol.md#egress).
  */
-import { promises as dns, type LookupAddress } from 'node:dns'
 import { createRequire } from 'node:module'
-import { isIP, type LookupFunction, type Socket } from 'node:net'
+import type { LookupFunction, Socket } from 'node:net'
 import { createSecureContext, type SecureContext } from 'node:tls'
-import ipaddr from 'ipaddr.js'
 import type { buildConnector, Dispatcher } from 'undici'
+import {
+  type AddressPolicy,
+  type AddressRules,
+  createAddressPolicy,
+  EgressRefused,
+  guardedLookup,
+  literalRefusal,
+  type Resolve,
+  systemResolve,
+} from './addresses.js'
 import {
   createBodyReceiver,
   createReads,
@@ -41,97 +47,6 @@ const CONNECT_TIMEOUT_MS = 10_000 // a host that does not answer a SYN this long
 const CONNECTIONS_PER_ORIGIN = 32 // one origin never holds more sockets than this, if nothing else is said
 const KEEP_ALIVE_MS = 30_000 // also where its server asks for longer: sockets are ours to count
 const USER_AGENT = 'tributary' // many sites refuse requests without a user agent
-
-const GLOBAL_UNICAST_V6 = ipaddr.parseCIDR('2000::/3') // all public IPv6 addresses are in it
-// A public address in private use: Azure answers metadata questions of its virtual machines on it.
-const METADATA = new Set(['168.63.129.16'])
-
-type Address = ipaddr.IPv4 | ipaddr.IPv6
-type Network = [Address, number]
-
-type AddressPolicy = {
-  /** May a connection to this address be made, given the scheme? IPv4-mapped forms count as the IPv4 they carry. */
-  permits(address: string, scheme: 'http:' | 'https:'): boolean
-}
-
-type AddressRules = {
-  /** Plain http to public addresses too. */
-  allowHttp: boolean
-  /** Networks in CIDR notation that may be reached, by http as well. */
-  allowNetworks: readonly string[]
-}
-
-function parseNetwork(text: string): Network {
-  try {
-    return ipaddr.parseCIDR(text)
-  } catch {
-    throw new Error(`egress network: expected CIDR notation such as 10.0.0.0/8, got ${JSON.stringify(text)}`)
-  }
-}
-
-function isPublic(address: Address): boolean {
-  if (METADATA.has(address.toString()) || address.range() !== 'unicast') return false
-  return address.kind() === 'ipv4' || address.match(GLOBAL_UNICAST_V6)
-}
-
-function inside(address: Address, networks: readonly Network[]): boolean {
-  return networks.some((network) => network[0].kind() === address.kind() && address.match(network))
-}
-
-/**
- * Which addresses an outbound request may reach: public ones, and the networks the operator opened
- * (docs/protocol.md#egress; docs/configuration.md, `egress`). Throws when a network is not CIDR notation.
- */
-export function createAddressPolicy({ allowHttp, allowNetworks }: AddressRules): AddressPolicy {
-  const networks = allowNetworks.map(parseNetwork)
-  return {
-    permits(text, scheme) {
-      if (!ipaddr.isValid(text)) return false
-      const address = ipaddr.process(text)
-      if (inside(address, networks)) return true
-      return isPublic(address) && (scheme === 'https:' || allowHttp)
-    },
-  }
-}
-
-export type Resolve = (hostname: string) => Promise<readonly LookupAddress[]>
-
-/** All addresses of a host name, as the system resolves it. Rejects when it cannot. */
-export const systemResolve: Resolve = (hostname) => dns.lookup(hostname, { all: true })
-
-/** The policy does not permit an address; the message names the setting that would. */
-class EgressRefused extends Error {}
-
-function literal(hostname: string): string | undefined {
-  const bare = hostname.startsWith('[') ? hostname.slice(1, -1) : hostname
-  return isIP(bare) ? bare : undefined
-}
-
-/** Why the address is refused, and the setting that allows it. Https to a public address needs no setting. */
-function refusal(what: string, scheme: 'http:' | 'https:', isPublic: boolean): EgressRefused {
-  return isPublic
-    ? new EgressRefused(`${what} may be reached over https only (egress.allow_http, egress.hosts)`)
-    : new EgressRefused(
-        `${what} is not public and may not be reached over ${scheme.slice(0, -1)} (egress.allow_networks, egress.hosts)`,
-      )
-}
-
-function guardedLookup(policy: AddressPolicy, resolve: Resolve, scheme: 'http:' | 'https:'): LookupFunction {
-  return (hostname, options, callback) => {
-    resolve(hostname).then(
-      (found) => {
-        const allowed = found.filter(({ address }) => policy.permits(address, scheme))
-        const [first] = allowed
-        if (!first) {
-          const isPublic = found.some(({ address }) => policy.permits(address, 'https:'))
-          callback(refusal(hostname, scheme, isPublic), '')
-        } else if (options.all) callback(null, allowed)
-        else callback(null, first.address, first.family)
-      },
-      (error) => callback(error, ''),
-    )
-  }
-}
 
 let context: SecureContext | undefined
 
@@ -187,12 +102,9 @@ function createGuardedConnector(
   const connectors = { 'http:': connectorFor('http:'), 'https:': connectorFor('https:') }
   return (options, callback) => {
     const scheme = options.protocol === 'https:' ? 'https:' : 'http:'
-    const address = literal(options.hostname)
-    if (address && !policy.permits(address, scheme)) {
-      callback(refusal(address, scheme, policy.permits(address, 'https:')), null)
-      return
-    }
-    connectors[scheme](options, callback)
+    const refused = literalRefusal(policy, options.hostname, scheme)
+    if (refused) callback(refused, null)
+    else connectors[scheme](options, callback)
   }
 }
 

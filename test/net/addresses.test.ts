@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { createAddressPolicy } from '../../src/net/egress.js'
+import { createAddressPolicy } from '../../src/net/addresses.js'
 import { startHttp } from '../support/upstream-agent.js'
 import { loopback, openEgress } from '../support/upstream-egress.js'
 

@@ -1,7 +1,7 @@
 import { createSocket } from 'node:dgram'
 import { test } from 'tap'
+import { systemResolve } from '../../src/net/addresses.js'
 import { createCallersResolve } from '../../src/net/callers-names.js'
-import { systemResolve } from '../../src/net/egress.js'
 import { until } from '../support/upstream-world.js'
 
 const ADDRESSES = new Map([

@@ -1,5 +1,6 @@
 /** A real egress for tests of the guard, with the requests of a test cut to what it is about. */
-import { createEgress, type EgressPolicy, type Resolve } from '../../src/net/egress.js'
+import type { Resolve } from '../../src/net/addresses.js'
+import { createEgress, type EgressPolicy } from '../../src/net/egress.js'
 import type { Outbound } from '../../src/net/send.js'
 
 type Test = { teardown(task: () => unknown): void }

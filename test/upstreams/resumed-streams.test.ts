@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders, ServerResponse } from 'node:http'
 import { test } from 'tap'
-import { createEgress, type Resolve } from '../../src/net/egress.js'
+import type { Resolve } from '../../src/net/addresses.js'
+import { createEgress } from '../../src/net/egress.js'
 import type { Budget } from '../../src/upstreams/agent/agent.js'
 import { createMcpAgent } from '../../src/upstreams/agent/mcp.js'
 import { readJson, startHttp } from '../support/upstream-agent.js'
