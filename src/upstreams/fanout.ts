@@ -4,61 +4,26 @@
  * asked once; an answer that came late serves the next caller.
  */
 import { LRUCache } from 'lru-cache'
-import type { Clock } from '../net/clock.js'
-import { createRecent } from '../process/memory.js'
-import type { AgentOutcome, Arguments, Auth, UpstreamFailure } from './agent/agent.js'
-import { isAboutRequest } from './agent/dialect.js'
-import { DELIVER_TO } from './agent/tool-inputs.js'
-import type { ReadRows } from './rows/read-rows.js'
+import { type Asked, type AskerOptions, createAsker, type QuestionAnswer } from './asker.js'
+import { createLatencies } from './latencies.js'
 import { slabBytes } from './rows/slab.js'
-import type { Slice } from './rows/slice.js'
-import type { Upstreams } from './upstreams.js'
-import type { UpstreamCall } from './walk/contact.js'
 
 const KEEP_MS = 60_000
 const RETRY_MS = 5_000 // a failed question is not asked again sooner
-const LATE_MS = 60_000 // how long a call may outlast its question: its answer serves the next one
 const MOST_QUESTIONS = 256
 const KEPT_BYTES = 64 * 1024 ** 2 // of the answers to questions that nobody waits for
 const AT_ONCE = 8 // questions under way at one upstream; the others wait for their turn while they have time
 const MOST_QUEUED = 1_000
-const MOST_ROWS = 100
-const SAMPLES = 16
-const ENOUGH = 4 // fewer samples prove nothing
-const MEMORY_MS = 10 * 60_000 // a slow upstream is tried again after this
-const MOST_UPSTREAMS = 10_000
-const HEDGE_FACTOR = 3
-const HEDGE_MIN_MS = 250
 
 /** One upstream's answer to one question. */
 export type UpstreamAnswer =
-  /** `slice`: its rows in its own order of relevance. */
-  | { kind: 'answered'; slice: Slice; tookMs: number }
-  /** The upstream works on it: its task can be polled. */
-  | { kind: 'submitted'; taskId: string; tookMs: number }
-  | { kind: 'failed'; reason: UpstreamFailure; retryAfterMs?: number; tookMs: number }
+  | QuestionAnswer
   /**
    * `no_time`: it usually takes longer than the time left. `busy`: too many questions wait for it. `absent`: it is
    * down.
    */
   | { kind: 'not_asked'; reason: 'no_time' | 'busy' | 'absent'; typicalMs?: number }
   | { kind: 'pending'; typicalMs?: number }
-
-/** One upstream's part of a question. */
-export type Asked = {
-  id: string
-  /** Canonical. */
-  agentUrl: string
-  args: Arguments
-  auth?: Auth
-  /** `public`, or the name of the account or credential it is asked with. */
-  scope: string
-  /**
-   * An agent without a wholesale feed may be an old one: old agents want further arguments, in shapes that differ
-   * (docs/protocol.md#how-agents-differ).
-   */
-  briefOnly?: boolean
-}
 
 type Question = {
   /** Equal keys mean the same question, under the same account and credentials. */
@@ -68,11 +33,6 @@ type Question = {
   deadline: number
 }
 
-type FanoutOptions = {
-  call: Upstreams['call']
-  clock: Clock
-}
-
 /** `deadline`: of the question that waits longest for it; its turn must come before. */
 type Part = { startedAt: number; deadline: number; answer: UpstreamAnswer; abort: AbortController }
 /** The questions under way at an upstream, and those that wait for a turn. */
@@ -80,85 +40,11 @@ type Line = { active: number; queue: (() => void)[] }
 /** `bytes`: of its answers, as far as they count; `isKept`: whether the next one who asks the same finds it. */
 type Asking = { parts: Map<string, Part>; listeners: Set<() => void>; bytes: number; isKept: boolean }
 
-/**
- * Rows of one upstream as a slice; marked as enumerated, because an answer to a question need not hold all rows. `now`
- * in ms.
- */
-export function foundSlice(
-  { id, agentUrl, scope }: Pick<Asked, 'id' | 'agentUrl' | 'scope'>,
-  { ends, bytes, segments, digests, dropped }: ReadRows,
-  now: number,
-): Slice {
-  const rows = new Map<bigint, number>() // one handle stands for one signal
-  for (const [row, segment] of segments.entries()) rows.set(segment, row)
-  const kept = [...rows.values()]
-  const start = Uint32Array.from(kept, (row) => ends[row - 1] ?? 0)
-  const length = Uint32Array.from(kept, (row, at) => (ends[row] as number) - (start[at] as number))
-  const chunkOf = new Uint16Array(kept.length)
-  return {
-    upstream: id,
-    agentUrl,
-    scope,
-    mode: 'enumerated',
-    rows: { count: kept.length, chunks: [bytes], chunkOf, start, length }, // the bytes as they were read: no copy
-    digests: BigUint64Array.from(kept, (row) => digests[row] as bigint),
-    dropped,
-    walkedAt: now,
-  }
-}
-
-/** The first rows of an answer; what is left out takes no memory. */
-function firstRows(read: ReadRows): ReadRows {
-  const { ends, bytes, segments, digests } = read
-  if (ends.length <= MOST_ROWS) return read
-  return {
-    ...read,
-    ends: ends.slice(0, MOST_ROWS),
-    bytes: bytes.slice(0, ends[MOST_ROWS - 1]),
-    segments: segments.slice(0, MOST_ROWS),
-    digests: digests.slice(0, MOST_ROWS),
-  }
-}
-
-/** The rows of a brief answer as a slice. */
-export function answerSlice(asked: Asked, rows: ReadRows, now: number): Slice {
-  return foundSlice(asked, firstRows(rows), now)
-}
-
 /** The memory of its rows. */
 const bytesOf = (answer: UpstreamAnswer) => (answer.kind === 'answered' ? slabBytes(answer.slice.rows) : 0)
 
-/**
- * How long each upstream usually takes to answer a question: this decides whether asking it, and asking it again, is useful.
- */
-function createLatencies(clock: Clock) {
-  const seen = createRecent<{ at: number; ms: number }[]>(MOST_UPSTREAMS)
-
-  function note(id: string, ms: number): void {
-    seen.set(id, [...(seen.get(id) ?? []).slice(1 - SAMPLES), { at: clock.now(), ms }])
-  }
-
-  /** The median of recent answers; undefined while there are too few. */
-  function typical(id: string): number | undefined {
-    const recent = (seen.get(id) ?? []).filter(({ at }) => clock.now() - at < MEMORY_MS)
-    if (recent.length < ENOUGH) return undefined
-    const sorted = recent.map(({ ms }) => ms).sort((one, other) => one - other)
-    return sorted[sorted.length >> 1]
-  }
-
-  /** When to send a second request: the first is long overdue, and a usual answer still fits in the time. */
-  function hedgeAfter(id: string, leftMs: number): number | undefined {
-    const usual = typical(id)
-    if (usual === undefined) return undefined
-    const after = Math.max(HEDGE_MIN_MS, HEDGE_FACTOR * usual)
-    return after + 2 * usual < leftMs ? after : undefined
-  }
-
-  return { note, typical, hedgeAfter }
-}
-
 /** Asks questions and keeps their answers for a while. */
-export function createFanout({ call, clock }: FanoutOptions) {
+export function createFanout({ call, clock }: Omit<AskerOptions, 'latencies'>) {
   let keptBytes = 0
   const askings = new LRUCache<string, Asking>({
     max: MOST_QUESTIONS,
@@ -169,6 +55,7 @@ export function createFanout({ call, clock }: FanoutOptions) {
     },
   })
   const latencies = createLatencies(clock)
+  const askOne = createAsker({ call, clock, latencies })
   const lines = new Map<string, Line>() // by upstream; a line is dropped when it is empty
 
   /** Counts `bytes` more for the answers of a question. Where all take too many, the oldest that nobody waits for go. */
@@ -181,73 +68,6 @@ export function createFanout({ call, clock }: FanoutOptions) {
       if (askings.peek(key)?.listeners.size === 0) askings.delete(key)
       if (keptBytes <= KEPT_BYTES) return
     }
-  }
-
-  function read(
-    asked: Asked,
-    { payload, rows }: Extract<AgentOutcome, { kind: 'answer' }>,
-    tookMs: number,
-  ): UpstreamAnswer {
-    const { status, task_id: taskId } = payload
-    const unfinished = status === 'submitted' || status === 'working'
-    if (unfinished && typeof taskId === 'string') return { kind: 'submitted', taskId, tookMs }
-    return { kind: 'answered', slice: answerSlice(asked, rows, clock.now()), tookMs }
-  }
-
-  /** When an old agent refuses a question, it is asked again in the form of old agents. */
-  async function callInDialect(
-    { id, args, auth, briefOnly }: Asked,
-    options: UpstreamCall,
-  ): Promise<AgentOutcome> {
-    const patience = { ...options, ...(auth && { auth }) }
-    let outcome = await call(id, 'get_signals', args, patience)
-    for (const shape of briefOnly ? DELIVER_TO : []) {
-      if (!isAboutRequest(outcome)) break
-      outcome = await call(id, 'get_signals', { ...args, deliver_to: shape }, patience)
-    }
-    return outcome
-  }
-
-  async function askOnce(asked: Asked, signal: AbortSignal): Promise<UpstreamAnswer> {
-    const startedAt = clock.now()
-    const outcome = await callInDialect(asked, { deadline: startedAt + LATE_MS, signal })
-    const tookMs = clock.now() - startedAt
-    if (outcome.kind === 'answer') {
-      latencies.note(asked.id, tookMs)
-      return read(asked, outcome, tookMs)
-    }
-    const [reason, retryAfterMs]: [UpstreamFailure, number | undefined] =
-      outcome.kind === 'error'
-        ? ['agent_error', outcome.error.retryAfterMs]
-        : [outcome.reason, outcome.retryAfterMs]
-    return { kind: 'failed', reason, tookMs, ...(retryAfterMs !== undefined && { retryAfterMs }) }
-  }
-
-  /**
-   * Asks, and asks a second time when the first request takes much longer than usual: repeating a read does no harm.
-   */
-  async function askPatiently(asked: Asked, deadline: number, signal: AbortSignal): Promise<UpstreamAnswer> {
-    const first = askOnce(asked, signal)
-    const after = latencies.hedgeAfter(asked.id, deadline - clock.now())
-    if (after === undefined) return await first
-    const second = new AbortController()
-    const stop = AbortSignal.any([signal, second.signal])
-    return await new Promise((resolve, reject) => {
-      let cancel = () => {}
-      const settle = (answer: UpstreamAnswer) => {
-        cancel()
-        resolve(answer)
-      }
-      cancel = clock.after(after, () => {
-        askOnce(asked, stop).then((answer) => {
-          if (answer.kind !== 'failed') settle(answer) // a failed second request says nothing about the first
-        }, reject)
-      })
-      first.then((answer) => {
-        second.abort()
-        settle(answer)
-      }, reject)
-    })
   }
 
   function lineAt(id: string): Line {
@@ -291,9 +111,9 @@ export function createFanout({ call, clock }: FanoutOptions) {
       part.answer = busy
       return
     }
-    const inTurn = () => {
+    const inTurn = (): Promise<UpstreamAnswer> => {
       if (abort.signal.aborted || clock.now() >= part.deadline) return Promise.resolve(busy)
-      return askPatiently(asked, part.deadline, abort.signal)
+      return askOne(asked, part.deadline, abort.signal)
     }
     void inLine(id, line, inTurn)
       .catch((): UpstreamAnswer => {

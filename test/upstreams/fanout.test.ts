@@ -1,7 +1,8 @@
 import { test } from 'tap'
 import type { Clock } from '../../src/net/clock.js'
 import type { AgentOutcome } from '../../src/upstreams/agent/agent.js'
-import { type Asked, createFanout } from '../../src/upstreams/fanout.js'
+import type { Asked } from '../../src/upstreams/asker.js'
+import { createFanout } from '../../src/upstreams/fanout.js'
 import { briefAnswer } from '../support/upstream-answers.js'
 import { row, until } from '../support/upstream-world.js'
 
