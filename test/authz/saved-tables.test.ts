@@ -3,9 +3,9 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'tap'
+import { createArchive } from '../../src/authz/provider/archive.js'
 import { tableParts, tablesFrom } from '../../src/authz/provider/files.js'
 import { type Examine, inspect } from '../../src/authz/provider/inspector.js'
-import { createArchive } from '../../src/authz/provider/record.js'
 import {
   compileProvider,
   decide,

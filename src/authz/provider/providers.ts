@@ -11,22 +11,13 @@ import { createFairQueue } from '../../process/fair-queue.js'
 import { nextOwnPortion } from '../../process/portion-turns.js'
 import { type Blobs, EVERY_TURN, type Sharing } from '../../upstreams/rows/storage.js'
 import type { ProviderState } from '../rules/verdict.js'
+import { createArchive } from './archive.js'
 import { createShares, createWanted, type NamedDomains, registrableDomain, type Wanted } from './domains.js'
 import { createLibrary, createRoom } from './files.js'
 import { createInspector } from './inspector.js'
-import {
-  createArchive,
-  createLook,
-  evicted,
-  expired,
-  nextAttempt,
-  type ProviderLog,
-  type ProviderRecord,
-  skippedState,
-  stateOf,
-  tellChange,
-  type WhySkipped,
-} from './record.js'
+import { createLook } from './look.js'
+import { evicted, expired, nextAttempt, type ProviderRecord } from './record.js'
+import { type ProviderLog, skippedState, stateOf, tellChange, type WhySkipped } from './state.js'
 
 const DAY_MS = 24 * 3_600_000
 const SHARED_FRESH_MS = 300_000
