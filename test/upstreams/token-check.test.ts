@@ -129,6 +129,32 @@ test('a token that moves between two polls is a change like any other', async (t
   t.same(trouble, [])
 })
 
+test('"unchanged" under another token than was sent is no confirmation', async (t) => {
+  let told = { pricing_version: 'p1' } as Record<string, unknown>
+  const { feed, open } = await world(t, 3, (handle) => (task, args) => {
+    const answer = handle(task, args)
+    return task === 'get_signals' ? { ...answer, ...told } : answer
+  })
+  const { refreshedAfter, prices, status, trouble } = await open()
+  await refreshedAfter(0)
+  feed.publish([dearer(0), row(1), row(2)], 'v1')
+  told = { pricing_version: 'p2' } // it compares the feed's version alone, and says "unchanged" with the new one of its prices
+  await refreshedAfter(0)
+  t.same(prices(), [9, 2, 2])
+  t.equal(status()?.caughtAt, undefined, 'it told the change')
+  t.same(trouble, [])
+  const pages = feed.pages()
+  await refreshedAfter(0)
+  t.equal(feed.pages(), pages, 'the token that it told is believed')
+  told = { pricing_version: 'p2', cache_scope: 'account' }
+  await refreshedAfter(0)
+  t.same(
+    prices(),
+    [undefined, undefined, undefined],
+    "prices that it now calls an account's are not for everybody",
+  )
+})
+
 test('pages that differ for reasons of their own cost one full read a day', async (t) => {
   let drift = 0
   const { feed, open } = await world(t, 3, (handle) => (task, args) => {

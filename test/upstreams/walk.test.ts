@@ -127,6 +127,20 @@ test('a version that moves in the middle starts the walk again, and only so ofte
   t.equal(flapping.asked, 8)
 })
 
+test('later pages that contradict each other are of two versions, whatever the first one told', async (t) => {
+  const versions = [{ wholesale_feed_version: 'v' }, { pricing_version: 'p' }, { cache_scope: 's' }]
+  for (const version of versions) {
+    const [name, value] = Object.entries(version)[0] as [string, string]
+    const { outcome, asked } = await walk((cursor, nth) => {
+      if (cursor === undefined) return { to: 2, ...more('b') }
+      const told = { [name]: `${value}${nth < 3 ? nth : 3}` } // the feed moves behind its second page, and then stays
+      return cursor === 'b' ? { from: 2, to: 4, ...told, ...more('c') } : { from: 4, to: 6, ...told, ...end }
+    })
+    t.match(outcome, { kind: 'complete' }, name)
+    t.equal(asked, 6, `${name}: it was walked again`)
+  }
+})
+
 test('what the agent calls incomplete is not a walk, except for prices alone', async (t) => {
   const entry = (scope: string) => ({
     incomplete: [{ scope, description: 'no time', estimated_wait: { interval: 2, unit: 'minutes' } }],

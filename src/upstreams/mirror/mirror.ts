@@ -30,6 +30,7 @@ import {
   createSpotCheck,
   isDistrusted,
   isSameVersion,
+  moved,
   type Tokens,
   type WalkOutcome,
   walkUpstream,
@@ -225,7 +226,14 @@ export function createMirror(options: MirrorOptions) {
     })
   }
 
-  /** Walks when the token has changed, or when a page contradicts an unchanged token. */
+  /** Whether "unchanged" was said of another version than the one that is held, or a page contradicts it. */
+  async function isDenied(held: HeldSlice, told: Tokens, dialect: Dialect): Promise<boolean> {
+    const { slice, cacheScope } = held
+    if (moved({ ...slice, ...(cacheScope && { cacheScope }) }, told)) return true
+    return spots.isDue() && (await spots.finds(slice, pages(dialect)))
+  }
+
+  /** Walks when the token has changed, or when its answer or a page contradicts an unchanged token. */
   async function walkIfMoved(
     held: HeldSlice | undefined,
     dialect: Dialect,
@@ -233,8 +241,8 @@ export function createMirror(options: MirrorOptions) {
   ): Promise<{ outcome: WalkOutcome; contradicted: boolean }> {
     const tokens = held?.slice.mode === 'wholesale' && !whole ? conditions(held, now()) : {}
     const outcome = await walk(tokens, dialect)
-    const isLookedAt = outcome.kind === 'unchanged' && held !== undefined && spots.isDue()
-    const contradicted = isLookedAt && (await spots.finds(held.slice, pages(dialect)))
+    const contradicted =
+      outcome.kind === 'unchanged' && held !== undefined && (await isDenied(held, outcome, dialect))
     if (!contradicted) return { outcome, contradicted }
     const walked = await walk({}, dialect)
     const isSame = walked.kind === 'complete' && sameDigests(walked.digests, held.slice.digests)

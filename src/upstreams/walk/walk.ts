@@ -43,8 +43,8 @@ export type Tokens = { feedVersion?: string; pricingVersion?: string; cacheScope
 
 export type WalkOutcome =
   | ({ kind: 'complete'; out: readonly Part[] } & Collected & Tokens)
-  /** The conditional token matched. */
-  | { kind: 'unchanged' }
+  /** The conditional token matched, as the agent says: with the tokens that it says this under. */
+  | ({ kind: 'unchanged' } & Tokens)
   /** An overlay was asked for and there is none: the rate card applies ("`cache_scope`", specification). */
   | { kind: 'public' }
   /** The agent answered the first page with an AdCP error. */
@@ -116,10 +116,17 @@ function tokensOf(payload: Payload): Tokens {
   }
 }
 
-/** A page without tokens says nothing about a change: agents that do not declare versioning may leave them out. */
-function moved(first: Tokens, page: Tokens): boolean {
+/**
+ * Whether an answer is of another feed, by its tokens or by whom it is for. One without them says nothing about a change: agents that
+ * do not declare versioning may leave them out.
+ */
+export function moved(known: Tokens, told: Tokens): boolean {
   const differs = (a?: string, b?: string) => a !== undefined && b !== undefined && a !== b
-  return differs(first.feedVersion, page.feedVersion) || differs(first.pricingVersion, page.pricingVersion)
+  return (
+    differs(known.feedVersion, told.feedVersion) ||
+    differs(known.pricingVersion, told.pricingVersion) ||
+    differs(known.cacheScope, told.cacheScope)
+  )
 }
 
 /** Both came with one token, which says of both that they are the same. */
@@ -204,13 +211,16 @@ async function passOnce(
   const { page, now, walkMs, maxRows, gathers } = options
   const collector: Collector = createCollector()
   const tokens = tokensOf(first.payload)
+  let known = tokens // with what later pages told that the first one did not
   const guard = createLoopGuard()
   const out = new Set<Part>()
   let answer = first
   for (let pages = 1; ; pages++) {
     const failure = shapeFailure(answer.payload) ?? missingRows(answer.payload)
     if (failure) return failure
-    if (moved(tokens, tokensOf(answer.payload))) return { kind: 'restart' }
+    const told = tokensOf(answer.payload)
+    if (moved(known, told)) return { kind: 'restart' }
+    known = { ...told, ...known }
     for (const part of partsOut(answer.payload)) out.add(part)
     const next = paginationOf(answer.payload)
     if (next.kind === 'failed') return next
@@ -245,7 +255,8 @@ export async function walkUpstream(options: WalkOptions): Promise<WalkOutcome> {
     const first = await options.page(undefined)
     if (first.kind !== 'answer') return first
     if (options.overlay && first.payload.cache_scope === 'public') return { kind: 'public' }
-    if (first.payload.unchanged === true && options.conditional) return { kind: 'unchanged' }
+    if (first.payload.unchanged === true && options.conditional)
+      return { kind: 'unchanged', ...tokensOf(first.payload) }
     const outcome = await passOnce(options, first, until)
     if (outcome.kind !== 'restart') return outcome
   }
