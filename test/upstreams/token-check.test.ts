@@ -155,6 +155,23 @@ test('"unchanged" under another token than was sent is no confirmation', async (
   )
 })
 
+test('an agent that showed nothing while it restarted is looked at as before', async (t) => {
+  const { feed, open } = await world(t, 50)
+  const { refreshedAfter, prices, status } = await open()
+  await refreshedAfter(0)
+  feed.publish([], 'v0')
+  await refreshedAfter(0)
+  t.equal(status()?.problem?.reason, 'shrunken_feed')
+  feed.publish(rows(50), 'v1')
+  const pages = feed.pages()
+  await refreshedAfter(LOOK_MS)
+  t.equal(feed.pages(), pages + 1, 'its page is looked at, and nothing is wrong with it')
+  feed.publish([dearer(0), ...rows(50).slice(1)], 'v1')
+  await refreshedAfter(LOOK_MS)
+  t.equal(prices()[0], 9)
+  t.ok(status()?.caughtAt)
+})
+
 test('pages that differ for reasons of their own cost one full read a day', async (t) => {
   let drift = 0
   const { feed, open } = await world(t, 3, (handle) => (task, args) => {

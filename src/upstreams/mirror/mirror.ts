@@ -275,7 +275,11 @@ export function createMirror(options: MirrorOptions) {
     held: HeldSlice | undefined,
     dialect: Dialect,
   ): Promise<MirrorOutcome> {
-    if (outcome.kind === 'complete') return settle(held, 'wholesale', outcome, dialect)
+    if (outcome.kind === 'complete') {
+      const settled = await settle(held, 'wholesale', outcome, dialect)
+      if (settled.kind !== 'failed') spots.holds()
+      return settled
+    }
     if (outcome.kind === 'failed') return outcome
     // An agent that restarts loads its agreements last: an account's rows are not replaced by the rate card at its
     // first answer.

@@ -294,18 +294,22 @@ export function isDistrusted({ caughtAt }: { readonly caughtAt?: number }, now: 
   return caughtAt !== undefined && now - caughtAt < DISTRUSTED_MS
 }
 
-/** For one feed; it begins with the pages of the first walk that it hears of. */
+/** What a walk showed of a feed: a fair choice among all cursors that it was offered, and the count of rows. */
+type Trail = { cursors: string[]; offered: number; total?: number }
+
+const noTrail = (): Trail => ({ cursors: [], offered: 0 })
+
+/** For one feed; it begins with the pages of the first walk whose rows are held. */
 export function createSpotCheck({ now, random }: SpotCheckOptions) {
   let dueAt = 0 // the first `unchanged` of a process is looked at: what was saved may be old
-  let cursors: string[] = []
-  let offered = 0
-  let total: number | undefined
+  let latest = noTrail() // of the walk that began last, whatever becomes of it
+  let held = noTrail()
 
-  /** A fair choice among all cursors that were offered since the last walk began. */
   function remember(cursor: string): void {
-    offered += 1
+    const { cursors } = latest
+    latest.offered += 1
     if (cursors.length < REMEMBERED_CURSORS) cursors.push(cursor)
-    else if (random() < REMEMBERED_CURSORS / offered)
+    else if (random() < REMEMBERED_CURSORS / latest.offered)
       cursors[Math.floor(random() * REMEMBERED_CURSORS)] = cursor
   }
 
@@ -318,22 +322,26 @@ export function createSpotCheck({ now, random }: SpotCheckOptions) {
     /** Hears of a page of a walk. */
     walked(cursor: string | undefined, outcome: AgentOutcome): void {
       if (outcome.kind !== 'answer' || outcome.payload.unchanged === true) return
-      if (cursor === undefined) {
-        cursors = []
-        offered = 0
-      } else remember(cursor)
-      total = totalOf(outcome.payload) ?? total
+      if (cursor === undefined) latest = noTrail()
+      else remember(cursor)
+      const total = totalOf(outcome.payload)
+      if (total !== undefined) latest.total = total
+    },
+    /** The rows of the last walk are held now. A walk that came to nothing, or is doubted, showed another feed. */
+    holds(): void {
+      held = latest
     },
     /** Whether a page contradicts what is held, or its token has changed since. */
     async finds(slice: Slice, page: Page): Promise<boolean> {
       dueAt = now() + CHECK_EVERY_MS
-      let places: (string | undefined)[] = [undefined, ...cursors]
+      const { total } = held
+      let places: (string | undefined)[] = [undefined, ...held.cursors]
       for (let look = 0; look < PAGES_A_CHECK && places.length > 0; look++) {
         const cursor = oneOf(places)
         const outcome = await page(cursor)
         // A passing fault, or expired cursors: neither proves anything.
         if (outcome.kind !== 'answer' || !Array.isArray(outcome.payload.signals)) {
-          if (cursor !== undefined) cursors = []
+          if (cursor !== undefined) held.cursors = []
           places = places.filter((each) => each === undefined)
           continue
         }
@@ -344,6 +352,7 @@ export function createSpotCheck({ now, random }: SpotCheckOptions) {
         if (!(await holdsAll(slice, rows))) return true
         const next = nextCursor(payload)
         // After a restart there are no cursors yet.
+        const { cursors } = held
         if (next !== undefined && !cursors.includes(next) && cursors.length < REMEMBERED_CURSORS) {
           cursors.push(next)
           places.push(next)
