@@ -70,6 +70,26 @@ test('a file dated in the future does not lock out its correction', async (t) =>
   )
 })
 
+test('nor does it when the mistake was confirmed meanwhile', async (t) => {
+  const world = await createWorld()
+  t.teardown(world.close)
+  const headers = { etag: '"mistake"' }
+  for (const conditional of [false, true]) {
+    await serve(world, { ...dated(['s1'], '2036-01-01T00:00:00Z'), ...(conditional && { headers }) })
+    const writtenAt = world.clock.now() + HOUR
+    for (let look = 0; look < 3; look += 1) {
+      world.jump(HOUR)
+      await world.providers().refresh('p.example')
+    }
+    t.equal(outcome(world), 'authorized')
+    await serve(world, dated(['s2'], new Date(writtenAt).toISOString()))
+    t.equal(outcome(world), 'agent_not_listed_for_signal', 'it was written after the mistake was first seen')
+    const before = new Date(writtenAt - 2 * HOUR).toISOString()
+    await serve(world, dated(['s1'], before))
+    t.equal(outcome(world), 'agent_not_listed_for_signal', 'what was written before is refused')
+  }
+})
+
 test('a date that is none counts as no date', async (t) => {
   const world = await createWorld()
   t.teardown(world.close)

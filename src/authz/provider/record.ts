@@ -64,20 +64,28 @@ export function received(
     return failing(record, { reason: 'rollback', message, passing: true }, now)
   }
   const same = record.document?.digest === document.digest && record.document.url === document.url
+  const fetchedAt = same ? record.document.fetchedAt : document.fetchedAt
   const { problem, pending, ...rest } = record
   return {
     ...rest,
     ...(pending && pending.url !== location && { pending }),
-    document: same ? { ...document, fetchedAt: record.document.fetchedAt } : document,
+    document: { ...document, fetchedAt },
     confirmedAt: now,
-    // A file dated in the future counts as written now; otherwise its own correction would be refused as older.
-    adopted: { location, lastUpdated: latest(floor, document.lastUpdated, now), at: now },
+    adopted: { location, lastUpdated: latest(floor, writtenBy({ ...document, fetchedAt })), at: now },
     checkedAt: now,
   }
 }
 
-function latest(floor: number | undefined, lastUpdated: number | undefined, now: number): number | undefined {
-  return lastUpdated === undefined ? floor : Math.min(lastUpdated, now)
+/**
+ * A file dated in the future counts as written when it arrived, however often it was confirmed since; otherwise its own correction
+ * would be refused as older.
+ */
+function writtenBy({ lastUpdated, fetchedAt }: HeldDocument): number | undefined {
+  return lastUpdated === undefined ? undefined : Math.min(lastUpdated, fetchedAt)
+}
+
+function latest(a: number | undefined, b: number | undefined): number | undefined {
+  return a === undefined || b === undefined ? (a ?? b) : Math.max(a, b)
 }
 
 /** A refresh failed. After a fault the document stays until its stale cap; the answer "there is no file" ends it. */
