@@ -7,7 +7,7 @@ import { type DestinationStream, type Logger, pino, stdSerializers } from 'pino'
 import { howMany } from '../adcp/answer.js'
 import { redactedValue } from '../adcp/redaction.js'
 import { type Federation, startFederation } from '../composition/federation.js'
-import { createReload } from '../composition/running-config.js'
+import { createReload, followFile } from '../composition/running-config.js'
 import { loadConfig } from '../config/load.js'
 import type { Config } from '../config/values.js'
 import { whyNotMore } from '../explain/remedies.js'
@@ -156,6 +156,7 @@ export async function serve(options: ServeOptions): Promise<void> {
   const { port } = options
   const there = (config: Config): Config =>
     port === undefined ? config : { ...config, listen: { ...config.listen, port } }
+  const followed = followFile(options.config)
   const config = there(await loadConfig(options.config, process.env))
   const log = createLog(stderr, config.logLevel)
   const ended = endAsked(log) // also while the start is under way: what was served before may be served already
@@ -164,7 +165,7 @@ export async function serve(options: ServeOptions): Promise<void> {
     hasStarted = resolve
   })
   const reload = createReload({
-    config,
+    ...{ config, followed },
     environment: process.env,
     apply(next) {
       const restart = federation.apply(there(next))

@@ -5,10 +5,9 @@
  * leaves the running configuration as it is and says so until it is mended.
  */
 import { unwatchFile, watchFile } from 'node:fs'
-import { stat } from 'node:fs/promises'
 import type { Logger } from 'pino'
 import { agentUrlOf } from '../adcp/url.js'
-import { ConfigError, loadConfig } from '../config/load.js'
+import { ConfigError, configText, parseConfig } from '../config/load.js'
 import type { Config } from '../config/values.js'
 import { type Clock, pause } from '../net/clock.js'
 import type { RunningConfiguration } from '../server/monitoring.js'
@@ -94,6 +93,8 @@ export type InForce = ReturnType<typeof createInForce>
 type ReloadOptions = {
   /** The configuration that runs now. */
   config: Config
+  /** Its file, from before it was read. */
+  followed: ReturnType<typeof followFile>
   environment: Readonly<Record<string, string | undefined>>
   /** Makes it the running one; gives the settings that only a restart can change. Throws when it cannot. */
   apply: (config: Config) => readonly string[]
@@ -103,29 +104,58 @@ type ReloadOptions = {
   log: Logger
 }
 
-/** Resolves when the file has stopped changing. A file that is written in place is empty first, then incomplete. */
-async function untilWritten(file: string, clock: Clock): Promise<void> {
-  const look = () => stat(file).then(({ mtimeMs, size }) => `${mtimeMs} ${size}`, String)
+/**
+ * What stands in the file once that has stopped changing: one that is written in place is empty first, then incomplete. Throws
+ * `ConfigError` when it cannot be read. The text that stood still is the one to use: read once more, the file could be half of
+ * the next one.
+ */
+async function writtenText(file: string, clock: Clock): Promise<string> {
+  const look = () =>
+    configText(file).then(
+      (text) => ({ text, error: undefined }),
+      (error: Error) => ({ text: error.message, error }),
+    )
   let seen = await look()
   for (let looks = 0; looks < MOST_LOOKS; looks += 1) {
     await pause(clock, STILL_MS)
-    const now = await look()
-    if (now === seen) return
-    seen = now
+    const { text } = seen
+    seen = await look()
+    if (seen.text === text) break
+  }
+  if (seen.error) throw seen.error
+  return seen.text
+}
+
+/** Looks at a file from now on: one that changes while it is read for the first time, or before that is served, has changed. */
+export function followFile(file: string) {
+  let hasChanged = false
+  let tell = () => {
+    hasChanged = true
+  }
+  const look = () => tell()
+  watchFile(file, { interval: LOOK_EVERY_MS, persistent: false }, look)
+  return {
+    /** Called when it has changed, at once if it has already. */
+    onChange(listener: () => void): void {
+      tell = listener
+      if (hasChanged) listener()
+    },
+    close: () => unwatchFile(file, look),
   }
 }
 
-export function createReload({ config, environment, apply, started, clock, log }: ReloadOptions) {
+export function createReload(options: ReloadOptions) {
+  const { config, followed, environment, apply, started, clock, log } = options
   const { file } = config
   let state: RunningConfiguration = { revision: config.revision, file_revision: config.revision }
   let turn = started
+  let next: Promise<void> | undefined // has not begun
   let isClosed = false
 
   async function read(): Promise<void> {
     let revision: string | undefined
     try {
-      await untilWritten(file, clock)
-      const next = await loadConfig(file, environment)
+      const next = parseConfig(file, await writtenText(file, clock), environment)
       revision = next.revision
       if (isClosed) return // whoever would apply it is ending
       const isSame = revision === state.revision
@@ -146,14 +176,20 @@ export function createReload({ config, environment, apply, started, clock, log }
     }
   }
 
-  /** Resolves when the file has been read and applied, or its problem noted. Never rejects. */
+  /**
+   * Resolves when the file has been read and applied, or its problem noted. Never rejects. Whoever asks before a reading has begun
+   * waits for that one.
+   */
   function reload(): Promise<void> {
-    turn = turn.then(read)
+    next ??= turn.then(() => {
+      next = undefined
+      return read()
+    })
+    turn = next
     return turn
   }
 
-  const look = () => void reload()
-  watchFile(file, { interval: LOOK_EVERY_MS, persistent: false }, look)
+  followed.onChange(() => void reload())
 
   return {
     state: () => state,
@@ -161,7 +197,7 @@ export function createReload({ config, environment, apply, started, clock, log }
     /** Nothing is applied any more. */
     close(): void {
       isClosed = true
-      unwatchFile(file, look)
+      followed.close()
     },
   }
 }

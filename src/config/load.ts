@@ -297,7 +297,8 @@ export function parseConfig(path: string, text: string, environment: Environment
   return toConfig(path, revision, file as ConfigFile)
 }
 
-async function textOf(path: string): Promise<string> {
+/** What stands in the file. Throws `ConfigError` when it cannot be read. */
+export async function configText(path: string): Promise<string> {
   try {
     return await readFile(path, 'utf8')
   } catch (error) {
@@ -308,7 +309,7 @@ async function textOf(path: string): Promise<string> {
 
 /** Reads and parses the file. Throws `ConfigError`, also when it cannot be read. */
 export async function loadConfig(path: string, environment: Environment): Promise<Config> {
-  return parseConfig(path, await textOf(path), environment)
+  return parseConfig(path, await configText(path), environment)
 }
 
 /** Where a server with this configuration listens, and whether it serves the demo world, which a package does not. */
@@ -321,7 +322,7 @@ const DEFAULT_PLACE: ServerPlace = { host: '127.0.0.1', port: 8080, sandbox: fal
  * faults. Throws `ConfigError` when it cannot be read.
  */
 export async function loadPlace(path: string, environment: Environment): Promise<ServerPlace> {
-  const read = contentOf(parseDocument(await textOf(path)))
+  const read = contentOf(parseDocument(await configText(path)))
   if ('got' in read) throw new ConfigError(path, [{ path: 'the file', ...read }])
   const file = interpolate(read.content, environment, () => {}) as Partial<ConfigFile>
   const { host = DEFAULT_PLACE.host, port = DEFAULT_PLACE.port } = file.listen ?? {}
