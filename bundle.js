@@ -20,6 +20,7 @@ const STARTED = join(ROOT, 'dist/started')
 /** The code of each thread: who starts one names its file. */
 const THREADS = [
   'authz/provider/inspector',
+  'config/reader',
   'events/courier-thread',
   'search/search-index',
   'snapshot/build-worker',

@@ -7,7 +7,8 @@
 import { unwatchFile, watchFile } from 'node:fs'
 import type { Logger } from 'pino'
 import { agentUrlOf } from '../adcp/url.js'
-import { ConfigError, configText, parseConfig } from '../config/load.js'
+import { ConfigError, configText } from '../config/load.js'
+import { configIn } from '../config/reader.js'
 import type { Config } from '../config/values.js'
 import { type Clock, pause } from '../net/clock.js'
 import type { RunningConfiguration } from '../server/monitoring.js'
@@ -155,7 +156,7 @@ export function createReload(options: ReloadOptions) {
   async function read(): Promise<void> {
     let revision: string | undefined
     try {
-      const next = parseConfig(file, await writtenText(file, clock), environment)
+      const next = await configIn(file, await writtenText(file, clock), environment)
       revision = next.revision
       if (isClosed) return // whoever would apply it is ending
       const isSame = revision === state.revision

@@ -92,7 +92,7 @@ function* brokenRules(file: ConfigFile, production: boolean): Rule {
 }
 
 /** One thing that is wrong: where in the file, what was expected, what came. Never a secret's value. */
-type ConfigProblem = { path: string; line?: number; expected: string; got: string }
+export type ConfigProblem = { path: string; line?: number; expected: string; got: string }
 
 const SECRET = /token|\bauth\b|headers|credentials|storage(?!\.retention)|private_key|signing_key/
 const SHOWN_CHARACTERS = 60
@@ -172,7 +172,7 @@ function describe({ path, line, expected, got }: ConfigProblem): string {
     : `${where}: expected ${expected}, got ${got}`
 }
 
-type Environment = Readonly<Record<string, string | undefined>>
+export type Environment = Readonly<Record<string, string | undefined>>
 
 const VARIABLE = /\$\{([A-Za-z_][A-Za-z0-9_]*)\}/g
 
@@ -254,8 +254,11 @@ function contentOf(document: ReturnType<typeof parseDocument>): { content: unkno
   }
 }
 
-/** The configuration in a text. Throws `ConfigError`, which names every problem. */
-export function parseConfig(path: string, text: string, environment: Environment): Config {
+/** What is written, with what stands in the environment, and a name for it. */
+export type Written = { file: ConfigFile; revision: string }
+
+/** Reads and checks a text. Throws `ConfigError`, which names every problem. */
+export function readConfig(path: string, text: string, environment: Environment): Written {
   const lines = new LineCounter()
   const document = parseDocument(text, { lineCounter: lines })
   const lineOf = (steps: ConfigPath): number | undefined => {
@@ -294,7 +297,13 @@ export function parseConfig(path: string, text: string, environment: Environment
   }
   const revision = revisionOf(JSON.stringify(file))
   if (problems.length > 0) throw new ConfigError(path, problems, revision)
-  return toConfig(path, revision, file as ConfigFile)
+  return { file: file as ConfigFile, revision }
+}
+
+/** The configuration in a text. Throws `ConfigError`, which names every problem. */
+export function parseConfig(path: string, text: string, environment: Environment): Config {
+  const { file, revision } = readConfig(path, text, environment)
+  return toConfig(path, revision, file)
 }
 
 /** What stands in the file. Throws `ConfigError` when it cannot be read. */
