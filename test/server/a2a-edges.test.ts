@@ -228,3 +228,57 @@ test('parameters of another type than A2A`s are INVALID_PARAMS, whatever they ar
     t.equal(json.error?.code, -32602, JSON.stringify(params))
   }
 })
+
+test('a version is named by its major and its minor, in the header or in the query (A2A 1.0, section 3.6)', async (t) => {
+  const { post } = await startServer(t)
+  const code = async (path: string, headers: Record<string, string> = {}) =>
+    (await post(path, send(lookup), { ...bearer, ...headers })).json.error?.code
+  for (const version of ['', '1.0', '1.0.0', '1.0.17', '0.3', '0.3.0']) {
+    t.equal(await code('/a2a', { 'a2a-version': version }), undefined, `header ${version}`)
+    t.equal(await code(`/a2a?A2A-Version=${version}`), undefined, `query ${version}`)
+  }
+  for (const version of ['1', '1.1', '1.00', '1.0.', '1.0.x', '2.0', '0.2.6', '1.0,1.0', 'x']) {
+    t.equal(await code('/a2a', { 'a2a-version': version }), -32009, `header ${version}`)
+    t.equal(await code(`/a2a?A2A-Version=${version}`), -32009, `query ${version}`)
+  }
+  t.equal(await code('/a2a?A2A-Version=2.0', { 'a2a-version': '1.0' }), undefined, 'the header speaks')
+})
+
+test('an error of A2A says in 1.0 which one it is, as those of the official handlers do', async (t) => {
+  const { post } = await startServer(t)
+  const { id } = (await post('/a2a', send(lookup), bearer)).json.result.task
+  const ask = async (method: string, params: object, headers: Record<string, string> = {}) =>
+    (await post('/a2a', { jsonrpc: '2.0', id: 1, method, params }, { ...bearer, ...headers })).json.error
+  const going = (taskId: string) => ({ message: { messageId: 'm', taskId, parts: lookup } })
+  const info = (reason: string) => [
+    { '@type': 'type.googleapis.com/google.rpc.ErrorInfo', reason, domain: 'a2a-protocol.org' },
+  ]
+  for (const [method, params, code, reason] of [
+    ['GetTask', { id: 'none' }, -32001, 'TASK_NOT_FOUND'],
+    ['SendMessage', going('none'), -32001, 'TASK_NOT_FOUND'],
+    ['SendStreamingMessage', going(id), -32004, 'UNSUPPORTED_OPERATION'],
+    ['ListTaskPushNotificationConfigs', {}, -32003, 'PUSH_NOTIFICATION_NOT_SUPPORTED'],
+  ] as const) {
+    t.match(await ask(method, params), { code, data: info(reason) }, method)
+  }
+  t.same((await ask('GetTask', { id }, { 'a2a-version': '2.0' })).data, info('VERSION_NOT_SUPPORTED'))
+  for (const [method, params] of [
+    ['tasks/get', { id: 'none' }],
+    ['message/send', going(id)],
+    ['tasks/pushNotificationConfig/list', {}],
+  ] as const) {
+    t.equal((await ask(method, params)).data, undefined, `${method} is of 0.3, which has no such data`)
+  }
+})
+
+test('every method takes every id of JSON-RPC, and gives it back as it came', async (t) => {
+  const { post } = await startServer(t)
+  const { task } = (await post('/a2a', send(lookup), bearer)).json.result
+  for (const id of ['0', '-1', '1.5', '0.10', '12345678901234567890', '1E400', '"a"', '""'])
+    for (const method of ['GetTask', 'tasks/get']) {
+      const body = `{"jsonrpc":"2.0","id":${id},"method":"${method}","params":{"id":"${task.id}"}}`
+      const { text, json } = await post('/a2a', body, bearer)
+      t.equal(json.error, undefined, `${method} ${id}`)
+      t.ok(text.startsWith(`{"id":${id},`), `${method} ${id}`)
+    }
+})

@@ -11,7 +11,8 @@ import {
   ServerCallContext,
   type TaskStore,
 } from '@a2a-js/sdk/server'
-import { type A2aTasks, type FoundTask, TASK_NOT_FOUND, taskState } from './a2a-tasks.js'
+import { TASK_NOT_FOUND } from './a2a-errors.js'
+import { type A2aTasks, type FoundTask, taskState } from './a2a-tasks.js'
 
 type ColdAnswer = { kind: 'one'; response: object } | { kind: 'stream'; responses: object[] }
 
@@ -72,7 +73,9 @@ export function createA2aCold({ card, tasks }: { card: object; tasks: A2aTasks }
   ): Promise<ColdAnswer> {
     const user = { isAuthenticated: owner !== undefined, userName: owner ?? '' }
     const context = new ServerCallContext({ user, requestedVersion: dialect })
-    const response = await (dialect === '1.0' ? current : legacy).handle(message, context)
+    // They take no id but a text or a safe integer. JSON-RPC takes any number, and the caller's own text goes back.
+    const request = { ...message, id: 0 }
+    const response = await (dialect === '1.0' ? current : legacy).handle(request, context)
     if (!isStream(response)) return { kind: 'one', response: withoutId(response) }
     try {
       // Our tasks have ended, so a subscription ends at once.

@@ -23,24 +23,29 @@ type Method =
   /** Answered by the official handlers. */
   | { kind: 'other'; dialect: A2aRelease }
   /** Notifications in A2A's own way, which we do not send. */
-  | { kind: 'push' }
+  | { kind: 'push'; dialect: A2aRelease }
 
-const other = (dialect: A2aRelease, ...names: string[]): [string, Method][] =>
-  names.map((name) => [name, { kind: 'other', dialect }])
-
-const push = (...names: string[]): [string, Method][] => names.map((name) => [name, { kind: 'push' }])
+const methods = (kind: 'other' | 'push', dialect: A2aRelease, ...names: string[]): [string, Method][] =>
+  names.map((name) => [name, { kind, dialect }])
 
 const METHODS = new Map<string, Method>([
   ['SendMessage', { kind: 'send', dialect: '1.0', isStream: false }],
   ['SendStreamingMessage', { kind: 'send', dialect: '1.0', isStream: true }],
   ['message/send', { kind: 'send', dialect: '0.3', isStream: false }],
   ['message/stream', { kind: 'send', dialect: '0.3', isStream: true }],
-  ...other('1.0', 'GetTask', 'ListTasks', 'CancelTask', 'SubscribeToTask', 'GetExtendedAgentCard'),
-  ...other('0.3', 'tasks/get', 'tasks/cancel', 'tasks/resubscribe', 'agent/getAuthenticatedExtendedCard'),
-  ...push('CreateTaskPushNotificationConfig', 'GetTaskPushNotificationConfig'),
-  ...push('ListTaskPushNotificationConfigs', 'DeleteTaskPushNotificationConfig'),
-  ...push('tasks/pushNotificationConfig/set', 'tasks/pushNotificationConfig/get'),
-  ...push('tasks/pushNotificationConfig/list', 'tasks/pushNotificationConfig/delete'),
+  ...methods('other', '1.0', 'GetTask', 'ListTasks', 'CancelTask', 'SubscribeToTask', 'GetExtendedAgentCard'),
+  ...methods(
+    'other',
+    '0.3',
+    'tasks/get',
+    'tasks/cancel',
+    'tasks/resubscribe',
+    'agent/getAuthenticatedExtendedCard',
+  ),
+  ...methods('push', '1.0', 'CreateTaskPushNotificationConfig', 'GetTaskPushNotificationConfig'),
+  ...methods('push', '1.0', 'ListTaskPushNotificationConfigs', 'DeleteTaskPushNotificationConfig'),
+  ...methods('push', '0.3', 'tasks/pushNotificationConfig/set', 'tasks/pushNotificationConfig/get'),
+  ...methods('push', '0.3', 'tasks/pushNotificationConfig/list', 'tasks/pushNotificationConfig/delete'),
 ])
 
 export const METHOD_NAMES: readonly string[] = [...METHODS.keys()]

@@ -15,9 +15,6 @@ import { textOf, wrapped } from '../answer/exchange.js'
 import { type AnswerPayload, type AnswerWords, answerWords } from '../answer/payload.js'
 import { createTaskIds, isTaskId } from './a2a-ids.js'
 
-/** A2A's code for a task that is not there, or is another caller's. */
-export const TASK_NOT_FOUND = -32_001
-
 const MAX_TASKS = 2_000
 const MAX_BYTES = 64 * 1024 * 1024
 const KEEP_MS = 10 * 60_000

@@ -14,7 +14,6 @@ import {
   INVALID_PARAMS,
   METHOD_NOT_FOUND,
   type RpcRequest,
-  rpcError,
   rpcResponse,
 } from '../answer/json-rpc.js'
 import type { AnswerPayload } from '../answer/payload.js'
@@ -24,6 +23,13 @@ import type { Door, RareTurns } from '../door/door.js'
 import type { Overload } from '../door/overload.js'
 import { limited } from '../door/turned-away.js'
 import type { A2aCold } from './a2a-cold.js'
+import {
+  a2aError,
+  PUSH_NOT_SUPPORTED,
+  TASK_NOT_FOUND,
+  UNSUPPORTED_OPERATION,
+  VERSION_NOT_SUPPORTED,
+} from './a2a-errors.js'
 import {
   type A2aRelease,
   createTimestamps,
@@ -37,7 +43,7 @@ import {
   type SkillCall,
   taskResponse,
 } from './a2a-message.js'
-import { type A2aTasks, TASK_NOT_FOUND } from './a2a-tasks.js'
+import type { A2aTasks } from './a2a-tasks.js'
 
 const JSON_HEADERS = [
   ...['content-type', 'application/json'],
@@ -55,9 +61,8 @@ const PROFILED = {
   gzip: [...PLAIN.gzip, ...ECHO],
   events: [...PLAIN.events, ...ECHO],
 }
-const VERSION_NOT_SUPPORTED = -32_009
-const PUSH_NOT_SUPPORTED = -32_003
-const UNSUPPORTED_OPERATION = -32_004
+/** A patch level does not count (A2A 1.0, section 3.6); what names nothing means 0.3. */
+const SPOKEN = /^(?:(?:1\.0|0\.3)(?:\.\d+)?)?$/
 const NO_PUSH =
   'A2A push notifications are not supported: send push_notification_config in the input of get_signals'
 const CARD_PATHS = ['/.well-known/agent-card.json', '/.well-known/agent.json']
@@ -82,14 +87,19 @@ type A2aOptions = {
   now: () => number
 }
 
+/** The version that a request names: in its header or, instead, in its query (A2A 1.0, section 3.6.1). */
+function namedVersion({ raw: { headers, url = '' } }: Exchange): string {
+  const { 'a2a-version': named } = headers
+  if (named !== undefined) return String(named)
+  const at = url.indexOf('?')
+  return at < 0 ? '' : (new URLSearchParams(url.slice(at)).get('A2A-Version') ?? '')
+}
+
 /**
- * Whether we speak the version that the header names. The method decides in which version we answer, so a client that
+ * Whether we speak the version that a request names. The method decides in which version we answer, so a client that
  * sends the header on one call and not on the next gets the same form.
  */
-function isSpoken({ raw }: Exchange): boolean {
-  const version = raw.headers['a2a-version']
-  return version === undefined || version === '' || version === '0.3' || version === '1.0'
-}
+const isSpoken = (exchange: Exchange) => SPOKEN.test(namedVersion(exchange))
 
 /** The owner of a caller's tasks; anonymous callers cannot be told apart. */
 function ownerOf(who: Entered): string | undefined {
@@ -200,7 +210,7 @@ export function addA2a(app: FastifyInstance, options: A2aOptions): void {
     const headers = profiled ? PROFILED : PLAIN
     const fault = (code: number, message: string, reason?: string) => {
       door.refused(exchange, 200, code, reason)
-      sendChunks(exchange, 200, headers.json, [rpcError(request.id, code, message)])
+      sendChunks(exchange, 200, headers.json, [a2aError(request.id, code, message, how.dialect)])
     }
     const against = profiled ? profileFault(request.params) : undefined
     if (against !== undefined) return fault(INVALID_PARAMS, against)
@@ -256,9 +266,9 @@ export function addA2a(app: FastifyInstance, options: A2aOptions): void {
 
   function serve(who: Entered, exchange: Exchange): void | Promise<void> {
     const body = readBody(exchange.body)
-    const fault = (status: number, id: string, code: number, reason: string) => {
+    const fault = (status: number, id: string, code: number, reason: string, words: A2aRelease = '1.0') => {
       door.refused(exchange, status, code)
-      sendChunks(exchange, status, JSON_HEADERS, [rpcError(id, code, reason)])
+      sendChunks(exchange, status, JSON_HEADERS, [a2aError(id, code, reason, words)])
     }
     if (body.kind === 'broken') return fault(400, 'null', body.code, body.reason)
     if (body.kind === 'batch') return fault(400, 'null', INVALID_MESSAGE, 'A2A has no batches')
@@ -277,7 +287,9 @@ export function addA2a(app: FastifyInstance, options: A2aOptions): void {
     if (method?.kind === 'send') return sendMessage(message, method, who, exchange)
     const wait = rareTurns.wait(who.bucket)
     if (wait > 0) return door.turnAway(exchange, limited(wait))
-    if (method?.kind === 'push') return fault(200, message.id, PUSH_NOT_SUPPORTED, NO_PUSH)
+    if (method?.kind === 'push') {
+      return fault(200, message.id, PUSH_NOT_SUPPORTED, NO_PUSH, method.dialect)
+    }
     const wrong = parameterFault(message.message.params)
     if (method && wrong !== undefined) return fault(200, message.id, INVALID_PARAMS, wrong)
     if (method) return callCold(message, method.dialect, who, exchange)
