@@ -4,7 +4,6 @@
  * whose key is given may see. The page itself is plain files that a browser loads as they are. No build makes them; what comes
  * from npm packages lies in the program. They hold nothing that is not in the published package, so everybody may have them.
  */
-import { createHash } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import { extname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -15,6 +14,7 @@ import { isRecord, tryParseJson } from '../adcp/json.js'
 import type { Rates } from '../feed/query.js'
 import type { Clock } from '../net/clock.js'
 import type { Searchable } from '../search/search.js'
+import { etagOf, sendUnlessHeld } from '../server/answer/conditional.js'
 import { takesGzip } from '../server/answer/gzip.js'
 import type { Admission } from '../server/door/admission.js'
 import type { Door } from '../server/door/door.js'
@@ -57,10 +57,9 @@ const HEADERS = {
 type Asset = { type: string; etag: string; body: Buffer; packed(): Buffer }
 
 function asset(name: string, body: Buffer): Asset {
-  const etag = `"${createHash('sha256').update(body).digest('base64url').slice(0, 22)}"`
   let packed: Buffer | undefined // by the first who asks for it, and no start waits for that
   return {
-    ...{ type: TYPES[extname(name)] ?? 'application/octet-stream', etag, body },
+    ...{ type: TYPES[extname(name)] ?? 'application/octet-stream', etag: etagOf(body), body },
     packed() {
       packed ??= gzipSync(body)
       return packed
@@ -85,15 +84,12 @@ export async function readAssets(): Promise<ReadonlyMap<string, Asset>> {
 function sendAsset(request: FastifyRequest, reply: FastifyReply, { type, etag, body, packed }: Asset) {
   reply.headers({
     ...HEADERS,
-    etag,
     'content-type': type,
     'cache-control': 'no-cache',
     vary: 'accept-encoding',
   })
-  if (request.headers['if-none-match'] === etag) return reply.code(304).send()
-  return takesGzip(request.headers['accept-encoding'])
-    ? reply.header('content-encoding', 'gzip').send(packed())
-    : reply.send(body)
+  if (!takesGzip(request.headers['accept-encoding'])) return sendUnlessHeld(request, reply, etag, body)
+  return sendUnlessHeld(request, reply.header('content-encoding', 'gzip'), etag, packed())
 }
 
 /** Serves the files of the page below `/console/`, and the page itself at `/`. */

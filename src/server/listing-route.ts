@@ -1,17 +1,11 @@
 /** The route of the registry listing: who may read it, its query, and the answer, which a reader that has it already is spared. */
-import { hash } from 'node:crypto'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { etagOf, sendUnlessHeld } from './answer/conditional.js'
 import type { Entered, RateLimiter } from './door/admission.js'
 import type { Door } from './door/door.js'
 import { limited, refusePlainly, type TurnedAway, turnedAway } from './door/turned-away.js'
 import { readListingQuery } from './listed-agents.js'
 import type { createRegistryListing } from './registry-listing.js'
-
-function matches(condition: string | undefined, etag: string): boolean {
-  if (condition === undefined) return false
-  const bare = (tag: string) => tag.trim().replace(/^W\//, '')
-  return condition.trim() === '*' || condition.split(',').some((tag) => bare(tag) === bare(etag))
-}
 
 export type ListingRouteOptions = {
   door: Door
@@ -38,11 +32,9 @@ export function addRegistryListing(
     if (refused) return refusePlainly(reply, refused)
     const query = readListingQuery(new URL(request.url, 'http://localhost').searchParams)
     if ('error' in query) return reply.code(400).header('cache-control', 'no-store').send(query)
-    const { via = '', 'if-none-match': condition } = request.headers
+    const { via = '' } = request.headers
     const body = JSON.stringify(await list(query, String(via)))
-    const etag = `W/"${hash('sha256', body, 'base64url').slice(0, 27)}"`
-    reply.headers({ etag, 'cache-control': 'no-cache', vary: 'authorization' })
-    if (matches(condition, etag)) return reply.code(304).send()
-    return reply.type('application/json; charset=utf-8').send(body)
+    reply.headers({ 'cache-control': 'no-cache', vary: 'authorization' })
+    return sendUnlessHeld(request, reply.type('application/json; charset=utf-8'), etagOf(body), body)
   })
 }

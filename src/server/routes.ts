@@ -12,6 +12,7 @@ import { GetSignalsRequest, selectionOf } from '../adcp/signal-requests.js'
 import type { Received } from '../events/listener.js'
 import type { ReceiverReply } from '../events/receiver.js'
 import { publicJwk, type SigningKey } from '../signing/key.js'
+import { etagOf, sendUnlessHeld } from './answer/conditional.js'
 import { bodyBytes } from './answer/exchange.js'
 import { sendLargeJson } from './answer/large-json.js'
 import { type AddressOf, type Door, enterOperator } from './door/door.js'
@@ -124,9 +125,11 @@ export function addIdentity(app: FastifyInstance, { publicUrl, key }: IdentityOp
     [KEYS_PATH]: JSON.stringify({ keys: [publicJwk(key)] }),
   }
   for (const [path, document] of Object.entries(documents)) {
-    app.get(path, (_request, reply) =>
-      reply.header('cache-control', MAX_AGE).type('application/json').send(document),
-    )
+    const etag = etagOf(document)
+    app.get(path, (request, reply) => {
+      reply.header('cache-control', MAX_AGE).type('application/json')
+      return sendUnlessHeld(request, reply, etag, document)
+    })
   }
 }
 

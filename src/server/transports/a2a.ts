@@ -7,6 +7,7 @@ import { adcpError } from '../../adcp/answer.js'
 import { didYouMean } from '../../adcp/issue-words.js'
 import type { Task } from '../../tasks/task.js'
 import type { BodyReader } from '../answer/body-reader.js'
+import { etagOf, sendUnlessHeld } from '../answer/conditional.js'
 import { type Chunk, type Exchange, type FastLane, sendChunks } from '../answer/exchange.js'
 import { type GzipPages, takesGzip } from '../answer/gzip.js'
 import {
@@ -300,9 +301,11 @@ export function addA2a(app: FastifyInstance, options: A2aOptions): void {
   options.lane.post(app, '/a2a', (exchange) => door.letIn(exchange, serve))
 
   const card = JSON.stringify(options.card)
+  const etag = etagOf(card)
   for (const path of [...CARD_PATHS, ...CARD_PATHS.map((one) => `/a2a${one}`)]) {
-    app.get(path, (_request, reply) =>
-      reply.header('cache-control', 'public, max-age=300').type('application/json').send(card),
-    )
+    app.get(path, (request, reply) => {
+      reply.header('cache-control', 'public, max-age=300').type('application/json')
+      return sendUnlessHeld(request, reply, etag, card)
+    })
   }
 }
