@@ -121,3 +121,30 @@ test('a request with more than one reading of where it ends is refused', async (
   }))
     t.match(await raw(bytes), /^HTTP\/1\.1 400 /, what)
 })
+
+test('a request to a whole url is for the host of the url, whatever its Host says (RFC 9112, section 3.2.2)', async (t) => {
+  const { raw, lines } = await startServer(t)
+  const ask = (route: string, host: string) =>
+    raw(`${headOf(route, [host])}\r\n\r\n${route.startsWith('POST') ? BODY : ''}`)
+  const status = async (route: string, host = 'Host: localhost') =>
+    Number((await ask(route, host)).split(' ')[1])
+  t.equal(await status('POST http://localhost/mcp'), 200)
+  t.equal(await status('POST HTTP://localhost:80/mcp?a=b', 'Host: evil.example'), 200)
+  t.equal(await status('POST http://evil.example/mcp'), 403, 'a rebound name')
+  t.equal(await status('GET https://evil.example/metrics'), 403)
+  t.equal(await status('GET http://localhost'), 404, 'the path is /')
+  t.equal(await status('GET http://localhost?a=b'), 404)
+  t.equal(await status('GET http://localhost/healthz'), 200)
+  t.match(await ask('GET http://localhost/mcp', 'Host: localhost'), /^HTTP\/1\.1 405 .*\r\nallow: POST\r\n/s)
+  t.equal(await status('GET http://somebody@localhost/healthz'), 400, 'a url of HTTP names nobody')
+  t.equal(
+    await status('GET http://localhost/healthz', 'Host: a b'),
+    400,
+    'the Host has to be one all the same',
+  )
+  const paths = lines.map((line) => JSON.parse(line).path)
+  t.notOk(
+    paths.some((path) => path?.includes('localhost')),
+    'the log has paths alone',
+  )
+})

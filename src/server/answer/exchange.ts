@@ -10,7 +10,6 @@
  */
 import { randomBytes } from 'node:crypto'
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http'
-import { isIPv6 } from 'node:net'
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import { bufferOf } from '../../adcp/json.js'
 import { giveBack, isLent } from '../../process/memory.js'
@@ -18,6 +17,7 @@ import type { Bodies, BodyDone, BodyFault } from './bodies.js'
 import { closeAfterNewest, inItsTurn } from './connection.js'
 import { INVALID_MESSAGE, rpcError } from './json-rpc.js'
 import type { AnswerPayload } from './payload.js'
+import { isHostSound, toPath } from './target.js'
 
 const NO_BODY = new Uint8Array(0)
 const MOST_BYTES = 64 * 1024 // the usual request has a few hundred
@@ -26,10 +26,6 @@ const PLAIN_TYPES: ReadonlySet<string | undefined> = new Set([
   'application/json; charset=utf-8',
   'application/json;charset=utf-8',
 ])
-
-/** A name or an IPv4 address, or nothing, with or without a port; the same with an IPv6 address (RFC 3986, section 3.2). */
-const NAMED = /^(?:[\w.~!$&'()*+,;=-]|%[\da-f]{2})*(?::\d*)?$/i
-const BRACKETED = /^\[([\da-f:.]+)\](?::\d*)?$/i
 
 /** One request and its response, whether Fastify read it from the socket or the fast lane before it. */
 export type Exchange = {
@@ -153,15 +149,6 @@ export function sendChunks(
   response.uncork()
 }
 
-/**
- * Whether the Host of a request is what it may be (RFC 9112, section 3.2). Two of them have arrived as one list, which is none;
- * only HTTP/1.0 may have none.
- */
-export function isHostSound({ headers: { host }, httpVersion }: IncomingMessage): boolean {
-  if (host === undefined) return httpVersion === '1.0'
-  return NAMED.test(host) || isIPv6(BRACKETED.exec(host)?.[1] ?? '')
-}
-
 /** The length that a plain request says its body has; undefined for a request that is not plain. */
 function plainLength(request: IncomingMessage): number | undefined {
   const { method, headers } = request
@@ -218,6 +205,7 @@ export function createFastLane({ idOf, bodies, refuse, onBug, timeouts, isOpen }
       server = own
       own.removeAllListeners('request')
       own.on('request', (raw: IncomingMessage, response: ServerResponse) => {
+        toPath(raw)
         const take = isOpen ? lanes.get(raw.url) : undefined
         const length = take && plainLength(raw)
         if (take && length !== undefined)
