@@ -102,9 +102,15 @@ function isUtf8(contentType: string): boolean {
   return charset === undefined || /^(utf-?8|us-ascii)$/i.test(charset)
 }
 
+const BUG = fault(500, 'Something went wrong on our side')
+
+/** What is not taken is told with what is (RFC 9110, section 15.5.16). */
+const BAD_TYPE = fault(415, 'Send the body as content-type: application/json', { accept: 'application/json' })
+const ENCODED = fault(415, 'A request body must not be encoded', { 'accept-encoding': 'identity' })
+
 /** Of a media type Fastify says only that it is not supported. */
-const faultOf = ({ code, message }: FastifyError) =>
-  code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE' ? 'Send the body as content-type: application/json' : message
+const faultOf = (error: FastifyError & { headers?: Record<string, string> }) =>
+  error.code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE' ? BAD_TYPE : error
 
 /** Faults of a path, which Fastify finds before any hook runs. */
 function refusePath({ code }: FastifyError, reply: FastifyReply): void {
@@ -118,9 +124,10 @@ function answerFaults(app: FastifyInstance, log: Logger): void {
     const status = error.statusCode && error.statusCode >= 400 ? error.statusCode : 500
     const isBug = status >= 500 && status !== 501 // which is a head's
     if (isBug) log.error({ err: error, requestId: request.id }, 'a request failed')
-    const message = isBug ? 'Something went wrong on our side' : faultOf(error)
+    const { message, headers = {} } = isBug ? BUG : faultOf(error)
     return reply
       .code(status)
+      .headers(headers)
       .header('content-type', 'application/json')
       .send(rpcError('null', INVALID_MESSAGE, message))
   })
@@ -194,7 +201,7 @@ function takeJsonBodies(app: FastifyInstance, bodies: Bodies): void {
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('application/json', ({ headers, raw }, _payload, done) => {
     const { 'content-encoding': encoding = 'identity', 'content-type': type = '' } = headers
-    if (encoding !== 'identity') done(fault(415, 'A request body must not be encoded'))
+    if (encoding.toLowerCase() !== 'identity') done(ENCODED)
     else if (!isUtf8(type)) done(fault(415, 'A request body must be in UTF-8'))
     else if (Number(headers['content-length']) > BODY_BYTES) done(fault(413, TOO_LARGE))
     else bodies.read(raw, null, done)

@@ -100,10 +100,15 @@ test('a page ends well where the text behind its rows is compressed, too', async
 })
 
 test('gzip is sent only to who takes it', (t) => {
-  for (const accept of ['gzip', 'gzip, deflate, br', 'br;q=1, gzip;q=0.5'])
+  for (const accept of [
+    ...['gzip', 'gzip, deflate, br', 'br;q=1, gzip;q=0.5', 'GZIP', 'x-gzip', 'gzip;q=0.001'],
+    ...['*;q=0, gzip', 'br;q=0,gzip ; q=1', ', ,gzip,'],
+  ])
     t.equal(takesGzip(accept), true, accept)
-  for (const accept of [undefined, '', 'br', 'gzip;q=0', 'gzip; q=0.0, br', 'x-gzipped']) {
+  for (const accept of [
+    ...[undefined, '', 'br', 'gzip;q=0', 'gzip; q=0.0, br', 'x-gzipped', 'not-gzip', 'gzip-not', 'gzip.1'],
+    ...['gzip;Q=0', 'gzip ;q=0.000', 'br, gzip\t;\tq=0\t, *', 'br;gzip', 'br;a=gzip'],
+  ])
     t.equal(takesGzip(accept), false, String(accept))
-  }
   t.end()
 })

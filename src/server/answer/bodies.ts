@@ -19,8 +19,9 @@ const TOO_MANY_CRUMBS = `A request body must not come in more than ${MOST_CRUMBS
 const NO_ROOM = 'Too many request bodies are on the way from this address: send them faster, or fewer at once'
 const GONE = 'The connection ended before the request'
 
-export const fault = (statusCode: number, message: string) =>
-  Object.assign(new Error(message), { statusCode })
+/** `headers`: of the answer. */
+export const fault = (statusCode: number, message: string, headers: Record<string, string> = {}) =>
+  Object.assign(new Error(message), { statusCode, headers })
 export type BodyFault = ReturnType<typeof fault>
 
 /** The event of a request whose body cannot be read to its end, with the fault. */

@@ -42,9 +42,12 @@ function trailer(crc: number, length: number): Buffer {
 
 const isLarge = ({ byteLength }: Uint8Array) => byteLength >= SMALLEST
 
+/** A member of the list that is gzip, in any letters, and has no weight of 0 (RFC 9110, sections 8.4.1.3 and 12.5.3). */
+const TAKES_GZIP = /(?:^|,)[ \t]*(?:x-)?gzip[ \t]*(?:;(?![ \t]*q=0(?:\.0*)?[ \t]*(?:[;,]|$))[^;,]*)*(?:,|$)/i
+
 /** Whether the client takes gzip. */
 export function takesGzip(accept: string | string[] | undefined): boolean {
-  return typeof accept === 'string' && /\bgzip\b(?!\s*;\s*q=0(\.0*)?\s*(,|$))/.test(accept)
+  return typeof accept === 'string' && TAKES_GZIP.test(accept)
 }
 
 export function createGzipPages() {
