@@ -119,6 +119,17 @@ test('a batch is answered message by message to clients that may send one', asyn
   )
 })
 
+test('initialize is in no batch, and lets no other message by', async (t) => {
+  const { post } = await startServer(t)
+  const params = { protocolVersion: '2025-03-26', capabilities: {}, clientInfo: { name: 'c', version: '1' } }
+  const initialize = { jsonrpc: '2.0', id: 1, method: 'initialize', params }
+  for (const revision of ['2025-03-26', '1999-01-01']) {
+    const headers = { 'mcp-protocol-version': revision }
+    t.equal((await post('/mcp', [initialize, ping()], headers)).status, 400, revision)
+    t.equal((await post('/mcp', initialize, headers)).status, 200, `${revision}, alone`)
+  }
+})
+
 test('others are answered between the messages of a batch', async (t) => {
   const order: string[] = []
   const note: Task = {

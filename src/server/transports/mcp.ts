@@ -101,6 +101,9 @@ function httpFault(
     const message = `This MCP-Protocol-Version is not supported; these are: ${REVISIONS.join(', ')}`
     return turnedAway(400, SERVER_ERROR, message)
   }
+  if (isBatch && messages.some(isInitialize)) {
+    return turnedAway(400, INVALID_MESSAGE, 'initialize is in no batch: nothing can be asked with it')
+  }
   if (isBatch && revision !== undefined && revision >= STRUCTURED_SINCE) {
     return turnedAway(400, INVALID_MESSAGE, `Revision ${STRUCTURED_SINCE} and later have no batches`)
   }
