@@ -1,8 +1,6 @@
 /** What A2A clients send beside a skill, and what is kept of an answer. */
-import { ServerCallContext } from '@a2a-js/sdk/server'
 import { test } from 'tap'
 import { Type } from '../../src/adcp/schema.js'
-import { createTaskStore } from '../../src/server/transports/a2a-cold.js'
 import { createA2aTasks } from '../../src/server/transports/a2a-tasks.js'
 import type { Task } from '../../src/tasks/task.js'
 import { BUYER_TOKEN, startServer } from '../support/server-fixture.js'
@@ -155,9 +153,7 @@ test('a kept task holds rows of its own, not the chunk they were cut from, and l
   const answered = { payload, profiled: false }
   const id = tasks.keep('buyer', answered, now)
   chunk.fill(0)
-  const context = new ServerCallContext({ user: { isAuthenticated: true, userName: 'buyer' } })
-  const kept = await createTaskStore(tasks).load(id, context)
-  t.match(JSON.stringify(kept), /one/)
+  t.match((await tasks.known('buyer', id))?.content.data, /one/)
   now += 11 * 60_000
   t.notOk(await tasks.has('buyer', id))
   tasks.keep(undefined, answered, now)
@@ -190,8 +186,7 @@ test('the newest tasks are kept, so many and no more, each for its owner', async
   t.notOk(await tasks.has(undefined, nobodys))
   t.notOk(await tasks.has('one', nobodys))
   t.ok(await tasks.has('other', ids[500] as string), 'whoever has no name takes nobody`s place')
-  const context = new ServerCallContext({ user: { isAuthenticated: true, userName: 'other' } })
-  t.match(await createTaskStore(tasks).load(ids[2_490] as string, context), { contextId: 'c' })
+  t.match(await tasks.known('other', ids[2_490] as string), { content: { contextId: 'c' } })
   for (let large = 0; large < 10; large += 1)
     tasks.keep('one', { payload: payloadOf('large', 8 * 1024 * 1024), profiled: false }, 0)
   t.ok((await tasks.newest('one')).length < 10, 'and no more than fit')
@@ -279,6 +274,28 @@ test('every method takes every id of JSON-RPC, and gives it back as it came', as
       const body = `{"jsonrpc":"2.0","id":${id},"method":"${method}","params":{"id":"${task.id}"}}`
       const { text, json } = await post('/a2a', body, bearer)
       t.equal(json.error, undefined, `${method} ${id}`)
-      t.ok(text.startsWith(`{"id":${id},`), `${method} ${id}`)
+      t.ok(text.startsWith(`{"jsonrpc":"2.0","id":${id},`), `${method} ${id}`)
     }
+})
+
+test('a task that is read again has the data that was sent, byte for byte', async (t) => {
+  const { post } = await startServer(t)
+  const context = '{ "id":12345678901234567890, "n":1.0, "n":1e400, "t":"\\u00e9\\/$&" }'
+  const asked = `{"skill":"get_adcp_capabilities","input":{"context":${context}}}`
+  const message = `{"messageId":"m","role":"ROLE_USER","parts":[{"data":${asked}}]}`
+  const body = `{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":${message}}}`
+  const sent = await post('/a2a', body, bearer)
+  const dataOf = (text: string) =>
+    text.slice(text.indexOf('"data":{'), text.search(/\},\{"(?:text|kind)":"?/))
+  t.ok(dataOf(sent.text).includes(`"context":${context}`), 'as it was sent')
+  const { id } = sent.json.result.task
+  for (const [method, params] of [
+    ['GetTask', { id }],
+    ['ListTasks', { includeArtifacts: true }],
+    ['tasks/get', { id }],
+  ] as const) {
+    const { text, json } = await post('/a2a', { jsonrpc: '2.0', id: 1, method, params }, bearer)
+    t.ok(json?.result, method)
+    t.equal(dataOf(text), dataOf(sent.text), method)
+  }
 })

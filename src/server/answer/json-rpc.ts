@@ -69,12 +69,6 @@ export type RpcBody =
 
 export const NOT_JSON: Broken = { kind: 'broken', code: PARSE_ERROR, reason: 'The body is not JSON in UTF-8' }
 
-/** The JSON text of an official server's response, under the caller's own id. */
-export function rpcResponse(id: string, response: object): string {
-  const { id: _, ...rest } = response as Record<string, unknown>
-  return `{"id":${id},${JSON.stringify(rest).slice(1)}`
-}
-
 /** The JSON text of an error response. */
 export function rpcError(id: string, code: number, message: string, data?: unknown): string {
   const more = data === undefined ? '' : `,"data":${JSON.stringify(data)}`

@@ -2,6 +2,7 @@
  * Everything of A2A that does not send a message: get, list, cancel and subscribe to tasks, push configurations,
  * unknown methods. The official handlers answer them, 1.0 and 0.3, and read the tasks that we keep (docs/protocol.md#a2a).
  */
+import { randomBytes } from 'node:crypto'
 import { Task as A2aTask, AgentCard } from '@a2a-js/sdk'
 import { LegacyJsonRpcTransportHandler } from '@a2a-js/sdk/compat/v0_3/server'
 import {
@@ -10,33 +11,50 @@ import {
   JsonRpcTransportHandler,
   ServerCallContext,
   type TaskStore,
+  type User,
 } from '@a2a-js/sdk/server'
 import { TASK_NOT_FOUND } from './a2a-errors.js'
 import { type A2aTasks, type FoundTask, taskState } from './a2a-tasks.js'
 
-type ColdAnswer = { kind: 'one'; response: object } | { kind: 'stream'; responses: object[] }
+/** `rest`: what stands behind the id, as JSON. `code`: of an error. */
+type ColdResponse = { rest: string; code?: number }
 
-function taskOf({ id, content, at }: FoundTask): A2aTask {
-  const { contextId, text, metadata, data } = content
+type ColdAnswer = { isStream: boolean; responses: readonly ColdResponse[] }
+
+/** Who asks, and the data of the tasks that are read for the answer, each by the id of its task. */
+type Asker = User & { data: Map<string, string> }
+
+/**
+ * Stands in the official handlers for the data of a task. They would read it and write it anew, and the caller's context goes back
+ * byte for byte (docs/protocol.md#envelope): a long integer would lose digits. No caller can guess the name.
+ */
+const STAND_IN = randomBytes(18).toString('base64url')
+const STAND_INS = new RegExp(`\\{"${STAND_IN}":"([\\w-]+)"\\}`, 'g')
+
+const askerOf = ({ user }: ServerCallContext) => user as Asker
+
+function taskOf({ id, content, at }: FoundTask, { data }: Asker): A2aTask {
+  const { contextId, text, metadata } = content
+  data.set(id, content.data)
   const status = { state: taskState(content, '1.0'), timestamp: new Date(at).toISOString() }
-  const parts = [{ data: JSON.parse(data) as unknown }, { text }]
+  const parts = [{ data: { [STAND_IN]: id } }, { text }]
   const artifact = { artifactId: `${id}-result`, name: 'result', parts, ...(metadata && { metadata }) }
   return A2aTask.fromJSON({ id, contextId, status, artifacts: [artifact] })
 }
 
-const ownerOf = (context: ServerCallContext) => context.user?.userName ?? ''
-
 /** The kept tasks as the official handlers read them. */
-export function createTaskStore({ known, newest }: Pick<A2aTasks, 'known' | 'newest'>): TaskStore {
+function createTaskStore({ known, newest }: Pick<A2aTasks, 'known' | 'newest'>): TaskStore {
   return {
     async load(id, context) {
-      const found = await known(ownerOf(context), id)
-      return found && taskOf(found)
+      const asker = askerOf(context)
+      const found = await known(asker.userName, id)
+      return found && taskOf(found, asker)
     },
     async list(params, context) {
       // Filters and page tokens are the library's; it sees the owner's tasks for one listing and is dropped.
       const listing = new InMemoryTaskStore()
-      for (const found of await newest(ownerOf(context))) await listing.save(taskOf(found), context)
+      const asker = askerOf(context)
+      for (const found of await newest(asker.userName)) await listing.save(taskOf(found, asker), context)
       return listing.list(params, context)
     },
     async save() {
@@ -46,10 +64,15 @@ export function createTaskStore({ known, newest }: Pick<A2aTasks, 'known' | 'new
 }
 
 /** The official handlers repeat the id that was asked for; a message holds no text of a stranger (docs/protocol.md#envelope). */
-function withoutId(response: object): object {
-  const { error } = response as { error?: { code?: unknown } }
-  if (error?.code !== TASK_NOT_FOUND) return response
-  return { ...response, error: { ...error, message: 'Task not found' } }
+function withoutId(error: { code: number }) {
+  return error.code === TASK_NOT_FOUND ? { ...error, message: 'Task not found' } : error
+}
+
+function responseOf(response: object, { data }: Asker): ColdResponse {
+  const { result, error } = response as { result?: unknown; error?: { code: number } }
+  const text = JSON.stringify(error ? { error: withoutId(error) } : { result })
+  const rest = `,${text.slice(1).replace(STAND_INS, (_, id: string) => data.get(id) ?? 'null')}`
+  return error ? { rest, code: error.code } : { rest }
 }
 
 const isStream = (answer: object): answer is AsyncIterable<object> => Symbol.asyncIterator in answer
@@ -71,23 +94,24 @@ export function createA2aCold({ card, tasks }: { card: object; tasks: A2aTasks }
     dialect: '1.0' | '0.3',
     owner: string | undefined,
   ): Promise<ColdAnswer> {
-    const user = { isAuthenticated: owner !== undefined, userName: owner ?? '' }
+    const user: Asker = { isAuthenticated: owner !== undefined, userName: owner ?? '', data: new Map() }
     const context = new ServerCallContext({ user, requestedVersion: dialect })
+    const one = (response: object) => ({ isStream: false, responses: [responseOf(response, user)] })
     // They take no id but a text or a safe integer. JSON-RPC takes any number, and the caller's own text goes back.
     const request = { ...message, id: 0 }
     const response = await (dialect === '1.0' ? current : legacy).handle(request, context)
-    if (!isStream(response)) return { kind: 'one', response: withoutId(response) }
+    if (!isStream(response)) return one(response)
     try {
       // Our tasks have ended, so a subscription ends at once.
-      const responses: object[] = []
-      for await (const one of response) responses.push(one)
-      return { kind: 'stream', responses }
+      const responses: ColdResponse[] = []
+      for await (const each of response) responses.push(responseOf(each, user))
+      return { isStream: true, responses }
     } catch (error) {
       const fault =
         dialect === '1.0'
           ? JsonRpcTransportHandler.mapToJSONRPCError(error)
           : LegacyJsonRpcTransportHandler.mapToLegacyJSONRPCError(error)
-      return { kind: 'one', response: withoutId({ jsonrpc: '2.0', error: fault }) }
+      return one({ error: fault })
     }
   }
 

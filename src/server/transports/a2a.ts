@@ -10,13 +10,7 @@ import type { BodyReader } from '../answer/body-reader.js'
 import { etagOf, sendUnlessHeld } from '../answer/conditional.js'
 import { type Chunk, type Exchange, type FastLane, sendChunks } from '../answer/exchange.js'
 import { type GzipPages, takesGzip } from '../answer/gzip.js'
-import {
-  INVALID_MESSAGE,
-  INVALID_PARAMS,
-  METHOD_NOT_FOUND,
-  type RpcRequest,
-  rpcResponse,
-} from '../answer/json-rpc.js'
+import { INVALID_MESSAGE, INVALID_PARAMS, METHOD_NOT_FOUND, type RpcRequest } from '../answer/json-rpc.js'
 import type { AnswerPayload } from '../answer/payload.js'
 import type { Entered } from '../door/admission.js'
 import { type Dispatcher, hangUpSignal, type TaskCall } from '../door/dispatcher.js'
@@ -255,14 +249,11 @@ export function addA2a(app: FastifyInstance, options: A2aOptions): void {
     exchange: Exchange,
   ) {
     await rareTurns.next(who.bucket)
-    const answer = await cold.answer(message, dialect, ownerOf(who))
-    const responses = answer.kind === 'one' ? [answer.response] : answer.responses
-    for (const response of responses)
-      if ('error' in response) door.refused(exchange, 200, (response.error as { code?: unknown }).code)
-    if (answer.kind === 'one')
-      return sendChunks(exchange, 200, JSON_HEADERS, [rpcResponse(id, answer.response)])
-    const events = responses.flatMap((response) => asEvent([rpcResponse(id, response)]))
-    sendChunks(exchange, 200, SSE_HEADERS, events)
+    const { isStream, responses } = await cold.answer(message, dialect, ownerOf(who))
+    for (const { code } of responses) if (code !== undefined) door.refused(exchange, 200, code)
+    const answers = responses.map(({ rest }) => [`{"jsonrpc":"2.0","id":${id}`, rest])
+    if (isStream) return sendChunks(exchange, 200, SSE_HEADERS, answers.flatMap(asEvent))
+    sendChunks(exchange, 200, JSON_HEADERS, answers.flat())
   }
 
   function serve(who: Entered, exchange: Exchange): void | Promise<void> {
