@@ -85,7 +85,7 @@ const OPERATIONS: Readonly<Record<string, Readonly<Record<string, Operation>>>> 
       answer: 'RegistryListing',
       parameters: [
         text('type', 'Of the agents.'),
-        text('q', 'Part of the name or url.'),
+        text('q', 'Part of a metric id, of agents of type measurement: at most 64 characters.'),
         ...['health', 'capabilities', 'properties', 'compliance', 'verified'].map((name) =>
           text(name, '`true` counts.'),
         ),
