@@ -50,9 +50,10 @@ async function following(t: Test, { writes = [], beforeServed, onWait }: Meanwhi
     clock: { now: Date.now, after: writing },
     log: pino({ level: 'silent' }),
   })
-  t.teardown(() => {
+  t.teardown(async () => {
     reload.close()
-    return rm(folder, { recursive: true, force: true })
+    await reload.reload() // behind one that a look at the file has begun
+    await rm(folder, { recursive: true, force: true })
   })
   return { file, reload, applied, looked }
 }
