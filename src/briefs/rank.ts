@@ -5,8 +5,8 @@
  */
 import { type GetSignalsRequest, refsOf, selectionOf } from '../adcp/signal-requests.js'
 import type { Seen } from '../feed/feed.js'
+import { anyDeployment } from '../feed/filters.js'
 import { converted, type Rates, type Reader } from '../feed/query.js'
-import { anyDeployment } from '../feed/view.js'
 import { destinationKey } from '../merge/deployments.js'
 import { inTurns } from '../process/portion-turns.js'
 import { createMeter, type InPortions, rowUnits } from '../process/portions.js'

@@ -5,9 +5,9 @@
  * each country, and what can be asked for at every destination for each of these.
  */
 import { SIGNAL_TYPES, VALUE_TYPES } from '../adcp/signal.js'
+import { priceTest } from '../feed/filters.js'
 import { countryTest, createNarrowing, type Narrowing } from '../feed/narrowing.js'
 import { criteriaOf, type Rates, type Selection } from '../feed/query.js'
-import { priceTest } from '../feed/view.js'
 import { createMeter, type InPortions } from '../process/portions.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import type { FeedQuestion, Found } from './feed-question.js'

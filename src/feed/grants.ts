@@ -14,9 +14,9 @@ import type { Piece } from '../merge/row-writer.js'
 import { createMeter, type InPortions } from '../process/portions.js'
 import { digestText } from '../snapshot/digests.js'
 import { keyPiece, type Snapshot, standingListings } from '../snapshot/snapshot.js'
+import { destinationTest, shownDeployments } from './filters.js'
 import { createNarrowing } from './narrowing.js'
 import type { Criteria, Reader } from './query.js'
-import { destinationTest, shownDeployments } from './view.js'
 
 export type Grants = {
   /** Equal for equal grants; empty for none. */

@@ -12,10 +12,10 @@ import { createRowWriter, type RowBytes, type RowWriter, unasked } from '../merg
 import { createNumbers, isLent, lend } from '../process/memory.js'
 import { createSeen } from '../process/remembered.js'
 import { handleAt, rowMembers, type Snapshot } from '../snapshot/snapshot.js'
+import { destinationTest } from './filters.js'
 import type { Grants } from './grants.js'
 import { createNarrowing } from './narrowing.js'
 import type { Criteria, Reader, WholesaleAnswer, WholesaleQuery } from './query.js'
-import { destinationTest } from './view.js'
 
 const ANSWER_BYTES = 64 * 1024 * 1024
 const OWN_BYTES = 8_192 // the size of an answer without rows of its own, with its texts
