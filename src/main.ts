@@ -105,6 +105,7 @@ command('serve', 'Federate the configured upstreams and serve the merged feed.')
   )
   .option('-p, --port <n>', 'listen there, whatever the configuration says', wholeNumber(0, 65_535))
   .action(async ({ config, sandboxSignals, port }: Common & { sandboxSignals?: number; port?: number }) => {
+    process.on('SIGHUP', () => {}) // while the code is loaded it would end the process; the file is yet to be read
     const { serve } = await import('./commands/serve.js')
     isServing = true
     await serve({ config, sandboxSignals, port })

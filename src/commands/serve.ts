@@ -157,6 +157,7 @@ export async function serve(options: ServeOptions): Promise<void> {
   const there = (config: Config): Config =>
     port === undefined ? config : { ...config, listen: { ...config.listen, port } }
   const followed = followFile(options.config)
+  process.on('SIGHUP', followed.look) // without a listener the signal would end the process
   const config = there(await loadConfig(options.config, process.env))
   const log = createLog(stderr, config.logLevel)
   const ended = endAsked(log) // also while the start is under way: what was served before may be served already
@@ -176,7 +177,6 @@ export async function serve(options: ServeOptions): Promise<void> {
     clock: systemClock,
     log,
   })
-  process.on('SIGHUP', () => void reload.reload()) // without a listener the signal would end the process
   const federation: Federation = await startFederation({
     config,
     configuration: reload.state,

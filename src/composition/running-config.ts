@@ -133,9 +133,11 @@ export function followFile(file: string) {
   let tell = () => {
     hasChanged = true
   }
-  const look = () => tell()
+  const look = () => tell() // the listener changes
   watchFile(file, { interval: LOOK_EVERY_MS, persistent: false }, look)
   return {
+    /** Somebody says that it has changed. */
+    look,
     /** Called when it has changed, at once if it has already. */
     onChange(listener: () => void): void {
       tell = listener

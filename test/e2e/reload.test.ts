@@ -1,5 +1,6 @@
+import { execFileSync } from 'node:child_process'
 import { hash } from 'node:crypto'
-import { mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, open, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'tap'
@@ -114,4 +115,31 @@ test('a changed configuration file is applied while serving, a bad one is not', 
   t.same(mended.configuration, { revision: applied, file_revision: applied })
   t.equal(await rejected(), '0')
   t.same(await shownRevisions(), { force: applied, disk: applied })
+})
+
+test('a reload that is asked for while the file is read for the first time is made after the start', async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'tributary-reload-'))
+  t.teardown(() => rm(folder, { recursive: true, force: true }))
+  const file = join(folder, 'config.json')
+  const written = (policy: string) =>
+    JSON.stringify({
+      ...{ listen: { port: 0 }, authorization: { policy } },
+      storage: { url: `file:${folder}/data` },
+    })
+  await writeFile(`${file}.new`, written('observe'))
+  execFileSync('mkfifo', [file])
+  const server = startCommand(['serve', '--config', file])
+  t.teardown(() => server.process.kill('SIGKILL'))
+  const pipe = await open(file, 'w') // the server reads it now
+  await rename(`${file}.new`, file)
+  server.process.kill('SIGHUP')
+  await pipe.writeFile(written('strict'))
+  await pipe.close()
+  const [, url] = await server.printed(/in one feed at (http:\S+)\/mcp\. A page/)
+  const revision = sha256(written('observe')).slice(0, 12)
+  const ready = async () => (await fetch(`${url}/readyz`)).json() as Promise<{ configuration: object }>
+  await until(
+    ready,
+    ({ configuration }) => 'revision' in configuration && configuration.revision === revision,
+  )
 })
