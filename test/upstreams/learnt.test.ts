@@ -16,6 +16,8 @@ import { createManualClock } from '../support/upstream-clock.js'
 import { CAPABILITIES, wholesaleAgent } from '../support/upstream-feed.js'
 import { configOf, openUpstreams, row, until } from '../support/upstream-world.js'
 
+const DAY_MS = 24 * 3_600_000
+
 type Sent = [task: string, args: Record<string, unknown>]
 
 const closed = (...names: string[]) => ({
@@ -238,4 +240,69 @@ test('however much an agent says of itself, little of it is kept', async (t) => 
   const files = (await readdir(folder)).filter((name) => name.startsWith('dialect'))
   const [size = 0] = await Promise.all(files.map(async (name) => (await stat(join(folder, name))).size))
   t.ok(size > 1_000 && size < 200_000, `${size} bytes`)
+})
+
+test('an agent that showed the tools of an older release once, among others of its kind, keeps its rows', async (t) => {
+  const rows = Array.from({ length: 50 }, (_, at) => row(at))
+  const feed = wholesaleAgent(rows, 'v1')
+  const { handle, tasks, sent } = recorded((task, args) =>
+    args.discovery_mode || task !== 'get_signals'
+      ? feed.handle(task, args)
+      : { status: 'completed', signals: [] },
+  )
+  const tools = [...TOOLS]
+  const agent = await startMcpAgent(handle, { sessions: false, json: true }, tools)
+  t.teardown(agent.close)
+  const time = createManualClock()
+  const pace = { refreshMs: 300_000, dropAfterMs: 2 * DAY_MS }
+  const { upstreams } = await openUpstreams(
+    t,
+    configOf([{ id: 'a', url: agent.url, seeds: ['cars'] }], pace),
+    {
+      clock: time.clock,
+    },
+  )
+  const slice = () => upstreams.slices()[0]
+  const status = () => upstreams.statuses()[0]
+  await upstreams.start()
+  await until('a slice', () => slice()?.rows.count === 50)
+  await until('the end of the refresh', () => status()?.nextAttemptAt !== undefined)
+  tools[1] = { name: 'get_signals', inputSchema: closed('signal_spec', 'pagination') }
+  time.advance(DAY_MS)
+  await until('a reading', () => (status()?.nextAttemptAt ?? 0) > time.clock.now())
+  time.advance(2 * pace.refreshMs) // what it takes is learnt anew
+  await until('the doubt', () => status()?.problem?.reason === 'shrunken_feed')
+  tools[1] = TOOLS[1] as ToolList[number]
+  sent.length = 0
+  time.advance(30_000)
+  await until('the second look', () => (status()?.nextAttemptAt ?? 0) > time.clock.now())
+  t.ok(tasks().includes('get_adcp_capabilities'), 'it is asked again what it takes')
+  t.equal(slice()?.rows.count, 50)
+  t.match(status(), { state: 'fresh' })
+})
+
+test('an agent that showed the tools of an older release at first is read once it shows its own', async (t) => {
+  const feed = wholesaleAgent([row(0)], 'v1')
+  const tools = [...TOOLS]
+  tools[1] = { name: 'get_signals', inputSchema: closed('signal_spec', 'pagination') }
+  const handle: TaskHandler = (task, args) =>
+    args.discovery_mode || task !== 'get_signals'
+      ? feed.handle(task, args)
+      : { status: 'completed', signals: [] }
+  const agent = await startMcpAgent(handle, { sessions: false, json: true }, tools)
+  t.teardown(agent.close)
+  const time = createManualClock()
+  const { upstreams } = await openUpstreams(
+    t,
+    configOf([{ id: 'a', url: agent.url, seeds: ['cars'] }], { refreshMs: 300_000 }),
+    { clock: time.clock },
+  )
+  const status = () => upstreams.statuses()[0]
+  await upstreams.start()
+  await until('its answer', () => status()?.problem?.reason === 'not_enumerable')
+  await until('the end of the refresh', () => status()?.nextAttemptAt !== undefined)
+  tools[1] = TOOLS[1] as ToolList[number]
+  time.advance(60_000)
+  await until('another answer', () => (status()?.nextAttemptAt ?? 0) > time.clock.now())
+  t.equal(upstreams.slices()[0]?.rows.count, 1)
 })

@@ -39,12 +39,17 @@ const CAPABILITIES = 'get_adcp_capabilities'
 const PROBE_WITHIN_MS = 60_000
 const LEAST_MS = 1_000 // that must be left for the answer when a change is sent
 
-/** Failures that an agent may have because it is spoken to in words that are no longer its own. */
+/**
+ * Failures that an agent may have because it is spoken to in words that are no longer its own, or were those of one among several
+ * processes behind its url.
+ */
 const OF_ITS_SPEECH: ReadonlySet<UpstreamFailure> = new Set([
   'agent_error',
   'account_needed',
+  'not_enumerable',
   'not_signals',
   'protocol_error',
+  'shrunken_feed',
 ])
 
 type Learnt = {
@@ -181,6 +186,7 @@ export function createContact(options: ContactOptions) {
   let isProbing = false
   let probeAt: number | undefined
   let known: { value: Dialect; readAt: number } | undefined
+  let isDoubted = false // what is known holds until the agent has been asked again
   let isPersonal: boolean | undefined
   let restored: Promise<void> | undefined
 
@@ -241,7 +247,8 @@ export function createContact(options: ContactOptions) {
   async function dialect(): Promise<{ kind: 'dialect'; value: Dialect } | CallFailure> {
     restored ??= restore()
     await restored
-    if (known && clock.now() - known.readAt < DIALECT_MS) return { kind: 'dialect', value: known.value }
+    if (known && !isDoubted && clock.now() - known.readAt < DIALECT_MS)
+      return { kind: 'dialect', value: known.value }
     let outcome = await link.read(CAPABILITIES, {}, entry.auth)
     if (outcome.kind === 'failed') return outcome
     if (outcome.kind === 'error' && isCredentialError(outcome.error)) {
@@ -254,6 +261,7 @@ export function createContact(options: ContactOptions) {
     if (!told) return callFailed('agent_error', `${CAPABILITIES}: ${messageOf(outcome)}`)
     const protocol = link.protocol()
     const value = { ...told, ...(protocol && { protocol }), ...(tools && { tools }) }
+    isDoubted = false
     keep(value, clock.now())
     return { kind: 'dialect', value }
   }
@@ -335,7 +343,7 @@ export function createContact(options: ContactOptions) {
     /** A reading failed. It may be another release now: the next one asks again. */
     refused(reason: UpstreamFailure): void {
       if (!OF_ITS_SPEECH.has(reason)) return
-      known = undefined
+      isDoubted = true
       if (reason === 'protocol_error') link.forget()
     },
     providerDomains,
