@@ -5,7 +5,7 @@
 import { createRequire } from 'node:module'
 import type { LookupFunction, Socket } from 'node:net'
 import { createSecureContext, type SecureContext } from 'node:tls'
-import type { buildConnector, Dispatcher } from 'undici'
+import type { buildConnector } from 'undici'
 import {
   type AddressPolicy,
   type AddressRules,
@@ -25,6 +25,7 @@ import {
   type UnderWay,
 } from './body.js'
 import { createDeadline, type End } from './clock.js'
+import { type Connections, type Connector, createConnections } from './connections.js'
 import { exchange, failureOf } from './exchange.js'
 import { createPlaces } from './places.js'
 import {
@@ -38,14 +39,12 @@ import {
 
 const require = createRequire(import.meta.url)
 
-// The parts of undici that connect: the package as a whole loads fetch, sockets for browsers and doubles for tests as well.
-const Agent = require('undici/lib/dispatcher/agent.js') as typeof import('undici').Agent
+// The part of undici that connects.
 const connectorOf = require('undici/lib/core/connect.js') as typeof buildConnector
 
 const CONNECT_TIMEOUT_MS = 10_000 // a host that does not answer a SYN this long is down
 
 const CONNECTIONS_PER_ORIGIN = 32 // one origin never holds more sockets than this, if nothing else is said
-const KEEP_ALIVE_MS = 30_000 // also where its server asks for longer: sockets are ours to count
 const USER_AGENT = 'tributary' // many sites refuse requests without a user agent
 
 let context: SecureContext | undefined
@@ -57,7 +56,7 @@ function trusted(): SecureContext {
 }
 
 /**
- * Makes sockets for undici's Agent. `signal` closes them, also those that are still connecting, and none is made after it. It is
+ * Makes sockets for connections. `signal` closes them, also those that are still connecting, and none is made after it. It is
  * not given to the sockets: Node adds a listener for each and never removes it, so that all there ever were would be kept.
  * Certificates are always verified, whatever the environment says, because authorization rests on what providers
  * publish over https. undici passes all other options to Node.
@@ -67,7 +66,7 @@ export function createConnector(options: {
   signal: AbortSignal
   /** How they are read. */
   onread: Reads
-}): buildConnector.connector {
+}): Connector {
   const { signal, ...ways } = options
   const socket = { timeout: CONNECT_TIMEOUT_MS, rejectUnauthorized: true, ...ways }
   const connectorWith = (more: object) => connectorOf({ ...socket, ...more } as buildConnector.BuildOptions)
@@ -79,7 +78,10 @@ export function createConnector(options: {
     for (const one of sockets) one.destroy(closed())
   })
   return (target, callback) => {
-    if (signal.aborted) return callback(closed(), null)
+    if (signal.aborted) {
+      callback(closed(), null)
+      return undefined
+    }
     let connect = plain
     if (target.protocol === 'https:') {
       secure ??= connectorWith({ secureContext: trusted() })
@@ -88,6 +90,7 @@ export function createConnector(options: {
     const made = connect(target, callback) as unknown as Socket // undici gives it back, which its types do not say
     sockets.add(made)
     made.once('close', () => sockets.delete(made))
+    return made
   }
 }
 
@@ -96,15 +99,16 @@ function createGuardedConnector(
   policy: AddressPolicy,
   resolve: Resolve,
   given: { signal: AbortSignal; onread: Reads },
-): buildConnector.connector {
+): Connector {
   const connectorFor = (scheme: 'http:' | 'https:') =>
     createConnector({ lookup: guardedLookup(policy, resolve, scheme), ...given })
   const connectors = { 'http:': connectorFor('http:'), 'https:': connectorFor('https:') }
   return (options, callback) => {
     const scheme = options.protocol === 'https:' ? 'https:' : 'http:'
     const refused = literalRefusal(policy, options.hostname, scheme)
-    if (refused) callback(refused, null)
-    else connectors[scheme](options, callback)
+    if (!refused) return connectors[scheme](options, callback)
+    callback(refused, null)
+    return undefined
   }
 }
 
@@ -135,7 +139,7 @@ export type Egress = {
   close(): Promise<void>
 }
 
-type Route = { dispatcher: Dispatcher; origin: string; host: string }
+type Route = { connections: Connections; origin: string }
 type Routes = {
   of(url: URL): Route
   /** Waits for requests under way, then closes. */
@@ -152,32 +156,27 @@ function originOf(domain: string, target: string): string {
   return url.origin
 }
 
-function createRoutes(policy: EgressPolicy, resolve: Resolve, onread: Reads, connections: number): Routes {
-  const kept = { keepAliveTimeout: KEEP_ALIVE_MS, keepAliveMaxTimeout: KEEP_ALIVE_MS }
-  const pool = { connections, ...kept, headersTimeout: 0 }
+function createRoutes(policy: EgressPolicy, resolve: Resolve, onread: Reads): Routes {
   const lifetime = new AbortController()
   const { signal } = lifetime
-  const guarded = new Agent({
-    ...pool,
-    connect: createGuardedConnector(createAddressPolicy(policy), resolve, { signal, onread }),
-  })
-  const mapped = new Agent({ ...pool, connect: createConnector({ signal, onread }) })
+  const guarded = createConnections(
+    createGuardedConnector(createAddressPolicy(policy), resolve, { signal, onread }),
+  )
+  const mapped = createConnections(createConnector({ signal, onread }))
   const origins = new Map(
     Object.entries(policy.hosts).map(([domain, target]) => [domain, originOf(domain, target)]),
   )
   return {
     of(url) {
       const origin = origins.get(url.hostname)
-      return origin
-        ? { dispatcher: mapped, origin, host: url.host }
-        : { dispatcher: guarded, origin: url.origin, host: url.host }
+      return origin ? { connections: mapped, origin } : { connections: guarded, origin: url.origin }
     },
     drain: async () => {
-      await Promise.all([guarded.close(), mapped.close()])
+      await Promise.all([guarded.drain(), mapped.drain()])
     },
     destroy: async () => {
       const ended = Promise.all([guarded.destroy(), mapped.destroy()])
-      lifetime.abort() // closing an agent does not end connections that are still being made
+      lifetime.abort() // closing connections does not end those that are still being made
       await ended
     },
   }
@@ -214,19 +213,25 @@ async function sendOnce(
     if (early) return early
     const over = await places.take(routes().of(url).origin, deadline, request.caller)
     if (typeof over === 'string') return spentBy(over, request)
-    const { dispatcher, origin, host } = routes().of(url) // of the policy that is in force by now
+    const { method = 'GET' } = request
     const asked = exchange(
-      dispatcher,
       {
-        origin,
         path: `${url.pathname}${url.search}`,
-        method: request.method ?? 'GET',
-        headers: { 'user-agent': USER_AGENT, 'accept-encoding': 'gzip', ...request.headers, host },
+        method,
+        headers: { 'user-agent': USER_AGENT, 'accept-encoding': 'gzip', ...request.headers, host: url.host },
         body: request.body ?? null,
         bodyTimeout: 0, // undici limits idle time; the budget limits total time
       },
       {
-        ...{ deadline, reads, over, maxBytes: request.maxBytes },
+        deadline,
+        reads,
+        over,
+        maxBytes: request.maxBytes,
+        connection(isNew) {
+          const { connections, origin } = routes().of(url) // of the policy that is in force by now
+          return connections.take(origin, isNew)
+        },
+        isRead: method === 'GET' || request.isRead === true,
         mayBegin() {
           isTooLate = request.mayBegin?.() === false
           return !isTooLate
@@ -242,7 +247,6 @@ async function sendOnce(
           }),
       },
     )
-    // undici notices an abort only after it is connected, so a handshake that hangs would exceed every budget.
     const answer = await Promise.race([asked, deadline.ended])
     if (typeof answer === 'string') return spentBy(answer, request)
     const { status, headers, read } = answer
@@ -263,7 +267,7 @@ export function createEgress(options: EgressOptions): Egress {
   const underWay = createUnderWay(underWayBytes)
   const reads = createReads()
   const places = createPlaces(connections)
-  const routesFor = (next: EgressPolicy) => createRoutes(next, resolve, reads, connections)
+  const routesFor = (next: EgressPolicy) => createRoutes(next, resolve, reads)
   let routes = routesFor(policy)
   const retired = new Set<Routes>()
 

@@ -5,6 +5,7 @@
 import type { Dispatcher } from 'undici'
 import type { BodyBounds, BodyOutcome, BodyReceiver, Reads } from './body.js'
 import type { Deadline } from './clock.js'
+import type { Connection } from './connections.js'
 import { failed, type SendFailed } from './send.js'
 
 // Of one answer: a slow server sends one now and then, but no budget of bytes counts them.
@@ -16,6 +17,9 @@ const UNRESOLVABLE = new Set([
 ])
 
 const UNKNOWN_AUTHORITY = 'its certificate is signed by an authority that is not trusted here'
+
+/** Its server, or what is between, has closed the connection. */
+const CLOSED = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE'])
 
 /** OpenSSL's verdicts on a certificate, by the codes that Node gives them. */
 const CERTIFICATE: Readonly<Record<string, string>> = {
@@ -47,64 +51,89 @@ function flatten(headers: Record<string, string | string[] | undefined>): Record
 type ExchangeOptions = {
   deadline: Deadline
   reads: Reads
+  /** `isNew`: none that was kept. */
+  connection(isNew: boolean): Connection
+  /** It changes nothing where it goes. */
+  isRead: boolean
   /** Decoded bytes of the body. */
   maxBytes: number
   /** Whether the request is still to be written, now that it has a connection. */
   mayBegin(): boolean
   /** Makes who reads the body. */
   bodyOf(head: Head, controls: Pick<BodyBounds, 'stop' | 'goOn'>): BodyReceiver
-  /** The connection is no longer used, which may be later than there is an answer. */
+  /** No connection is used any more, which may be later than there is an answer. */
   over(): void
 }
 
-/** Rejects with undici's error, or an `OnlyInterim`, when there is no answer. */
+/**
+ * Rejects with undici's error, or an `OnlyInterim`, when there is no answer. A server may close a connection that it kept just as a
+ * request is on its way: a read of whose answer nothing came is then sent once more, over a new connection. Anything else is not,
+ * because it may have had its effect.
+ */
 export function exchange(
-  dispatcher: Dispatcher,
   request: Dispatcher.DispatchOptions,
-  { deadline, reads, maxBytes, mayBegin, bodyOf, over }: ExchangeOptions,
+  { deadline, reads, connection, isRead, maxBytes, mayBegin, bodyOf, over }: ExchangeOptions,
 ): Promise<Answer> {
   return new Promise((resolve, reject) => {
     let interim = 0
     let body: BodyReceiver | undefined
     let bodyEnds = () => {}
-    dispatcher.dispatch(request, {
-      onRequestStart(controller) {
-        const abort = () => controller.abort(new Error('nobody waits for the answer'))
-        if (deadline.why() || !mayBegin()) abort()
-        else void deadline.ended.then(abort)
-      },
-      onResponseStart(controller, status, received) {
-        if (status < 200) {
-          interim += 1 // an answer follows
-          if (interim > MOST_INTERIM)
-            controller.abort(new OnlyInterim(`more than ${MOST_INTERIM} interim answers`))
-          return
-        }
-        const headers = flatten(received)
-        const stop = () => controller.abort(new Error('no more of the answer is wanted'))
-        bodyEnds = reads.bodyBegins(maxBytes, () => {
-          const message = `far more bytes on the wire than ${maxBytes} need`
-          resolve({ status, headers, read: { kind: 'too_large', message } })
-          stop()
-        })
-        body = bodyOf({ status, headers }, { stop, goOn: () => controller.resume() })
-        void body.outcome.then((read) => resolve({ status, headers, read }), reject)
-      },
-      onResponseData(controller, chunk) {
-        if (body?.take(chunk) === false) controller.pause()
-      },
-      onResponseEnd() {
-        over()
-        bodyEnds()
-        body?.end()
-      },
-      onResponseError(_, error) {
-        over()
-        bodyEnds()
-        if (body) body.broke(error.message)
-        else reject(error)
-      },
-    })
+    let giveUp: Connection['end'] = () => {}
+
+    function attempt(on: Connection, isLast: boolean): void {
+      let mayRepeat = false
+      giveUp = on.end
+      on.dispatch(request, {
+        onRequestStart(controller) {
+          giveUp = (error) => controller.abort(error)
+          mayRepeat = isRead && !isLast && on.isKept()
+          if (deadline.why() || !mayBegin()) giveUp(new Error('it is not sent any more'))
+        },
+        onResponseStarted() {
+          mayRepeat = false
+        },
+        onResponseStart(controller, status, received) {
+          if (status < 200) {
+            interim += 1 // an answer follows
+            if (interim > MOST_INTERIM)
+              controller.abort(new OnlyInterim(`more than ${MOST_INTERIM} interim answers`))
+            return
+          }
+          const headers = flatten(received)
+          const stop = () => controller.abort(new Error('no more of the answer is wanted'))
+          bodyEnds = reads.bodyBegins(maxBytes, () => {
+            const message = `far more bytes on the wire than ${maxBytes} need`
+            resolve({ status, headers, read: { kind: 'too_large', message } })
+            stop()
+          })
+          body = bodyOf({ status, headers }, { stop, goOn: () => controller.resume() })
+          void body.outcome.then((read) => resolve({ status, headers, read }), reject)
+        },
+        onResponseData(controller, chunk) {
+          if (body?.take(chunk) === false) controller.pause()
+        },
+        onResponseEnd() {
+          on.keep()
+          over()
+          bodyEnds()
+          body?.end()
+        },
+        onResponseError(_, error) {
+          on.end(error)
+          if (mayRepeat && CLOSED.has((error as NodeJS.ErrnoException).code ?? '')) {
+            attempt(connection(true), true)
+            return
+          }
+          over()
+          bodyEnds()
+          if (body) body.broke(error.message)
+          else reject(error)
+        },
+      })
+    }
+
+    attempt(connection(false), false)
+    void deadline.ended.then(() => giveUp(new Error('nobody waits for the answer')))
   })
 }
 

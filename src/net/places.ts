@@ -1,9 +1,8 @@
 /**
  * Places for requests, so many for each name at once; whoever finds none waits for the next that becomes free, in order, and no
  * longer than its deadline. Whoever is named has no more places than are left free, so one alone has half of them, and one that
- * hangs in all of its own keeps no other waiting. The pools of undici have a line too, but nobody can leave it: what
- * has no connection stays in memory, with its body, however long its answer is no longer waited for, and each such request is
- * given a connection in the end.
+ * hangs in all of its own keeps no other waiting. Who gives up leaves the line, or its place, also while a connection is being
+ * made for it.
  */
 import type { Deadline, End } from './clock.js'
 

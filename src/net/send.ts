@@ -29,6 +29,11 @@ export type Outbound = {
   signal?: AbortSignal
   /** Who named the place: at one origin nobody has more requests under way than places are left for others. */
   caller?: string
+  /**
+   * It changes nothing where it goes, as no GET does. If a connection that was kept is closed under it before any of an answer came,
+   * it is sent once more, over a new one.
+   */
+  isRead?: boolean
   /** Somebody waits for it: its body goes ahead of work of our own. */
   isAwaited?: boolean
   /** Asked when it has a connection and nothing of it was written: where the answer is no, nothing is. */

@@ -63,6 +63,28 @@ test('a caller that gives up does not wait for a connection', async (t) => {
   t.ok(ms < 30_000, `${ms} ms`)
 })
 
+test('who gives up while its connection is being made leaves its place', async (t) => {
+  let opened = 0
+  let gone = 0
+  const host = await listening(t, (socket) => {
+    opened += 1
+    socket.on('close', () => {
+      gone += 1
+    })
+    socket.resume()
+  })
+  const { get } = openEgress(t, loopback)
+  const leaving = Array.from({ length: 32 }, () => new AbortController())
+  const first = leaving.map(({ signal }) => get(`https://${host}/`, { signal }))
+  await until(() => opened === 32)
+  const next = get(`https://${host}/`, { timeoutMs: 8_000 }) // a handshake itself is given ten seconds
+  for (const each of leaving) each.abort()
+  for (const outcome of await Promise.all(first)) t.match(outcome, { kind: 'failed', reason: 'aborted' })
+  await Promise.race([until(() => opened === 33), next])
+  t.equal(opened, 33)
+  await until(() => gone >= 32)
+})
+
 test('closing the way out hangs up on connections that are still being made', async (t) => {
   let opened = 0
   let gone = 0

@@ -19,7 +19,14 @@ import {
   isRead,
   remaining,
 } from './agent.js'
-import { answerOf, createRpc, networkFailure, type RpcOutcome, statusFailure } from './rpc.js'
+import {
+  type AgentRequest,
+  answerOf,
+  createRpc,
+  networkFailure,
+  type RpcOutcome,
+  statusFailure,
+} from './rpc.js'
 
 const MAX_CARD_BYTES = 1024 * 1024
 const PATHS = ['.well-known/agent.json', '.well-known/agent-card.json']
@@ -174,12 +181,11 @@ export function createA2aAgent({ send, url, auth, bounds, card }: AgentOptions &
   function post(
     { url, version }: Endpoint,
     method: 'send' | 'get',
-    params: Record<string, unknown>,
-    budget: Budget,
+    request: Pick<AgentRequest, 'params' | 'isRead' | 'budget'>,
   ): Promise<RpcOutcome> {
     const wording = WORDINGS[version]
     return rpc({
-      ...{ url, method: wording[method], params, as: 'a2a', budget },
+      ...{ url, method: wording[method], as: 'a2a', ...request },
       headers: { ...credentials, ...wording.headers },
       ...(bounds && { bounds: bounds() }),
     })
@@ -199,7 +205,8 @@ export function createA2aAgent({ send, url, auth, bounds, card }: AgentOptions &
         return callFailed('timeout', 'the agent was still working when the time was up')
       }
       await pause(systemClock, POLL_MS, budget.signal) // an abort ends the question below
-      const polled = await post(endpoint, 'get', { id }, remaining(budget, startedAt))
+      const question = { params: { id }, isRead: true, budget: remaining(budget, startedAt) }
+      const polled = await post(endpoint, 'get', question)
       // The agent accepted the message: one that does not report on the task has not refused it.
       if (isWrongVersion(polled))
         return callFailed('protocol_error', 'the agent tells nothing about its task')
@@ -217,8 +224,9 @@ export function createA2aAgent({ send, url, auth, bounds, card }: AgentOptions &
     // A reading of the capabilities comes before any change, so the first endpoint is one that has answered.
     const tried = isRead(task) ? discovered.endpoints : discovered.endpoints.slice(0, 1)
     for (const endpoint of tried) {
-      const message = WORDINGS[endpoint.version].message(task, args)
-      outcome = await post(endpoint, 'send', message, remaining(budget, startedAt))
+      const params = WORDINGS[endpoint.version].message(task, args)
+      const left = remaining(budget, startedAt)
+      outcome = await post(endpoint, 'send', { params, isRead: isRead(task), budget: left })
       if (isWrongVersion(outcome)) continue
       const others = discovered.endpoints.filter((each) => each !== endpoint)
       known = { ...discovered, endpoints: [endpoint, ...others] }

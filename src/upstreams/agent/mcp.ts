@@ -84,12 +84,13 @@ export function createMcpAgent({ send, url, auth, bounds }: AgentOptions): McpAg
   let session: Session | undefined
   let opening: Promise<Opened> | undefined
 
-  /** A request under a session. `name`: of the tool that it calls. */
-  function posted(method: string, params: object, { headers, meta }: Session, name?: string) {
+  /** A request under a session. `tool`: the one that it calls; without one it changes nothing. */
+  function posted(method: string, params: object, { headers, meta }: Session, tool?: string) {
     return {
       url,
-      headers: meta ? { ...headers, 'mcp-method': method, ...(name && { 'mcp-name': name }) } : headers,
+      headers: meta ? { ...headers, 'mcp-method': method, ...(tool && { 'mcp-name': tool }) } : headers,
       method,
+      isRead: tool === undefined || isRead(tool),
       params: { ...params, ...(meta && { _meta: meta }) },
       resumable: !meta, // the stateless revision took resuming away: a GET would mean something else there
     }
@@ -123,6 +124,7 @@ export function createMcpAgent({ send, url, auth, bounds }: AgentOptions): McpAg
       timeoutMs: Math.min(budget.timeoutMs, ANNOUNCING_MS),
       maxBytes: 64 * 1024,
       redirects: 'same-site',
+      isRead: true,
       enough: () => () => true,
       ...(budget.signal && { signal: budget.signal }),
     })

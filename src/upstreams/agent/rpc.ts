@@ -74,11 +74,13 @@ const FROM_NETWORK = {
   aborted: 'aborted',
 } as const
 
-type RpcRequest = {
+export type AgentRequest = {
   url: string
   headers: Record<string, string>
   method: string
   params?: unknown
+  /** It changes nothing at the agent. */
+  isRead: boolean
   budget: Budget
   /** What the result is. */
   as: AnswerForm
@@ -284,8 +286,8 @@ async function resume(
 export function createRpc(send: Send) {
   let lastId = 0
 
-  return async function post(request: RpcRequest): Promise<RpcOutcome> {
-    const { url, headers, method, params, budget, as, bounds = {}, resumable } = request
+  return async function post(request: AgentRequest): Promise<RpcOutcome> {
+    const { url, headers, method, params, isRead, budget, as, bounds = {}, resumable } = request
     const id = ++lastId
     const startedAt = Date.now()
     const maxBytes = as === 'value' ? MAX_VALUE_BYTES : (bounds.answerBytes ?? MAX_ANSWER_BYTES)
@@ -300,6 +302,7 @@ export function createRpc(send: Send) {
       timeoutMs: budget.timeoutMs,
       maxBytes,
       redirects: 'same-site',
+      isRead,
       ...(budget.signal && { signal: budget.signal }),
       ...(budget.isAwaited && { isAwaited: true }),
       mayBegin: budget.mayBegin,
