@@ -21,6 +21,9 @@ const UNKNOWN_AUTHORITY = 'its certificate is signed by an authority that is not
 /** Its server, or what is between, has closed the connection. */
 const CLOSED = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE'])
 
+/** What the checks behind undici's parser find in a status line or in lengths. */
+const CONTRADICTIONS = new Set(['ERR_ASSERTION', 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH'])
+
 /** OpenSSL's verdicts on a certificate, by the codes that Node gives them. */
 const CERTIFICATE: Readonly<Record<string, string>> = {
   CERT_HAS_EXPIRED: 'its certificate has expired',
@@ -147,7 +150,9 @@ export function failureOf(error: unknown): SendFailed {
   const cause = code ?? errors?.[0]?.code ?? 'unknown cause'
   if (UNRESOLVABLE.has(cause)) return failed('unresolvable', `the name does not resolve (${cause})`)
   if (cause === 'UND_ERR_HEADERS_OVERFLOW') return failed('too_large', 'the header section is too long')
-  if (name === 'HTTPParserError') return failed('broken_body', 'the answer is not HTTP')
+  if (name === 'HTTPParserError' || CONTRADICTIONS.has(cause)) {
+    return failed('not_http', 'the answer is not HTTP')
+  }
   const certificate = CERTIFICATE[cause]
   if (certificate) return failed('unreachable', `${certificate} (${cause})`)
   if (cause === 'EPROTO' || cause.startsWith('ERR_SSL_')) {

@@ -60,6 +60,7 @@ export type SendFailure =
   | 'refused' // the egress policy forbids the address
   | 'unresolvable'
   | 'unreachable'
+  | 'not_http' // it answers, with something else
   | 'timeout'
   | 'too_large'
   | 'crowded_out' // all answers together were too large, and this one was given up

@@ -133,10 +133,15 @@ test('a connection that breaks in the middle of a body is a broken body', async 
 test('a refused connection and what is not HTTP have words of their own', async (t) => {
   const { get } = openEgress(t, loopback)
   t.match(await get('http://127.0.0.1:1/'), { kind: 'failed', reason: 'unreachable' })
-  const garbage = await serving(t, (response) => {
-    response.socket?.end('garbage garbage\r\n\r\n')
-  })
-  t.match(await garbage(), { kind: 'failed', reason: 'broken_body' })
+  for (const said of [
+    'garbage garbage',
+    'HTTP/1.1 000 Nothing\r\ncontent-length: 0',
+    'HTTP/1.1 101 Switching Protocols',
+    'HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-length: 3',
+  ]) {
+    const get = await serving(t, (response) => void response.socket?.end(`${said}\r\n\r\n`))
+    t.match(await get(), { kind: 'failed', reason: 'not_http', message: 'the answer is not HTTP' }, said)
+  }
 })
 
 test('a caller that gives up ends the request', async (t) => {

@@ -127,7 +127,7 @@ test('no failure tells a path or a query, and no credential in a url is sent', a
   t.same(
     outcomes.map((outcome) => outcome.kind === 'failed' && outcome.reason),
     [
-      ...['bad_redirect', 'broken_body', 'timeout', 'too_large'],
+      ...['bad_redirect', 'not_http', 'timeout', 'too_large'],
       ...['unreachable', 'refused', 'unresolvable', 'refused'],
     ],
   )

@@ -66,6 +66,7 @@ const FROM_NETWORK = {
   refused: 'refused',
   unresolvable: 'unresolvable',
   unreachable: 'unreachable',
+  not_http: 'protocol_error',
   timeout: 'timeout',
   too_large: 'too_large',
   crowded_out: 'over_memory',
