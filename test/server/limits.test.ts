@@ -32,6 +32,20 @@ test('who was held back is counted, the most often first', (t) => {
   t.end()
 })
 
+test('what a caller has asked outlives a change of the configuration', (t) => {
+  const options = { callers: { anonymous: 'deny', keys: [] }, send: noWayOut, now: () => 0 } as const
+  const admission = createAdmission({ ...options, rateLimit: { perSecond: 1, burst: 2 } })
+  t.same([admission.take('a', 0), admission.take('a', 0)], [0, 0])
+  admission.reconfigure({ ...options, rateLimit: { perSecond: 2, burst: 4 } })
+  t.same(
+    [0, 500, 500].map((now) => admission.take('a', now)),
+    [1, 0, 1],
+    'by the new limit',
+  )
+  t.equal(admission.take('b', 0), 0)
+  t.end()
+})
+
 test('who asks too much is told when to come back, in the envelope; others are not held up', async (t) => {
   const { call, post } = await startServer(t, { rateLimit: { perSecond: 0.5, burst: 2 }, now: () => 1_000 })
   const args = { discovery_mode: 'wholesale', context: { a: 1 } }

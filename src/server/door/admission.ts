@@ -143,14 +143,19 @@ function bodyRegistersSecret(body: Uint8Array): boolean {
   return (bytes.includes('authentication') || bytes.includes('\\u')) && registersSecret(valueOfBody(body))
 }
 
-/** How much one caller may ask: a token bucket each, refilled over time. `limit` undefined: nobody is held back. */
-export function createRateLimiter(limit: RateLimit | undefined): RateLimiter {
+/**
+ * How much one caller may ask: a token bucket each, refilled over time. `limit` undefined: nobody is held back. `buckets`: what was
+ * taken under another limit.
+ */
+export function createRateLimiter(
+  limit: RateLimit | undefined,
+  buckets = createBuckets(MAX_CALLERS),
+): RateLimiter {
   if (!limit) return { take: () => 0 }
   const { perSecond: all, burst: most, among = () => 1 } = limit
   if (!(all > 0) || !(most >= 1)) {
     throw new RangeError(`A rate limit needs per_second > 0 and burst >= 1, got ${all} and ${most}`)
   }
-  const buckets = createBuckets(MAX_CALLERS)
   return {
     take(caller, now) {
       const parts = among()
@@ -176,12 +181,15 @@ function signaturesOf({ callers, send, now }: AdmissionOptions, replay: ReplayGu
   }
 }
 
-function made(options: AdmissionOptions, replay: ReplayGuard, guesses: Guesses) {
+/** What a change of the configuration leaves as it is: used nonces, who guesses, and what callers have asked. */
+type Outliving = { replay: ReplayGuard; guesses: Guesses; buckets: ReturnType<typeof createBuckets> }
+
+function made(options: AdmissionOptions, { replay, guesses, buckets }: Outliving) {
   const { callers, jwt, rateLimit } = options
   return {
     signatures: signaturesOf(options, replay),
     callers: createCallers({ ...callers, guesses, ...(jwt && { jwt: createJwtVerifier(jwt) }) }),
-    limiter: createRateLimiter(rateLimit),
+    limiter: createRateLimiter(rateLimit, buckets),
   }
 }
 
@@ -233,10 +241,13 @@ export function createSignatureGate({ byId, identified, publicUrl, isMutating }:
 /** Throws, here and in `reconfigure`, when callers or limits contradict themselves; then nothing changes. */
 export function createAdmission(options: AdmissionOptions): Admission {
   const { now, sharedNonces: shared } = options
-  const replay = createReplayGuard({ now, ...(shared && { shared }) }) // a used nonce stays used when the configuration changes
+  const outliving: Outliving = {
+    replay: createReplayGuard({ now, ...(shared && { shared }) }),
+    guesses: createGuesses(now),
+    buckets: createBuckets(MAX_CALLERS),
+  }
   const limited = createRecent<number>(MOST_COUNTED)
-  const guesses = createGuesses(now) // neither does who guesses begin anew
-  let current = made(options, replay, guesses)
+  let current = made(options, outliving)
   return {
     identify: (credentials) => current.callers.identify(credentials),
     byId: (id) => current.callers.byId(id),
@@ -249,7 +260,7 @@ export function createAdmission(options: AdmissionOptions): Admission {
     },
     limited: () => [...limited.entries()].sort(([, one], [, other]) => other - one).slice(0, MOST_TOLD),
     reconfigure(next) {
-      current = made(next, replay, guesses)
+      current = made(next, outliving)
     },
   }
 }
