@@ -20,7 +20,7 @@ import { emptyFeed } from './feed-of.js'
 import { pageOf, type Row, rowsOf, walk } from './reader.js'
 import { agentUrl, anonymous, buyer, listing, sliceOf } from './world.js'
 
-const RUNS = 80
+const RUNS = 40
 const HOUR = 3_600_000
 const DAY = 24 * HOUR
 const BEGIN = Date.parse('2026-03-01T00:00:00Z')
