@@ -11,10 +11,10 @@ import { type Ask, type Cost, cpuOf, headersOf, type Load, measure } from './ser
 import { overMcp, PAGE } from './serving-questions.js'
 
 const PAGES = 400 // of the whole feed
-const OF_PAIRS = 3 // times as many requests: a part of two ratios is made of four figures, each of which differs from round to round
+const OF_PAIRS = 2 // times as many requests: a part of two ratios is made of four figures, each of which differs from round to round
 const OTHER_SIZES = [49, 48, 47, 46, 45, 44, 43, 42, 41]
 const COMPILED = 10_000 // requests: after 3,000 the engine is still compiling what answers them, more of ours than of the others
-const WARM_AGAIN = 3_000 // requests of another kind to a server that has answered so many
+const WARM_AGAIN = 6_000 // requests of another kind to a server that has answered so many: its code is another in part, the others' is not
 const WARMING = 1_200 // requests: fewer leave code that is not compiled yet, and few pages match a destination
 
 /** What each side costs in one round. */

@@ -1,7 +1,7 @@
 /**
  * Serving (docs/performance.md): what a request costs, in CPU of the server, as a ratio to a bare Fastify route that sends
  * the same bytes, and to the least that Node can do for them. The middle ratio of all rounds counts, in three processes one after
- * another: each process places its code and data otherwise, which moves a ratio more than one round differs from the next.
+ * the other: each process places its code and data otherwise, which moves a ratio more than one round differs from the next.
  * `node dist/bench/serving.js [requests a round] [rounds] [part of the rows' names]`.
  */
 import { fork } from 'node:child_process'
@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url'
 import { givenNumber } from '../test/support/given.js'
 import { ours } from './ours.js'
 import type { Bar } from './report.js'
-import { inRounds, type Round, type Servers, startServers } from './serving-client.js'
+import { inRounds, type Servers, startServers } from './serving-client.js'
 import { cpuOf, type Load, measure } from './serving-load.js'
 import { TOKENS } from './serving-options.js'
 import {
@@ -26,7 +26,7 @@ import {
   overMcp,
   PAGE,
 } from './serving-questions.js'
-import { type OfOfficial, type OfPair, print, printOfficial, printPair } from './serving-report.js'
+import { type OfOfficial, print, printOfficial, printPair } from './serving-report.js'
 
 const REQUESTS = givenNumber(0, 600)
 const ROUNDS = givenNumber(1, 15)
@@ -103,7 +103,6 @@ const FIRST: [what: string, selection: object, token: string, lay?: string][] = 
   ["the caller's keys", {}, granted, '&step=1&keys=17'],
   ['all of these', EVERY, granted, '&step=3&keys=50'],
 ]
-const firstName = (what: string) => `page of 50 for the first time, ${what}`
 
 /** The same over A2A as over MCP. */
 const PAIRS: [what: string, by: 'lean' | 'full', a2a: (input: object) => Load, isStill: boolean][] = [
@@ -113,27 +112,11 @@ const PAIRS: [what: string, by: 'lean' | 'full', a2a: (input: object) => Load, i
   ['page of 50, A2A 0.3', 'lean', (input) => over(overA2a03(input)), false],
   ['unchanged, A2A 1.0, metrics and limits', 'full', (input) => over(overA2a(input), A2A_1_0), true],
 ]
-const pairName = (what: string) => `${what}, against MCP`
 
 const OFFICIAL = [
   ['unchanged', 15],
   ['page of 50', 20],
 ] as const
-const officialName = (what: string) =>
-  `${what}, metrics and limits, against the official McpServer for each request`
-
-/** The rounds of each row in all processes. */
-const rounds = {
-  loads: new Map<string, Round[]>(),
-  first: new Map<string, Round[]>(),
-  pairs: new Map<string, OfPair[]>(),
-  official: new Map<string, OfOfficial[]>(),
-}
-
-function add<Each>(to: Map<string, Each[]>, name: string, more: readonly Each[]): void {
-  to.set(name, [...(to.get(name) ?? []), ...more])
-  console.log(`    ${name}: ${more.length} rounds`)
-}
 
 async function compareOfficial(servers: Servers, input: object): Promise<OfOfficial[]> {
   const { urls, cpu, teach, warm } = servers
@@ -158,56 +141,53 @@ async function compareOfficial(servers: Servers, input: object): Promise<OfOffic
   return found
 }
 
-async function measureProcess(): Promise<void> {
-  const servers = await startServers(REQUESTS)
-  const { urls } = servers
-  await servers.collect() // whoever is measured first would pay for what making the feed left behind
-  for (const [what, by, load] of LOADS) {
-    if (!what.includes(ONLY)) continue
-    const aim = { url: `${urls[by]}/mcp`, load: typeof load === 'function' ? await load(servers) : load }
-    add(rounds.loads, what, await servers.compare(aim, ROUNDS_EACH))
-  }
-  for (const [what, selection, by, lay] of FIRST) {
-    const name = firstName(what)
-    if (!name.includes(ONLY)) continue
-    add(rounds.first, name, await servers.compareFirst(selection, by, lay, ROUNDS_OF_FIRST))
-  }
-  for (const [what, by, a2a, isStill] of PAIRS) {
-    const name = pairName(what)
-    if (!name.includes(ONLY)) continue
-    const input = isStill ? await still(servers) : PAGE
-    const pair = {
-      a2a: { url: `${urls[by]}/a2a`, load: a2a(input) },
-      mcp: { url: `${urls[by]}/mcp`, load: over(overMcp(input)) },
-    }
-    add(rounds.pairs, name, await servers.comparePair(pair, ROUNDS_EACH))
-  }
-  for (const [what] of OFFICIAL) {
-    const name = officialName(what)
-    if (!name.includes(ONLY)) continue
-    const input = what === 'unchanged' ? await still(servers) : PAGE
-    add(rounds.official, name, await compareOfficial(servers, input))
-  }
-  servers.stop()
+const processes: Servers[] = []
+while (processes.length < PROCESSES) processes.push(await startServers(REQUESTS))
+for (const { collect } of processes) await collect() // whoever is measured first would pay for what making the feed left behind
+
+/** The rounds of one row in all processes. */
+async function inAll<Each>(give: (servers: Servers) => Promise<readonly Each[]>): Promise<Each[]> {
+  const rounds: Each[] = []
+  for (const servers of processes) rounds.push(...(await give(servers)))
+  return rounds
 }
 
-for (let process = 1; process <= PROCESSES; process += 1) {
-  console.log(`process ${process} of ${PROCESSES}`)
-  await measureProcess()
+for (const [what, by, load, bar] of LOADS) {
+  if (!what.includes(ONLY)) continue
+  const rounds = await inAll(async (servers) => {
+    const url = `${servers.urls[by]}/mcp`
+    return servers.compare(
+      { url, load: typeof load === 'function' ? await load(servers) : load },
+      ROUNDS_EACH,
+    )
+  })
+  print(what, rounds, bar, LEAST)
 }
-for (const [what, , , bar] of LOADS) {
-  const all = rounds.loads.get(what)
-  if (all) print(what, all, bar, LEAST)
+for (const [what, selection, by, lay] of FIRST) {
+  const name = `page of 50 for the first time, ${what}`
+  if (!name.includes(ONLY)) continue
+  const rounds = await inAll((servers) => servers.compareFirst(selection, by, lay, ROUNDS_OF_FIRST))
+  print(name, rounds, atLeast(0.3), lay === undefined ? LEAST : GATHERED)
 }
-for (const [what, , , lay] of FIRST) {
-  const all = rounds.first.get(firstName(what))
-  if (all) print(firstName(what), all, atLeast(0.3), lay === undefined ? LEAST : GATHERED)
-}
-for (const [what] of PAIRS) {
-  const all = rounds.pairs.get(pairName(what))
-  if (all) printPair(pairName(what), all, atLeast(0.9), LEAST)
+for (const [what, by, a2a, isStill] of PAIRS) {
+  const name = `${what}, against MCP`
+  if (!name.includes(ONLY)) continue
+  const rounds = await inAll(async (servers) => {
+    const input = isStill ? await still(servers) : PAGE
+    const pair = {
+      a2a: { url: `${servers.urls[by]}/a2a`, load: a2a(input) },
+      mcp: { url: `${servers.urls[by]}/mcp`, load: over(overMcp(input)) },
+    }
+    return servers.comparePair(pair, ROUNDS_EACH)
+  })
+  printPair(name, rounds, atLeast(0.9), LEAST)
 }
 for (const [what, bar] of OFFICIAL) {
-  const all = rounds.official.get(officialName(what))
-  if (all) printOfficial(officialName(what), all, atLeast(bar), LEAST)
+  const name = `${what}, metrics and limits, against the official McpServer for each request`
+  if (!name.includes(ONLY)) continue
+  const rounds = await inAll(async (servers) =>
+    compareOfficial(servers, what === 'unchanged' ? await still(servers) : PAGE),
+  )
+  printOfficial(name, rounds, atLeast(bar), LEAST)
 }
+for (const { stop } of processes) stop()
