@@ -11,7 +11,7 @@ import type { NotificationConfig } from '../events/notification-config.js'
 import type { StoredAccount } from '../store/records/accounts.js'
 import { canonical } from '../store/records/idempotency.js'
 import type { Holdings } from './account-holdings.js'
-import { accountName, accountSettings, type HeldAccount, NO_DOMAIN } from './list-accounts.js'
+import { accountName, accountSettings, type HeldAccount, NO_DOMAIN } from './held-account.js'
 
 const MAX_ACCOUNTS = 10_000 // a caller's declared accounts
 

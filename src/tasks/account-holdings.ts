@@ -3,7 +3,7 @@
  * those before it changed. Each account is found at once, because there may be ten thousand.
  */
 import type { StoredAccount } from '../store/records/accounts.js'
-import type { HeldAccount } from './list-accounts.js'
+import type { HeldAccount } from './held-account.js'
 
 export function createHoldings(accounts: readonly HeldAccount[]) {
   const byId = new Map(accounts.map((account) => [account.id, account]))

@@ -34,7 +34,7 @@ import {
   failedResult,
 } from './account-entry.js'
 import { createHoldings } from './account-holdings.js'
-import { type HeldAccount, heldAccounts } from './list-accounts.js'
+import { type HeldAccount, heldAccounts } from './held-account.js'
 import type { Task } from './task.js'
 
 const ENTRY_UNITS = PORTION / 8
