@@ -63,45 +63,42 @@ test('a caller that gives up does not wait for a connection', async (t) => {
   t.ok(ms < 30_000, `${ms} ms`)
 })
 
-test('who gives up while its connection is being made leaves its place', async (t) => {
-  let opened = 0
-  let gone = 0
+/** A server that takes connections and never says a word, and how many came and went. */
+async function startMute(t: Test) {
+  const seen = { opened: 0, gone: 0 }
   const host = await listening(t, (socket) => {
-    opened += 1
+    seen.opened += 1
     socket.on('close', () => {
-      gone += 1
+      seen.gone += 1
     })
     socket.resume()
   })
+  return { host, seen }
+}
+
+test('who gives up while its connection is being made leaves its place', async (t) => {
+  const { host, seen } = await startMute(t)
   const { get } = openEgress(t, loopback)
   const leaving = Array.from({ length: 32 }, () => new AbortController())
   const first = leaving.map(({ signal }) => get(`https://${host}/`, { signal }))
-  await until(() => opened === 32)
+  await until(() => seen.opened === 32)
   const next = get(`https://${host}/`, { timeoutMs: 8_000 }) // a handshake itself is given ten seconds
   for (const each of leaving) each.abort()
   for (const outcome of await Promise.all(first)) t.match(outcome, { kind: 'failed', reason: 'aborted' })
-  await Promise.race([until(() => opened === 33), next])
-  t.equal(opened, 33)
-  await until(() => gone >= 32)
+  await Promise.race([until(() => seen.opened === 33), next])
+  t.equal(seen.opened, 33)
+  await until(() => seen.gone >= 32)
 })
 
 test('closing the way out hangs up on connections that are still being made', async (t) => {
-  let opened = 0
-  let gone = 0
-  const host = await listening(t, (socket) => {
-    opened += 1
-    socket.on('close', () => {
-      gone += 1
-    })
-    socket.resume()
-  })
+  const { host, seen } = await startMute(t)
   const { egress, get } = openEgress(t, { ...loopback, hosts: { 'mapped.example': `https://${host}` } })
   const pending = [get(`https://${host}/`), get('https://mapped.example/')]
-  await until(() => opened === 2)
+  await until(() => seen.opened === 2)
   const ms = await elapsed(async () => {
     await egress.close()
     for (const outcome of await Promise.all(pending)) t.match(outcome, { kind: 'failed' })
-    await until(() => gone === 2)
+    await until(() => seen.gone === 2)
   })
   t.ok(ms < 30_000, `${ms} ms`)
 })
