@@ -69,10 +69,28 @@ export type RpcBody =
 
 export const NOT_JSON: Broken = { kind: 'broken', code: PARSE_ERROR, reason: 'The body is not JSON in UTF-8' }
 
+/** What the JSON text of every response begins with. `id`: JSON text of the request's. */
+export const rpcOpening = (id: string) => `{"jsonrpc":"2.0","id":${id}`
+
+/** What stands behind the id of a response, as JSON. `code`: of an error. */
+export type RpcRest = { rest: string; code?: number }
+
+/** Of what an official server answered. */
+export function rpcRest({
+  result,
+  error,
+}: {
+  result?: unknown
+  error?: { code: number } | undefined
+}): RpcRest {
+  const rest = `,${JSON.stringify(error ? { error } : { result }).slice(1)}`
+  return error ? { rest, code: error.code } : { rest }
+}
+
 /** The JSON text of an error response. */
 export function rpcError(id: string, code: number, message: string, data?: unknown): string {
   const more = data === undefined ? '' : `,"data":${JSON.stringify(data)}`
-  return `{"jsonrpc":"2.0","id":${id},"error":{"code":${code},"message":${JSON.stringify(message)}${more}}}`
+  return `${rpcOpening(id)},"error":{"code":${code},"message":${JSON.stringify(message)}${more}}}`
 }
 
 /**

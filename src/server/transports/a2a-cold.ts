@@ -13,13 +13,11 @@ import {
   type TaskStore,
   type User,
 } from '@a2a-js/sdk/server'
+import { type RpcRest, rpcRest } from '../answer/json-rpc.js'
 import { TASK_NOT_FOUND } from './a2a-errors.js'
 import { type A2aTasks, type FoundTask, taskState } from './a2a-tasks.js'
 
-/** `rest`: what stands behind the id, as JSON. `code`: of an error. */
-type ColdResponse = { rest: string; code?: number }
-
-type ColdAnswer = { isStream: boolean; responses: readonly ColdResponse[] }
+type ColdAnswer = { isStream: boolean; responses: readonly RpcRest[] }
 
 /** Who asks, and the data of the tasks that are read for the answer, each by the id of its task. */
 type Asker = User & { data: Map<string, string> }
@@ -68,11 +66,10 @@ function withoutId(error: { code: number }) {
   return error.code === TASK_NOT_FOUND ? { ...error, message: 'Task not found' } : error
 }
 
-function responseOf(response: object, { data }: Asker): ColdResponse {
+function responseOf(response: object, { data }: Asker): RpcRest {
   const { result, error } = response as { result?: unknown; error?: { code: number } }
-  const text = JSON.stringify(error ? { error: withoutId(error) } : { result })
-  const rest = `,${text.slice(1).replace(STAND_INS, (_, id: string) => data.get(id) ?? 'null')}`
-  return error ? { rest, code: error.code } : { rest }
+  const made = rpcRest({ result, error: error && withoutId(error) })
+  return { ...made, rest: made.rest.replace(STAND_INS, (_, id: string) => data.get(id) ?? 'null') }
 }
 
 const isStream = (answer: object): answer is AsyncIterable<object> => Symbol.asyncIterator in answer
@@ -103,7 +100,7 @@ export function createA2aCold({ card, tasks }: { card: object; tasks: A2aTasks }
     if (!isStream(response)) return one(response)
     try {
       // Our tasks have ended, so a subscription ends at once.
-      const responses: ColdResponse[] = []
+      const responses: RpcRest[] = []
       for await (const each of response) responses.push(responseOf(each, user))
       return { isStream: true, responses }
     } catch (error) {

@@ -9,7 +9,7 @@
  */
 import { isRecord } from '../../adcp/json.js'
 import { asBytes, type Chunk, type Exchange, wrapped } from '../answer/exchange.js'
-import type { RpcRequest } from '../answer/json-rpc.js'
+import { type RpcRequest, rpcOpening } from '../answer/json-rpc.js'
 import type { AnswerPayload } from '../answer/payload.js'
 import { type AnsweredTask, artifactMetadata, taskState } from './a2a-tasks.js'
 
@@ -267,7 +267,7 @@ export function taskResponse(
   dialect: A2aRelease,
 ): Chunk[] {
   const { result, conversation, artifact, data } = keptShell(answered, dialect)
-  const opening = `{"jsonrpc":"2.0","id":${id}${result}${taskId}${conversation}${timestamp}${artifact}${taskId}`
+  const opening = `${rpcOpening(id)}${result}${taskId}${conversation}${timestamp}${artifact}${taskId}`
   return [opening, ...data]
 }
 

@@ -10,7 +10,13 @@ import type { BodyReader } from '../answer/body-reader.js'
 import { etagOf, sendUnlessHeld } from '../answer/conditional.js'
 import { type Chunk, type Exchange, type FastLane, sendChunks } from '../answer/exchange.js'
 import { type GzipPages, takesGzip } from '../answer/gzip.js'
-import { INVALID_MESSAGE, INVALID_PARAMS, METHOD_NOT_FOUND, type RpcRequest } from '../answer/json-rpc.js'
+import {
+  INVALID_MESSAGE,
+  INVALID_PARAMS,
+  METHOD_NOT_FOUND,
+  type RpcRequest,
+  rpcOpening,
+} from '../answer/json-rpc.js'
 import type { AnswerPayload } from '../answer/payload.js'
 import type { Entered } from '../door/admission.js'
 import { type Dispatcher, hangUpSignal, type TaskCall } from '../door/dispatcher.js'
@@ -251,7 +257,7 @@ export function addA2a(app: FastifyInstance, options: A2aOptions): void {
     await rareTurns.next(who.bucket)
     const { isStream, responses } = await cold.answer(message, dialect, ownerOf(who))
     for (const { code } of responses) if (code !== undefined) door.refused(exchange, 200, code)
-    const answers = responses.map(({ rest }) => [`{"jsonrpc":"2.0","id":${id}`, rest])
+    const answers = responses.map(({ rest }) => [rpcOpening(id), rest])
     if (isStream) return sendChunks(exchange, 200, SSE_HEADERS, answers.flatMap(asEvent))
     sendChunks(exchange, 200, JSON_HEADERS, answers.flat())
   }

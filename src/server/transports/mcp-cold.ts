@@ -22,7 +22,7 @@ import type { TSchema } from '../../adcp/schema.js'
 import { BusinessEntity } from '../../adcp/task-schemas.js'
 import { createRecent } from '../../process/memory.js'
 import type { Task } from '../../tasks/task.js'
-import { INTERNAL_ERROR, INVALID_PARAMS } from '../answer/json-rpc.js'
+import { INTERNAL_ERROR, INVALID_PARAMS, type RpcRest, rpcRest } from '../answer/json-rpc.js'
 
 const BOUNDS = new Set([
   ...['maxLength', 'maxItems', 'minLength', 'uniqueItems', 'minItems'],
@@ -150,8 +150,8 @@ function toolsOf({ name, aliases = [], title, description, request, response, ..
   return [{ name, description }, ...others].map((tool) => ({ ...tool, ...about }))
 }
 
-/** `rest`: what stands behind the id, as JSON. `code`: of an error. */
-type McpColdAnswer = { rest: Uint8Array; code?: number }
+/** Its rest as bytes, which are written as they are whenever it comes again. */
+type McpColdAnswer = Omit<RpcRest, 'rest'> & { rest: Uint8Array }
 
 const UNREADABLE = { code: INVALID_PARAMS, message: 'params are not what the method takes' }
 
@@ -160,8 +160,8 @@ function coldAnswer(answer: JSONRPCMessage | undefined): McpColdAnswer {
   const { result, error } = (answer ?? { error: UNREADABLE }) as { result?: object; error?: { code: number } }
   // The official server says "internal error" of params that it cannot read, and has nothing else that fails.
   const fault = error?.code === INTERNAL_ERROR ? UNREADABLE : error
-  const rest = Buffer.from(`,${JSON.stringify(fault ? { error: fault } : { result }).slice(1)}`)
-  return fault ? { rest, code: fault.code } : { rest }
+  const made = rpcRest({ result, error: fault })
+  return { ...made, rest: Buffer.from(made.rest) }
 }
 
 export function createMcpCold({ tasks, version }: McpColdOptions) {

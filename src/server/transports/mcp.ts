@@ -23,6 +23,7 @@ import {
   type RpcMessage,
   type RpcRequest,
   rpcError,
+  rpcOpening,
 } from '../answer/json-rpc.js'
 import type { AnswerPayload } from '../answer/payload.js'
 import type { Entered } from '../door/admission.js'
@@ -128,7 +129,7 @@ function restOf(payload: AnswerPayload): Chunk[] {
 
 /** A tool result. Older clients read the text, so theirs holds the payload as JSON (docs/protocol.md#mcp). */
 function toolResult(id: string, payload: AnswerPayload, revision: string): Chunk[] {
-  const before = `{"jsonrpc":"2.0","id":${id}`
+  const before = rpcOpening(id)
   if (revision >= STRUCTURED_SINCE) return [before, ...restOf(payload)]
   return [before, opening(payload), ...quoted(payload), ...wrapped(BETWEEN, payload, '}}')]
 }
@@ -172,7 +173,7 @@ export function addMcp(app: FastifyInstance, options: McpOptions): void {
   async function callCold({ id, message }: RpcRequest, { who, exchange }: Session): Promise<Chunk[]> {
     const { code, rest } = await cold.answer(message, () => rareTurns.next(who.bucket))
     if (code !== undefined) door.refused(exchange, 200, code)
-    return [`{"jsonrpc":"2.0","id":${id}`, rest]
+    return [rpcOpening(id), rest]
   }
 
   /** Undefined for messages without an answer: notifications, and answers to questions that we did not ask. */
