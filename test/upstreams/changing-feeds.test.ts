@@ -287,9 +287,9 @@ function check(
 ): void {
   if (outcome.kind !== 'unchanged' && outcome.kind !== 'replaced') return
   const said = agent.said()
-  const refused = said.find((one) => one.unchanged && before && contradict(one.tokens, toldOf(before)))
-  const isWalked = said.some(({ unchanged }) => !unchanged)
-  if (refused && before) {
+  const held = before && toldOf(before)
+  if (held && said.some((one) => one.unchanged && contradict(one.tokens, held))) {
+    const isWalked = said.some(({ unchanged }) => !unchanged)
     assert.ok(isWalked, '"unchanged" was believed of a version that is not held')
   }
   if (outcome.kind === 'unchanged') {
@@ -347,9 +347,9 @@ test('an agent that never lied is not suspected of it, whatever came between', a
         check(agent, result)
         if (result.outcome.kind !== 'unchanged' || misdeed.kind !== 'none') continue
         const pages = agent.said().filter(({ unchanged }) => !unchanged)
-        if (agent.said().some(({ unchanged }) => unchanged)) looks += pages.length
-        const isAsked = agent.said().some(({ unchanged }) => unchanged)
-        if (isAsked) assert.ok(pages.length <= 2, `it was read in full: ${pages.length} pages`)
+        if (pages.length === agent.said().length) continue // it was not asked whether anything had changed
+        looks += pages.length
+        assert.ok(pages.length <= 2, `it was read in full: ${pages.length} pages`)
       }
     }),
   )
