@@ -90,6 +90,21 @@ test('every table has the line under its header without which it is no table', a
   t.same(wrong, [])
 })
 
+test('every measured cell of docs/performance.md holds what was measured', async (t) => {
+  const text = await readFile(join(root, 'docs/performance.md'), 'utf8')
+  const measured = text.split('\n\n').flatMap((part) => {
+    const [header = '', , ...rows] = part
+      .split('\n')
+      .map((line) => line.split('|').map((cell) => cell.trim()))
+    return header.includes('measured') ? rows.map((cells) => cells[header.indexOf('measured')]) : []
+  })
+  t.ok(measured.length >= 80, `${measured.length} cells`)
+  t.same(
+    measured.filter((cell) => !/^(none$|just above \d|\d)/.test(cell ?? '')),
+    [],
+  )
+})
+
 test('every name of code that CONTRIBUTING gives is in the code', async (t) => {
   const text = await readFile(join(root, 'CONTRIBUTING.md'), 'utf8')
   const names = [...text.matchAll(/`([A-Za-z]\w*(?:_\w+)+|[A-Z]{3,}|[A-Za-z]+[a-z][A-Z]\w*)`/g)].map(
