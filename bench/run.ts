@@ -1,7 +1,7 @@
 /**
  * Runs the benches one after the other, each in a process of its own, and then prints every row once more: `node
  * dist/bench/run.js [name ...] [--only WORDS] [--minutes N] [--json]`. `--only`: benches that measure something with these
- * words. All of them together end after N minutes (36): what does not fit is named. `--json`: the rows as JSON on standard
+ * words. All of them together end after N minutes (45): what does not fit is named. `--json`: the rows as JSON on standard
  * output, everything else on standard error. Ends with 1 when a bench could not be run to its end; a missed bar is a finding.
  */
 import { type ChildProcess, fork } from 'node:child_process'
@@ -28,7 +28,7 @@ const BENCHES: Record<string, { of: string; minutes: number; sizes?: readonly nu
   direct: { of: 'direct calls to 20 agents', minutes: 2 },
   upstreams: { of: 'cold mirror, unchanged polls', minutes: 3 },
   restart: { of: 'restart to serve', minutes: 4 },
-  feed: { of: 'merge, filter, memory, accounts, generations', minutes: 4 },
+  feed: { of: 'merge, filter, memory, accounts, generations', minutes: 6 },
   'change-served': { of: 'one price changed, over HTTP', minutes: 3, sizes: [1_000_000] },
   replicas: { of: 'replicas: reads of upstreams, generations', minutes: 4 },
   console: { of: 'console over a million signals', minutes: 3 },
@@ -47,7 +47,7 @@ const { values: given, positionals: asked } = givenOptions({
   allowPositionals: true,
   options: {
     only: { type: 'string', default: '' },
-    minutes: { type: 'string', default: '36' },
+    minutes: { type: 'string', default: '45' },
     json: { type: 'boolean', default: false },
   },
 })
