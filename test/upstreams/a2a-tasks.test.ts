@@ -5,7 +5,7 @@ import { readJson, startHttp } from '../support/upstream-agent.js'
 import { loopbackEgress, until } from '../support/upstream-world.js'
 
 type Test = { teardown(task: () => unknown): void }
-type Poll = 'working' | 'done' | 503 | 'reset' | 'unknown'
+type Poll = 'working' | 'named' | 'done' | 503 | 'reset' | 'unknown'
 
 const done = {
   id: 't1',
@@ -13,6 +13,7 @@ const done = {
   artifacts: [{ parts: [{ text: 'done' }, { data: { status: 'completed', signals: [] } }] }],
 }
 const working = { id: 't1', status: { state: 'TASK_STATE_WORKING' } }
+const named = { ...working, artifacts: [{ parts: [{ data: { status: 'submitted', task_id: 'adcp_1' } }] }] }
 
 /**
  * An agent that takes the message as a task, and answers each question about it as told; the last answer stays. `refusal`:
@@ -29,7 +30,7 @@ async function workingAgent(t: Test, polls: Poll[], refusal?: number) {
       response.end(JSON.stringify({ jsonrpc: '2.0', id, error: { code: -32601, message: 'no such method' } }))
       return
     }
-    const result = poll === 'done' ? done : working
+    const result = poll === 'done' ? done : poll === 'named' ? named : working
     response.writeHead(200, { 'content-type': 'application/json' })
     response.end(JSON.stringify({ jsonrpc: '2.0', id, result }))
   }
@@ -76,6 +77,12 @@ test('a task that is still worked on is asked about until it is done, or the tim
   t.match(answered, { kind: 'answer', payload: { status: 'completed' } })
   t.equal(slow.asked(), 2)
   t.match(late, { kind: 'failed', reason: 'timeout' })
+})
+
+test('a task that names a task of AdCP is asked about by that name, however long it goes on', async (t) => {
+  const { call, asked } = await workingAgent(t, ['named'])
+  t.match(await call(60_000), { kind: 'answer', payload: { status: 'submitted', task_id: 'adcp_1' } })
+  t.equal(asked(), 1)
 })
 
 test('a question about a task that fails is asked again, the message is not sent again', async (t) => {

@@ -79,8 +79,9 @@ export type AgentError = {
   field?: string
   retryAfterMs?: number
   details?: Readonly<Record<string, unknown>>
-  /** The status of the task in the answer, when it states one. */
+  /** The status of the task in the answer, in the agent's own spelling, and its id, when it states them. */
   status?: string
+  taskId?: string
   /** Not sent, because the agent's dialect cannot express the request; `field` names the argument. */
   unsent?: true
 }

@@ -99,10 +99,11 @@ function readError(raw: Record<string, unknown>): AgentError {
 }
 
 /** A failed task arrives as its error; what the answer says about the task is kept. */
-function ofTask(payload: Payload | undefined): Pick<AgentError, 'status'> {
+function ofTask(payload: Payload | undefined): Pick<AgentError, 'status' | 'taskId'> {
   const { task_id, task_type, status } = payload ?? {}
   const isOfTask = typeof task_id === 'string' || typeof task_type === 'string'
-  return isOfTask && typeof status === 'string' ? { status } : {}
+  if (!isOfTask || typeof status !== 'string') return {}
+  return { status, ...(typeof task_id === 'string' && { taskId: task_id }) }
 }
 
 /** The error a payload reports, wherever it reports it; undefined when it is an answer. */
@@ -204,10 +205,19 @@ function locateA2a(message: unknown): UnwrappedAnswer | undefined {
   return { failed: FAILED_STATE.test(state), ...object, ...(text && { text }) }
 }
 
-/** The id of an A2A task that is still worked on. */
-function pendingTask(message: unknown): string | undefined {
+/**
+ * The id of an A2A task that is still worked on, unless it holds an answer that names a task of AdCP: that one may take days, and
+ * is asked about by its own id.
+ */
+function pendingTask(message: unknown, outcome: AgentOutcome): string | undefined {
   const body = bodyOf(message)
-  return body && typeof body.id === 'string' && PENDING.test(statusOf(body).state) ? body.id : undefined
+  const isPending = body && typeof body.id === 'string' && PENDING.test(statusOf(body).state)
+  if (!isPending || (outcome.kind === 'answer' && isHandedOver(outcome.payload))) return undefined
+  return body.id as string
+}
+
+function isHandedOver({ status, task_id }: Payload): boolean {
+  return typeof status === 'string' && PENDING.test(status) && typeof task_id === 'string' && task_id !== ''
 }
 
 function encoded(signals: unknown): Uint8Array[] {
@@ -287,7 +297,7 @@ function understand(skimmed: Skimmed, { as, bounds }: ReadingJob): ReadAnswer {
   }
   if (as === 'value') return { kind: 'value', value: message.result }
   const outcome = readAnswer(skimmed, as === 'mcp' ? locateMcp : locateA2a, bounds)
-  const pending = as === 'a2a' ? pendingTask(message) : undefined
+  const pending = as === 'a2a' ? pendingTask(message, outcome) : undefined
   return { kind: 'answer', outcome, ...(pending !== undefined && { pending }) }
 }
 
