@@ -22,6 +22,7 @@ import {
   GOES_ON,
   readStatus,
   readTold,
+  plainState,
   toldFields,
   understand,
 } from './upstream-answer.js'
@@ -30,6 +31,7 @@ const POLL_EVERY_MS = 1_000 // a caller that polls faster gets the last known st
 const FIRST_UNASKED_MS = 5_000
 const POLL_MS = 30_000 // for one background question
 const GIVE_UP_MS = 7 * 24 * 60 * 60 * 1_000 // by then the upstream has forgotten the task
+const DOUBT_MS = 10 * 60 * 1_000 // an upstream that restarts, or lost its database, refuses questions for a while
 const MOST_ASKED = 10_000
 
 /** Error codes about get_task_status itself, which say nothing about the task. */
@@ -39,6 +41,9 @@ const OF_THE_QUESTION: ReadonlySet<string> = new Set([
   'INVALID_REQUEST',
   'UNSUPPORTED_FEATURE',
 ])
+
+/** Agents have several words for a task that they do not know. */
+const NOT_KNOWN = /^((reference|task|resource)_)?not_found$/i
 
 /** The data of such a job; jobs of an earlier release do not say in whose name the upstream was called. */
 type UpstreamTask = {
@@ -51,7 +56,15 @@ type UpstreamTask = {
   upstreamTaskId?: string
   callId?: string
   seenAs?: Call['seenAs']
+  /** Since when it answers with errors that do not say how the task stands, ms since the epoch. */
+  errorsSince?: number
 }
+
+/** `isUnknown`: the task ends here, but whether the upstream did anything is not known. */
+type Ending = TaskProgress & { isUnknown?: true }
+
+/** What an answer says of a task; `doubtful`: how it ends if the upstream goes on to answer so. */
+type Heard = { kind: 'progress'; progress: Ending } | { kind: 'doubtful'; progress: Ending }
 
 type TaskProgressOptions = {
   store: Store
@@ -64,24 +77,26 @@ type TaskProgressOptions = {
   onChanged: (upstream: string, caller: string) => void
 }
 
-const FORGOTTEN: TaskProgress = {
+const FORGOTTEN: Ending = {
   status: 'failed',
+  isUnknown: true,
   error: {
     code: 'REFERENCE_NOT_FOUND',
+    field: 'task_id', // so it is not taken for the upstream's refusal of a signal
     message: 'The upstream no longer knows this task; what came of it is unknown.',
   },
 }
 
 /** An operator ended the asking. */
-const NOT_ASKED: TaskProgress = {
+const NOT_ASKED: Ending = {
   status: 'failed',
+  isUnknown: true,
   error: {
     code: 'REFERENCE_NOT_FOUND',
+    field: 'task_id',
     message: 'This agent no longer asks the upstream for this task; what came of it is unknown.',
   },
 }
-
-const UNKNOWN_ENDS: ReadonlySet<unknown> = new Set([FORGOTTEN.error, NOT_ASKED.error])
 
 /** The job that asks about the task with which an upstream answered a call. */
 export function upstreamTaskJob({
@@ -119,39 +134,53 @@ function completed({ request }: StoredTask, payload: Readonly<Record<string, unk
   return { status: 'completed', result: toldFields(readTold(payload, destinations)) }
 }
 
-/** The upstream's state of the task; undefined when it does not state one. */
-function readProgress(task: StoredTask, upstream: string, outcome: AgentOutcome): TaskProgress | undefined {
+const says = (progress: Ending): Heard => ({ kind: 'progress', progress })
+
+/**
+ * What an error says of the task. It ends the task when it says that the task has ended, or is not known; else it may be about
+ * this question alone, or about us.
+ */
+function readError(upstream: string, outcome: Extract<AgentOutcome, { kind: 'error' }>): Heard | undefined {
+  const { code, field } = outcome.error
+  const status = plainState(outcome.error.status)
+  if (GOES_ON.has(status)) return says({ status: status as TaskStatus })
+  const isEnded = status !== undefined && ENDED.has(status)
+  if (NOT_KNOWN.test(code) && (!isEnded || field === 'task_id')) return says(FORGOTTEN)
+  if (isEnded) return says(withoutResult(upstream, status, code))
+  const understood = understand(outcome, { upstream, mayHaveActed: true })
+  const isOfTask = understood.kind === 'refused' && understood.error.code !== 'SERVICE_UNAVAILABLE'
+  if (!isOfTask || OF_THE_QUESTION.has(code)) return undefined
+  return { kind: 'doubtful', progress: { status: 'failed', error: understood.error, isUnknown: true } }
+}
+
+/** What an upstream's answer says of the task; undefined when it says nothing of it. */
+function readProgress(task: StoredTask, upstream: string, outcome: AgentOutcome): Heard | undefined {
   if (outcome.kind === 'failed') return undefined
-  if (outcome.kind === 'error') {
-    const { code, status } = outcome.error
-    if (status !== undefined && GOES_ON.has(status)) return { status: status as TaskStatus }
-    if (status !== undefined && ENDED.has(status)) return withoutResult(upstream, status, code)
-    if (code === 'REFERENCE_NOT_FOUND') return FORGOTTEN
-    // A failed task may arrive as its error alone; an error about this question, or about us, says nothing about the
-    // task.
-    const understood = understand(outcome, { upstream, mayHaveActed: true })
-    const isOfTask = understood.kind === 'refused' && understood.error.code !== 'SERVICE_UNAVAILABLE'
-    return isOfTask && !OF_THE_QUESTION.has(code) ? { status: 'failed', error: understood.error } : undefined
-  }
-  const status = readStatus(outcome.payload) ?? 'completed'
-  if (GOES_ON.has(status)) return { status: status as TaskStatus }
-  if (ENDED.has(status)) return withoutResult(upstream, status)
-  if (status !== 'completed') return undefined
+  if (outcome.kind === 'error') return readError(upstream, outcome)
+  const { payload } = outcome
   const { action } = task.request as { action: Action }
-  const failure = failureIn(outcome.payload, action === 'activate')
-  if (failure) return withoutResult(upstream, 'failed', failure.code)
-  return completed(task, outcome.payload)
+  const wantsLive = action === 'activate'
+  const showsSome = readTold(payload, []).deployments.length > 0
+  const status = readStatus(payload, wantsLive) ?? (showsSome ? 'completed' : undefined)
+  if (GOES_ON.has(status)) return says({ status: status as TaskStatus })
+  if (status !== undefined && ENDED.has(status)) return says(withoutResult(upstream, status))
+  if (status !== 'completed') return undefined
+  const failure = failureIn(payload, wantsLive)
+  return says(failure ? withoutResult(upstream, 'failed', failure.code) : completed(task, payload))
 }
 
 /** `call`: the upstream's answer with the task, while it is known. */
-function settlement({ status, result, error }: TaskProgress, call: Call | undefined): Settlement | undefined {
+function settlement(
+  { status, result, error, isUnknown }: Ending,
+  call: Call | undefined,
+): Settlement | undefined {
   if (status === 'completed') {
     const { deployments } = result as Pick<Activated, 'deployments'>
     const left = (call?.kept ?? []).map((one) => ({ ...one, is_live: true }))
     return { outcome: 'completed', deployments: visibleDeployments([...deployments, ...left], []) }
   }
   if (!isFinal(status)) return undefined
-  return { outcome: UNKNOWN_ENDS.has(error) ? 'unknown' : 'failed', error }
+  return { outcome: isUnknown ? 'unknown' : 'failed', error }
 }
 
 /** Gives a function of the worker that holds the jobs. */
@@ -161,7 +190,7 @@ export function createTaskProgress(options: TaskProgressOptions) {
   const askedAt = createRecent<number>(MOST_ASKED) // by task
 
   /** Stores the state of the task; ends the job if the task has ended. */
-  async function record(held: Held, task: StoredTask, progress: TaskProgress): Promise<void> {
+  async function record(held: Held, task: StoredTask, progress: Ending): Promise<void> {
     const { callId } = held.data as UpstreamTask
     const ends = isFinal(progress.status)
     const job = ends && callId !== undefined ? await store.jobs.get(callId) : undefined
@@ -179,11 +208,7 @@ export function createTaskProgress(options: TaskProgressOptions) {
   }
 
   /** What the upstream says of the task; of one that it did not name, what its rows say of the signal. */
-  async function askProgress(
-    held: Held,
-    task: StoredTask,
-    deadline: number,
-  ): Promise<TaskProgress | undefined> {
+  async function askProgress(held: Held, task: StoredTask, deadline: number): Promise<Heard | undefined> {
     const { agentUrl, upstreamTaskId, callId = '', seenAs } = held.data as UpstreamTask
     if (upstreamTaskId !== undefined) {
       const args = { task_id: upstreamTaskId, include_result: true }
@@ -193,7 +218,20 @@ export function createTaskProgress(options: TaskProgressOptions) {
     }
     const job = await store.jobs.get(callId)
     const done = job && (await readState(kind, readCall(job), deadline))
-    return done?.kind === 'done' ? completed(task, done.payload) : undefined
+    return done?.kind === 'done' ? says(completed(task, done.payload)) : undefined
+  }
+
+  /**
+   * How the task stands, as far as what was heard is believed. An error that does not say it is believed when nothing else is heard
+   * for a while. `data`: what the job is to know of that, if it changes.
+   */
+  function believed(held: Held, heard: Heard | undefined): { progress?: Ending; data?: UpstreamTask } {
+    const { errorsSince, ...known } = held.data as UpstreamTask
+    if (!heard) return {}
+    const { kind, progress } = heard
+    if (kind === 'progress') return { progress, ...(errorsSince !== undefined && { data: known }) }
+    if (errorsSince === undefined) return { data: { ...known, errorsSince: clock.now() } }
+    return clock.now() - errorsSince > DOUBT_MS ? { progress } : {}
   }
 
   /** Asks the upstream about a task whose job is held, then releases the job. */
@@ -202,12 +240,12 @@ export function createTaskProgress(options: TaskProgressOptions) {
     if (!task || isFinal(task.status)) return void (await store.jobs.end(held, 'abandoned'))
     if (clock.now() - held.createdAt > GIVE_UP_MS) return await record(held, task, FORGOTTEN)
     askedAt.set(held.id, clock.now())
-    const progress = await askProgress(held, task, deadline)
+    const { progress, data } = believed(held, await askProgress(held, task, deadline))
     // A task of ours begins as submitted: an upstream that says so again says nothing new, or takes back what it said since.
     const isNews = progress && progress.status !== task.status && progress.status !== 'submitted'
     if (isNews) await record(held, task, progress)
     if (progress && isFinal(progress.status)) onChanged(upstreamAt(held.lane), held.caller)
-    else await store.jobs.release(held, pauseAfter(held.attempts))
+    else await store.jobs.release(held, pauseAfter(held.attempts), data)
   }
 
   return (worker: Worker) => ({

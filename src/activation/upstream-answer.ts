@@ -179,8 +179,8 @@ export function readTold(payload: Payload, destinations: readonly Destination[])
   return { deployments, unknown }
 }
 
-/** A state in the protocol's word. */
-function stateOf(status: unknown): string | undefined {
+/** A state in the protocol's word; undefined when there is none. */
+export function plainState(status: unknown): string | undefined {
   const word = isRecord(status) ? status.state : status
   if (typeof word !== 'string') return undefined
   const plain = word
@@ -190,13 +190,24 @@ function stateOf(status: unknown): string | undefined {
   return STATES[plain] ?? plain
 }
 
-/** The state of a task, in the protocol's words; undefined when nothing states it. */
-export function readStatus(payload: Payload): string | undefined {
-  for (const { status } of inside(payload)) {
-    const state = stateOf(status)
-    if (state !== undefined) return state
+/**
+ * The state of a task, in the protocol's words; undefined when nothing states it. An envelope may say that the question is
+ * completed, and inside it the task that it is not: then the task counts, unless something was done. `wantsLive`: the state that
+ * was wanted.
+ */
+export function readStatus(payload: Payload, wantsLive?: boolean): string | undefined {
+  const states = [...inside(payload)].flatMap(({ status }) => plainState(status) ?? [])
+  const [first] = states
+  if (first !== 'completed' || (wantsLive !== undefined && showsDone(payload, wantsLive))) return first
+  return states.find((state) => GOES_ON.has(state) || ENDED.has(state)) ?? first
+}
+
+/** The id of the task that an answer says goes on. */
+function taskIn(payload: Payload): string | undefined {
+  for (const { status, task_id } of inside(payload)) {
+    if (GOES_ON.has(plainState(status)) && isText(task_id)) return task_id
   }
-  return undefined
+  return isText(payload.task_id) ? payload.task_id : undefined
 }
 
 /** The members of an answer or a result that state it. */
@@ -302,11 +313,12 @@ function showsDone(payload: Payload, wantsLive: boolean): boolean {
  */
 export function failureIn(payload: Payload, wantsLive: boolean): SaidError | undefined {
   if (showsDone(payload, wantsLive)) return undefined
-  for (const { adcp_error, errors } of inside(payload)) {
-    const said = firstError(isRecord(adcp_error) ? [adcp_error] : errors)
+  for (const { adcp_error, errors, error } of inside(payload)) {
+    const single = [adcp_error, error].find(isRecord)
+    const said = firstError(single ? [single] : errors)
     if (said) return said
   }
-  return ENDED.has(readStatus(payload)) ? { code: undefined } : undefined
+  return ENDED.has(readStatus(payload, wantsLive)) ? { code: undefined } : undefined
 }
 
 type Circumstances = {
@@ -335,20 +347,23 @@ export function understand(outcome: AgentOutcome, circumstances: Circumstances):
     return { kind: 'not_made', error, retryAfter }
   }
   if (outcome.kind === 'error') {
-    const { code, field } = outcome.error
+    const { code, field, status, taskId } = outcome.error
     if (outcome.error.unsent) return { kind: 'refused', error: inexpressible(upstream, field) }
     // It was carried out, or never arrived: the upstream no longer knows.
     if (mayHaveActed && code === 'IDEMPOTENCY_EXPIRED') return { kind: 'unrepeatable' }
     // Only a request that was carried out holds its key. So the first attempt arrived, and our repetition differs in
     // its transport (another release, for example). Its answer is lost; the feed shows what is live.
     if (mayHaveActed && code === 'IDEMPOTENCY_CONFLICT') return { kind: 'done', payload: {} }
+    // It waits for somebody there, who may let it go on at any time.
+    if (GOES_ON.has(plainState(status)) && isText(taskId)) return { kind: 'submitted', taskId }
     return fromError(upstream, { ...outcome.error, code: shownCode(code) })
   }
   const { payload } = outcome
   const failure = wantsLive === undefined ? undefined : failureIn(payload, wantsLive)
   if (failure) return fromError(upstream, failure)
-  if (!GOES_ON.has(stateOf(payload.status))) return { kind: 'done', payload }
-  if (isText(payload.task_id)) return { kind: 'submitted', taskId: payload.task_id }
+  if (!GOES_ON.has(readStatus(payload, wantsLive))) return { kind: 'done', payload }
+  const taskId = taskIn(payload)
+  if (taskId !== undefined) return { kind: 'submitted', taskId }
   return wantsLive === undefined || showsDone(payload, wantsLive)
     ? { kind: 'done', payload }
     : { kind: 'submitted' }

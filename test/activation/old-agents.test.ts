@@ -19,6 +19,9 @@ const request = (more: object = {}) =>
     ...more,
   }) as never
 
+const live = { ...TRADE_DESK, is_live: true, activation_key: { type: 'segment_id', segment_id: 'ttd_77' } }
+const fail = (code: string, more: object = {}) => ({ adcp_error: { code, message: 'no' }, ...more })
+
 /** The activation room before one old agent over HTTP, which may take as long as a busy machine does. */
 async function rig(
   t: Parameters<typeof openLive>[0],
@@ -47,10 +50,12 @@ async function rig(
     handle: `${SIGNAL}.12345678`,
     segmentId: 'old_1',
   }
+  let ahead = 0
+  const clock = { ...systemClock, now: () => systemClock.now() + ahead }
   const activation = withTasks(
     createActivation({
       retention: DEFAULT_RETENTION,
-      ...{ store, clock: systemClock, newId: randomUUID, upstreamAt: upstreams.idOf },
+      ...{ store, clock, newId: randomUUID, upstreamAt: upstreams.idOf },
       resolve: () =>
         ({
           ...{ handle: SIGNAL, name: 'Coffee drinkers', ref: {} },
@@ -68,7 +73,25 @@ async function rig(
     await upstreams.close()
     await egress.close()
   })
-  return { agent, store, activation, agentUrl }
+  /** A submitted activation; gives its id, and what came of it when its agent says this of its task. */
+  async function submitted(first: object = {}) {
+    agent.behave({ answers: 'submitted', acts: true, first })
+    const answer = await activation.activate(request(), buyer, soon())
+    const task_id = answer.kind === 'answer' ? (answer.fields.task_id as string) : ''
+    return async (task: object) => {
+      agent.behave({ answers: 'submitted', acts: true, task })
+      await due(store)
+      await activation.round()
+      const said = await activation.taskStatus({ task_id, include_result: true }, buyer, soon())
+      const entry = (await store.ledger.query({}, 20)).find((one) => one.taskId === task_id)
+      return { said, status: said.kind === 'answer' && said.status, outcome: entry?.outcome }
+    }
+  }
+
+  const goAhead = (ms: number) => {
+    ahead += ms
+  }
+  return { agent, store, activation, agentUrl, submitted, goAhead }
 }
 
 onEveryStorage(
@@ -193,6 +216,95 @@ test('a task that its upstream says has failed, or waits, is told as that', asyn
   }
 })
 
+test('an activation that waits for somebody at its upstream goes on, and is not sent again', async (t) => {
+  const { agent, store, activation } = await rig(t, await embedded(t))
+  for (const first of [
+    { status: 'input-required' },
+    { status: 'auth-required' },
+    { status: 'input_required', adcp_error: { code: 'APPROVAL_NEEDED', message: 'somebody must agree' } },
+    { status: 'completed', task: { task_id: 'old_task', status: 'working' } },
+  ]) {
+    agent.behave({ answers: 'submitted', acts: true, first })
+    const before = agent.done()
+    const wish = request()
+    t.match(await activation.activate(wish, buyer, soon()), { kind: 'answer', status: 'submitted' })
+    t.match(await activation.activate(wish, buyer, soon()), { status: 'submitted', replayed: true })
+    t.equal(agent.done(), before + 1, JSON.stringify(first))
+    t.match(await store.ledger.query({}, 1), [{ outcome: 'submitted' }])
+  }
+})
+
+test('a task that its upstream does not know came to nobody knows what', async (t) => {
+  const { submitted } = await rig(t, await embedded(t))
+  for (const task of [
+    fail('REFERENCE_NOT_FOUND'),
+    fail('TASK_NOT_FOUND'),
+    fail('not_found'),
+    fail('REFERENCE_NOT_FOUND', {
+      status: 'failed',
+      adcp_error: { code: 'REFERENCE_NOT_FOUND', field: 'task_id' },
+    }),
+  ]) {
+    const { status, outcome, said } = await (await submitted())(task)
+    t.match({ status, outcome }, { status: 'failed', outcome: 'unknown' }, JSON.stringify(task))
+    t.match(said, { fields: { error: { code: 'REFERENCE_NOT_FOUND', field: 'task_id' } } })
+  }
+  const of = fail('REFERENCE_NOT_FOUND', { status: 'failed' })
+  t.match(
+    await (await submitted())(of),
+    { status: 'failed', outcome: 'failed' },
+    'the signal is not known there',
+  )
+})
+
+test('an error that does not say how a task stands ends it only when nothing else is heard for long', async (t) => {
+  const { submitted, goAhead } = await rig(t, await embedded(t))
+  const broken = fail('INTERNAL_ERROR')
+  const first = await submitted()
+  t.match(await first(broken), { status: 'submitted', outcome: 'submitted' })
+  goAhead(9 * 60_000)
+  t.match(await first(broken), { status: 'submitted', outcome: 'submitted' })
+  t.match(await first({ status: 'working' }), { status: 'working' })
+  goAhead(9 * 60_000)
+  t.match(await first(broken), { status: 'working' }, 'it has answered meanwhile')
+  t.match(await first({ status: 'completed', deployments: [live] }), {
+    ...{ status: 'completed', outcome: 'completed' },
+    said: { fields: { result: { deployments: [live] } } },
+  })
+})
+
+test('a task of which nothing but errors is heard ends, and what came of it is unknown', async (t) => {
+  const { submitted, goAhead } = await rig(t, await embedded(t))
+  const end = await submitted()
+  const broken = fail('INTERNAL_ERROR')
+  await end(broken)
+  goAhead(11 * 60_000)
+  t.match(await end(broken), { status: 'failed', outcome: 'unknown' })
+  t.match(await end({ status: 'completed' }), { status: 'failed', outcome: 'unknown' }, 'that stays')
+})
+
+test('a task has ended only when its own state says so', async (t) => {
+  const { submitted } = await rig(t, await embedded(t))
+  const goesOn = await submitted()
+  for (const said of [
+    {},
+    { message: 'starting' },
+    { status: 'completed', task: { status: 'working' } },
+    { status: 'completed', result: { status: 'submitted' } },
+  ]) {
+    t.match(await goesOn(said), { outcome: 'submitted' }, JSON.stringify(said))
+  }
+  for (const said of [
+    { status: 'completed', result: { status: 'failed' } },
+    { status: 'completed', error: { code: 'TERMS_REJECTED', message: 'no' } },
+    { status: 'cancelled', adcp_error: { message: 'no' } },
+  ]) {
+    t.match(await (await submitted())(said), { outcome: 'failed' }, JSON.stringify(said))
+  }
+  const done = { status: 'completed', result: { status: 'working', deployments: [live] } }
+  t.match(await (await submitted())(done), { status: 'completed', outcome: 'completed' })
+})
+
 onEveryStorage(
   'work that goes on without a task of the upstream is seen at its signal',
   async (t, storage) => {
@@ -222,7 +334,6 @@ onEveryStorage(
   },
 )
 
-const live = { ...TRADE_DESK, is_live: true, activation_key: { type: 'segment_id', segment_id: 'ttd_77' } }
 const part = { kind: 'data', data: { deployments: [live] } }
 
 test('the result of a task is read with its key, whatever shape it has', async (t) => {

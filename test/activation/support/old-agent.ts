@@ -7,7 +7,10 @@ export type OldAgent = RunningAgent & {
   behave(how: {
     answers: 'yes' | 'cut' | 'late' | 'submitted' | 'submitted without a task'
     acts: boolean
+    /** What it says of its task. */
     task?: object
+    /** What it says as it begins to work on it. */
+    first?: object
     /** Whether its signal shows as live. Default: once it was activated. */
     live?: boolean
   }): void
@@ -52,7 +55,7 @@ export async function startOldAgent(): Promise<OldAgent> {
     if (how.acts) done += 1
     if (how.answers === 'cut') return void request.socket.destroy()
     if (how.answers === 'late') return
-    if (how.answers === 'submitted') return said({ status: 'submitted', task_id: 'old_task' })
+    if (how.answers === 'submitted') return said({ status: 'submitted', task_id: 'old_task', ...how.first })
     if (how.answers === 'submitted without a task') return said({ status: 'submitted' })
     said({ deployments: row(true).deployments })
   })
