@@ -206,6 +206,8 @@ export type ActivationOptions = {
   upstreamAt: (agentUrl: string) => string
   /** Whether a caller has a credential of its own for an upstream. */
   hasOwnCredential: (caller: string, agentUrl: string) => boolean
+  /** Whether other calls of an agent go with a credential. Default: none does. */
+  hasSharedCredential?: (agentUrl: string) => boolean
   retention: Retention
   /** The upstreams' `call`, with the caller's own credential where the configuration has one. */
   call: CallUpstream
@@ -220,7 +222,7 @@ export type ActivationOptions = {
 /** For one running server. Stored work goes on from `start` on. */
 export function createActivation(options: ActivationOptions) {
   const { store, clock, newId, resolve, upstreamAt, hasOwnCredential, call, refreshSoon, onProblem } = options
-  const { retention, reached = () => {} } = options
+  const { retention, reached = () => {}, hasSharedCredential = () => false } = options
   const activations = activationCalls(() => `task_${newId()}`)
   const createdDelivery = createDelivery({
     ...{ store, clock, call, upstreamAt, reached },
@@ -262,7 +264,7 @@ export function createActivation(options: ActivationOptions) {
   }
 
   return {
-    ...{ store, newId, resolve, upstreamAt, hasOwnCredential },
+    ...{ store, newId, resolve, upstreamAt, hasOwnCredential, hasSharedCredential },
     once,
     progress,
     /** By kind of job: ends one without doing its work, for an operator. */

@@ -43,6 +43,7 @@ type CallContext = {
   caller: string
   /** In whose name: by a credential of the caller's own, which may be gone by now, or by the shared one; else as things are now. */
   seenAs?: Call['seenAs']
+  isCredentialed?: Call['isCredentialed']
   /** When it may first have been sent: it is repeated only at an upstream that recognises the repetition. */
   sentAt?: number
 }
@@ -112,6 +113,11 @@ const GIVEN_UP = adcpError('SERVICE_UNAVAILABLE', 'The operator of this agent en
 /** Attempts so far that certainly did not reach the agent. */
 const unsentOf = ({ held }: Working) => (held.data as { unsent?: number }).unsent ?? 0
 
+/** In whose name a call goes. */
+function nameIn({ caller, seenAs, isCredentialed }: Call) {
+  return { caller, seenAs, ...(isCredentialed && { isCredentialed }) }
+}
+
 /**
  * Reads from the upstream's own rows whether a call was carried out, where it cannot be repeated or its answer named no task.
  * Undefined where they do not say it.
@@ -119,8 +125,8 @@ const unsentOf = ({ held }: Working) => (held.data as { unsent?: number }).unsen
 export function createStateReading(ask: CallUpstream) {
   return async ({ state }: CallKind, call: Call, deadline: number): Promise<Done | undefined> => {
     if (!state) return undefined
-    const { agentUrl, caller, seenAs } = call
-    const context = { deadline, caller, seenAs }
+    const { agentUrl } = call
+    const context = { deadline, ...nameIn(call) }
     const outcome = await ask(agentUrl, 'get_signals', state.question(call), context)
     if (outcome.kind !== 'answer') return undefined
     return state.read(call, withSignals(outcome.payload, listingsOf(outcome.rows)))
@@ -153,9 +159,9 @@ export function createDelivery(options: DeliveryOptions) {
 
   /** `sentAt`: it may have been sent at that time. */
   async function ask(call: Call, deadline: number, sentAt?: number): Promise<UnderstoodAnswer> {
-    const { agentUrl, task, caller, seenAs } = call
+    const { agentUrl, task } = call
     const args = { ...call.args, idempotency_key: call.upstreamKey }
-    const context = { deadline, caller, seenAs, ...(sentAt !== undefined && { sentAt }) }
+    const context = { deadline, ...nameIn(call), ...(sentAt !== undefined && { sentAt }) }
     const outcome = await placeAt(agentUrl)(async (): Promise<AgentOutcome> => {
       if (clock.now() < deadline) return await options.call(agentUrl, task, args, context)
       return { kind: 'failed', reason: 'backing_off', message: 'no place was free in time' }

@@ -123,7 +123,11 @@ function leftOnFor(
 }
 
 /** The deactivation again, for the destinations that no other caller has on. */
-function again(id: string, ended: Entry, destinations: readonly Destination[]) {
+function again(
+  { id, isCredentialed }: Pick<Call, 'id' | 'isCredentialed'>,
+  ended: Entry,
+  destinations: readonly Destination[],
+) {
   const { caller, account, agentUrl, segmentId, seenAs, upstreamAccount } = ended
   const call: NewCall = {
     ...{ id, caller, key: '', task: 'activate_signal', agentUrl, seenAs },
@@ -133,6 +137,7 @@ function again(id: string, ended: Entry, destinations: readonly Destination[]) {
       rows: [],
     },
     ...(account !== undefined && { account }),
+    ...(isCredentialed && { isCredentialed }),
     args: {
       ...{ action: 'deactivate', signal_agent_segment_id: segmentId, destinations },
       ...(upstreamAccount !== undefined && { account: upstreamAccount }),
@@ -149,13 +154,15 @@ function again(id: string, ended: Entry, destinations: readonly Destination[]) {
  * stored, so later requests come after it.
  */
 export async function unwantedNow({ ledger }: Pick<PromisedRecords, 'ledger'>, call: Call): Promise<Decided> {
-  const { id, agentUrl, segment } = call
+  const { id, agentUrl, segment, isCredentialed } = call
   if (segment === undefined || !(await ledger.wasLeftOn(agentUrl, segment))) return { jobs: [], entries: [] }
   const entries = await ledger.ofSegment(agentUrl, segment)
   const wishes = leftOnFor(entries, holderOf(call)).flatMap(({ entry, destinations }, index) => {
     const others = standingFor(entries, entry)
     const unwanted = destinations.filter((one) => !others.some((other) => mayOverlap(one, other)))
-    return unwanted.length > 0 ? [again(`${id}.off.${index}`, entry, unwanted)] : []
+    return unwanted.length > 0
+      ? [again({ id: `${id}.off.${index}`, ...(isCredentialed && { isCredentialed }) }, entry, unwanted)]
+      : []
   })
   return { jobs: wishes.map((wish) => callJob(wish.call)), entries: wishes.map(({ entry }) => entry) }
 }

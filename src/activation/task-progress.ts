@@ -56,6 +56,7 @@ type UpstreamTask = {
   upstreamTaskId?: string
   callId?: string
   seenAs?: Call['seenAs']
+  isCredentialed?: Call['isCredentialed']
   /** Since when it answers with errors that do not say how the task stands, ms since the epoch. */
   errorsSince?: number
 }
@@ -104,11 +105,12 @@ export function upstreamTaskJob({
   caller,
   agentUrl,
   seenAs,
+  isCredentialed,
   taskId,
   upstreamTaskId,
 }: Call & { taskId: string; upstreamTaskId?: string | undefined }): NewJob {
   const asked = upstreamTaskId === undefined ? { agentUrl: '' } : { agentUrl, upstreamTaskId }
-  const data: UpstreamTask = { ...asked, callId: id, seenAs }
+  const data: UpstreamTask = { ...asked, callId: id, seenAs, ...(isCredentialed && { isCredentialed }) }
   return { id: taskId, kind: 'upstream_task', lane: agentUrl, caller, data, afterMs: FIRST_UNASKED_MS }
 }
 
@@ -209,10 +211,15 @@ export function createTaskProgress(options: TaskProgressOptions) {
 
   /** What the upstream says of the task; of one that it did not name, what its rows say of the signal. */
   async function askProgress(held: Held, task: StoredTask, deadline: number): Promise<Heard | undefined> {
-    const { agentUrl, upstreamTaskId, callId = '', seenAs } = held.data as UpstreamTask
+    const { agentUrl, upstreamTaskId, callId = '', seenAs, isCredentialed } = held.data as UpstreamTask
     if (upstreamTaskId !== undefined) {
       const args = { task_id: upstreamTaskId, include_result: true }
-      const context = { deadline, caller: held.caller, ...(seenAs && { seenAs }) }
+      const context = {
+        deadline,
+        caller: held.caller,
+        ...(seenAs && { seenAs }),
+        ...(isCredentialed && { isCredentialed }),
+      }
       const outcome = await call(agentUrl, 'get_task_status', args, context)
       return readProgress(task, upstreamAt(agentUrl), outcome)
     }

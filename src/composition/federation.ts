@@ -116,10 +116,13 @@ function openActivation(
     newId: randomUUID,
     upstreamAt: upstreams.idOf,
     hasOwnCredential: (caller, agentUrl) => credentialOf(config(), caller, agentUrl) !== undefined,
-    async call(agentUrl, task, args, { caller, seenAs, ...context }) {
+    hasSharedCredential: upstreams.hasCredential,
+    async call(agentUrl, task, args, { caller, seenAs, isCredentialed, ...context }) {
       const auth = seenAs === 'shared' ? undefined : credentialOf(config(), caller, agentUrl)
       // In another's name the upstream would know neither the key of a repetition nor the caller's tasks.
       if (seenAs === 'own' && !auth) return callFailed('unauthorized', 'the credential of the caller is gone')
+      if (isCredentialed && !auth && !upstreams.hasCredential(agentUrl))
+        return callFailed('unauthorized', 'the credential for the agent is gone')
       return await upstreams.call(agentUrl, task, args, { ...context, ...(auth && { auth }) })
     },
     refreshSoon: upstreams.refreshSoon,

@@ -24,6 +24,8 @@ export type NewCall = {
   segment?: string
   /** How the upstream sees the caller: by a credential of the caller's own, or by the one that callers share. */
   seenAs: 'own' | 'shared'
+  /** It goes with a credential, and never in nobody's name. Absent where none is configured, and in calls of an earlier release. */
+  isCredentialed?: true
   /** The caller's account reference, canonical JSON. */
   account?: string
   args: Record<string, unknown>
@@ -41,6 +43,7 @@ const DATA = [
   'upstreamKey',
   'segment',
   'seenAs',
+  'isCredentialed',
   'account',
   'args',
   'rows',

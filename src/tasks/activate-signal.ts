@@ -26,7 +26,10 @@ type ActivateRequest = Omit<ActivateSignalRequest, 'destinations'> & {
   destinations: readonly Destination[]
 }
 
-type Activating = Pick<Activation, 'store' | 'once' | 'newId' | 'resolve' | 'upstreamAt' | 'hasOwnCredential'>
+type Activating = Pick<
+  Activation,
+  'store' | 'once' | 'newId' | 'resolve' | 'upstreamAt' | 'hasOwnCredential' | 'hasSharedCredential'
+>
 
 function render(caller: Caller, answer: unknown, replayed: boolean): Answer {
   const { action, deployments: told, unknown = [], taskId } = answer as Activated
@@ -84,7 +87,7 @@ function conclude([delivered]: readonly Delivered[]): Conclusion {
 }
 
 export function activateSignal(activation: Activating): Task<typeof ActivateSignalRequest> {
-  const { store, once, newId, resolve, upstreamAt, hasOwnCredential } = activation
+  const { store, once, newId, resolve, upstreamAt, hasOwnCredential, hasSharedCredential } = activation
 
   /** How the upstream sees a caller with its account now. */
   function asNow({ id }: Caller, account: OwnAccount | undefined, agentUrl: string): SeenAs {
@@ -168,6 +171,7 @@ export function activateSignal(activation: Activating): Task<typeof ActivateSign
       upstreamKey: upstreamKey(keyed, to.agentUrl),
       segment: to.segmentId,
       seenAs,
+      ...(hasSharedCredential(to.agentUrl) && { isCredentialed: true }),
       ...(seen.account !== undefined && { account: seen.account }),
       ...(to.name !== undefined && { name: to.name }),
       rows: [],

@@ -28,7 +28,10 @@ type SoldOption = {
   upstreamOptionId?: string
 }
 
-type Reporting = Pick<Activation, 'store' | 'once' | 'newId' | 'resolve' | 'upstreamAt' | 'hasOwnCredential'>
+type Reporting = Pick<
+  Activation,
+  'store' | 'once' | 'newId' | 'resolve' | 'upstreamAt' | 'hasOwnCredential' | 'hasSharedCredential'
+>
 
 type Row = { row: number; to: SoldOption; args: Record<string, unknown> }
 
@@ -79,7 +82,7 @@ function upstreamRow(
 }
 
 export function reportUsage(activation: Reporting): Task<typeof ReportUsageRequest> {
-  const { store, once, newId, resolve, upstreamAt, hasOwnCredential } = activation
+  const { store, once, newId, resolve, upstreamAt, hasOwnCredential, hasSharedCredential } = activation
 
   /** `history` gives the caller's ledger for a handle. */
   async function place(
@@ -127,6 +130,7 @@ export function reportUsage(activation: Reporting): Task<typeof ReportUsageReque
     return [...byAgent].map(([agentUrl, part]) => ({
       ...{ id: newId(), caller, key, task: 'report_usage', agentUrl },
       seenAs: hasOwnCredential(caller, agentUrl) ? 'own' : 'shared',
+      ...(hasSharedCredential(agentUrl) && { isCredentialed: true }),
       upstreamKey: upstreamKey(keyed, agentUrl),
       args: { reporting_period, usage: part.map(({ args }) => args) },
       rows: part.map(({ row }) => row),

@@ -33,6 +33,7 @@ import {
   type RosterEntry,
   type RosterPolicy,
   type StaticUpstream,
+  unlistedEntry,
 } from './roster/roster.js'
 import type { Slice } from './rows/slice.js'
 import { type Blobs, EVERY_TURN, type Sharing } from './rows/storage.js'
@@ -116,6 +117,8 @@ export type Upstreams = {
   onChange(listener: () => void): () => void
   /** The id of an agent (canonical url) in the roster; its url when it is not in the roster. */
   idOf(agentUrl: string): string
+  /** Whether calls of an agent (canonical url) go with a configured credential. */
+  hasCredential(agentUrl: string): boolean
   /**
    * Calls a task of one upstream once; the upstream is named as by `idOf`. Arguments are cut to what its dialect knows.
    */
@@ -336,6 +339,10 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
       return () => listeners.delete(listener)
     },
     idOf: (agentUrl) => runners.get(agentUrl)?.entry().id ?? agentUrl,
+    hasCredential(agentUrl) {
+      const { auth } = runners.get(agentUrl)?.entry() ?? unlistedEntry(agentUrl, config.statics)
+      return auth.type !== 'none'
+    },
     async call(id, task, args, call) {
       const runner = byId(id) ?? runners.get(id) ?? unlisted.at(id, config.statics)
       return runner
