@@ -43,6 +43,8 @@ export type Route = {
   name?: string
   /** For which account of the caller it was activated, and how the upstream saw that; only when the ledger knows it. */
   activatedAs?: SeenAs
+  /** The call that activated it, where `activatedAs` is known. */
+  activatedBy?: string
 }
 
 const SEVERAL = 'Several upstreams offer this signal: name one.'
@@ -168,6 +170,7 @@ function fromEntry(entry: Entry): Route {
   return {
     ...{ signalHandle, offerHandle, upstream, agentUrl, segmentId },
     ...(pricingOptionId !== undefined && { optionId: pricingOptionId, upstreamOptionId }),
+    activatedBy: entry.id,
     activatedAs: {
       seenAs: entry.seenAs,
       ...(entry.account !== undefined && { account: entry.account }),

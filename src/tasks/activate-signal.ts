@@ -13,7 +13,7 @@ import type { Caller } from '../adcp/caller.js'
 import { type Destination, destinationsOf } from '../adcp/signal.js'
 import { ActivateSignalRequest } from '../adcp/signal-requests.js'
 import { ActivateSignalResponse } from '../adcp/task-schemas.js'
-import type { NewCall } from '../store/call.js'
+import { type NewCall, readCall } from '../store/call.js'
 import type { EntryOfJob } from '../store/promised-work.js'
 import { type KeyedRequest, keyedRequest, upstreamKey } from '../store/records/idempotency.js'
 import type { TaskStatus } from '../store/records/tasks.js'
@@ -153,12 +153,20 @@ export function activateSignal(activation: Activating): Task<typeof ActivateSign
     return standing.some((one) => destinations.some((other) => mayOverlap(one, other)))
   }
 
+  /** A deactivation goes with a credential where the activation did: without one it would switch off nothing, and be told as done. */
+  async function needsCredential({ agentUrl, activatedBy }: Route): Promise<boolean> {
+    if (hasSharedCredential(agentUrl)) return true
+    const job = activatedBy === undefined ? undefined : await store.jobs.get(activatedBy)
+    return job !== undefined && readCall(job).isCredentialed === true
+  }
+
   function planned(
     request: ActivateRequest,
     caller: Caller,
     account: OwnAccount | undefined,
     to: Route,
     keyed: KeyedRequest,
+    isCredentialed: boolean,
   ): Plan {
     const { action = 'activate', destinations, governance_context, context } = request
     const upstream = upstreamAt(to.agentUrl) // its id may have changed since the ledger entry, or it may be gone
@@ -171,7 +179,7 @@ export function activateSignal(activation: Activating): Task<typeof ActivateSign
       upstreamKey: upstreamKey(keyed, to.agentUrl),
       segment: to.segmentId,
       seenAs,
-      ...(hasSharedCredential(to.agentUrl) && { isCredentialed: true }),
+      ...(isCredentialed && { isCredentialed }),
       ...(seen.account !== undefined && { account: seen.account }),
       ...(to.name !== undefined && { name: to.name }),
       rows: [],
@@ -212,7 +220,8 @@ export function activateSignal(activation: Activating): Task<typeof ActivateSign
       if (account && 'error' in account) return account
       const routed = await route(request, caller, account)
       if (routed.kind === 'refused') return routed
-      return planned(request, caller, account, routed.route, keyed)
+      const isCredentialed = await needsCredential(routed.route)
+      return planned(request, caller, account, routed.route, keyed, isCredentialed)
     }
 
     const work = {

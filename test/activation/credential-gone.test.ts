@@ -83,6 +83,12 @@ test('what went with a credential waits for it, and is neither sent nor asked fo
   t.equal(await status(), 'submitted')
   t.equal(agent.asked.length, before, 'nobody asked in nobody`s name')
 
+  const off = await over.call('activate_signal', {
+    ...{ idempotency_key: `key-${randomUUID()}`, action: 'deactivate', destinations: [TRADE_DESK] },
+    signal_agent_segment_id: signal.signal_agent_segment_id,
+  })
+  t.match(off, { adcp_error: { code: 'SERVICE_UNAVAILABLE', details: { reason: 'unauthorized' } } })
+
   over.reload({ upstreams })
   t.equal(await until(status, (now) => now !== 'submitted'), 'working')
   t.match(await activate(open), { status: 'submitted' })
