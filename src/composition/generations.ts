@@ -33,7 +33,12 @@ type Generation = {
 }
 
 type ToldLayer = { id: string; gaps: ToldGap[] }
-type Told = { open: ToldLayer; accounts: [name: string, layer: ToldLayer & { definition: string }][] }
+type Told = {
+  open: ToldLayer
+  accounts: [name: string, layer: ToldLayer & { definition: string }][]
+  /** What all other accounts were, which are answered like everybody; an earlier release does not tell it. */
+  plain?: [name: string, definition: string][]
+}
 
 type Lacking = NonNullable<ReturnType<Feed['lacking']>>
 
@@ -108,13 +113,18 @@ export function createGenerations(options: GenerationsOptions) {
       own.set(name, isPublic ? { ...open, gaps: layer.gaps.map(gapOf) } : await layerOf(layer, name))
     }
     if (current !== shown || closed) return // this process has built a newer one
-    const definitions = new Map(told.accounts.map(([name, { definition }]) => [name, definition]))
-    const isCurrent = (name: string) => definitions.get(name) === definitionOf(accounts().get(name))
+    const { plain = [] } = told
+    const definitions = new Map([
+      ...plain,
+      ...told.accounts.map(([name, { definition }]) => [name, definition] as const),
+    ])
+    const isTold = (name: string) => told.plain !== undefined || definitions.has(name)
+    const isCurrent = (name: string) => (definitions.get(name) ?? '') === definitionOf(accounts().get(name))
     const before = feed.current()
     feed.publish(open.snapshot, clock.now(), {
       gaps: open.gaps,
       accounts: own,
-      isCurrent: (name) => !definitions.has(name) || isCurrent(name),
+      isCurrent: (name) => !isTold(name) || isCurrent(name),
     })
     current = told
     onTaken(before, open.snapshot)
@@ -168,6 +178,7 @@ export function createGenerations(options: GenerationsOptions) {
         name,
         { id: snapshot.id, gaps: gaps.map(toldGap), definition: definitions.get(name) ?? '' },
       ]),
+      plain: [...definitions].filter(([name]) => !own.has(name)),
     }
     await rowsTold
     return (await sharing.tell(NOTE, told, under)) ? told : undefined

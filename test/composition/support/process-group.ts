@@ -99,7 +99,8 @@ export function createGroup() {
       })
       const publish = async (snapshot: Snapshot, gaps: readonly Gap[] = []) => {
         const under = generations.turn()
-        const generation = { open: { snapshot, gaps }, accounts: new Map(), definitions: new Map() }
+        const definitions = generations.definitions()
+        const generation = { open: { snapshot, gaps }, accounts: new Map(), definitions }
         if (under) await generations.tell(generation, under, Promise.resolve())
         feed.publish(snapshot, time.clock.now(), { gaps })
       }

@@ -1,0 +1,39 @@
+/** What a process learns of a generation that another one built, beside its rows. */
+import { test } from 'tap'
+import type { Account } from '../../src/composition/settings.js'
+import { overlayName } from '../../src/feed/query.js'
+import { pageOf } from '../feed/reader.js'
+import { agentUrl, buyer } from '../feed/world.js'
+import { until } from '../support/upstream-world.js'
+import { createGroup, snapshotOf } from './support/process-group.js'
+
+const ACCOUNT = overlayName(buyer.caller, 'gold')
+
+const accountsWith = (account_id: string): Map<string, Account> => {
+  const upstreams = new Map([[agentUrl('north'), { account: { account_id } }]])
+  return new Map([[ACCOUNT, { name: ACCOUNT, caller: buyer.caller, upstreams }]])
+}
+
+test('an account that whoever builds has otherwise, or not at all, is not told that the rate card is its own', async (t) => {
+  const group = createGroup()
+  group.build('one')
+  const accounts = new Map<string, Account>()
+  const one = group.join('one', group.blobs, accounts)
+  const two = group.join('two', group.blobs, accountsWith('theirs'))
+  const shown = async () => {
+    const snapshot = snapshotOf(`with ${accounts.size} accounts`)
+    await one.publish(snapshot)
+    await until('it is taken up', () => two.feed.current()?.id === snapshot.id)
+    const reader = { ...buyer, account: ACCOUNT }
+    const { cacheScope: scope, gaps } = pageOf(
+      two.feed.wholesale({ maxResults: 1 }, reader, group.time.clock.now()),
+    )
+    return { scope, gaps: gaps.map(({ kind }) => kind) }
+  }
+  const unsure = { scope: 'account', gaps: ['other_account'] }
+  t.same(await shown(), unsure)
+  for (const [name, account] of accountsWith('anothers')) accounts.set(name, account)
+  t.same(await shown(), unsure)
+  for (const [name, account] of accountsWith('theirs')) accounts.set(name, account)
+  t.same(await shown(), { scope: 'public', gaps: [] }, 'it was read, and is answered like everybody')
+})
