@@ -193,6 +193,7 @@ export function createGenerations(options: GenerationsOptions) {
       await snapshots
         .sweep(() => ({ newest: used(), isWalked: walks.has }), under)
         .catch((error: Error) => onTrouble(`old snapshots stay in the storage: ${error.message}`))
+      await sharing.keep(NOTE)
     }
     if (!closed) cancelSweep = clock.after(SWEEP_EVERY_MS, () => void sweep())
   }

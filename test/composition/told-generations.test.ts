@@ -2,11 +2,13 @@
 import { test } from 'tap'
 import type { Account } from '../../src/composition/settings.js'
 import { overlayName } from '../../src/feed/query.js'
+import { SNAPSHOT_FORM } from '../../src/snapshot/snapshot.js'
 import { pageOf } from '../feed/reader.js'
 import { agentUrl, buyer } from '../feed/world.js'
 import { until } from '../support/upstream-world.js'
 import { createGroup, snapshotOf } from './support/process-group.js'
 
+const NOTE = `form/${SNAPSHOT_FORM}/generation`
 const ACCOUNT = overlayName(buyer.caller, 'gold')
 
 const accountsWith = (account_id: string): Map<string, Account> => {
@@ -36,4 +38,14 @@ test('an account that whoever builds has otherwise, or not at all, is not told t
   t.same(await shown(), unsure)
   for (const [name, account] of accountsWith('theirs')) accounts.set(name, account)
   t.same(await shown(), { scope: 'public', gaps: [] }, 'it was read, and is answered like everybody')
+})
+
+test('however long a generation lasts, whoever joins hears of it', async (t) => {
+  const group = createGroup()
+  group.build('one')
+  const one = group.join('one')
+  group.join('two')
+  await one.publish(snapshotOf('one that lasts'))
+  await group.minutes(10)
+  t.same([...group.kept], [[NOTE, group.time.clock.now()]])
 })

@@ -48,6 +48,24 @@ test('each hears all that is told under a prefix, and first what was told before
   await Promise.all([one.close(), two.close()])
 })
 
+test('what nobody keeps is forgotten after a week', { skip: NO_POSTGRES }, async (t) => {
+  const storage = await shared(t)
+  if (!storage) return
+  const store = await storage.open()
+  const { notes } = replicasOf(store)
+  for (const name of ['a/kept', 'a/left']) await notes.tell(name, true)
+  const [, { seq = 0 } = {}] = await notes.since(0)
+  const week = 7 * 24 * 60 * 60 * 1_000
+  await sql`update notes set told_at = told_at - ${week}::bigint`.execute(store.db)
+  await notes.keep('a/kept')
+  t.same(await notes.since(seq), [], 'nobody hears it again')
+  await notes.forgetOld()
+  t.same(
+    (await notes.since(0)).map(({ name }) => name),
+    ['a/kept'],
+  )
+})
+
 test('an old epoch tells nothing', { skip: NO_POSTGRES }, async (t) => {
   const storage = await shared(t)
   if (!storage) return

@@ -10,6 +10,7 @@ export const OTHERS_TURNS: Sharing = {
   onTurns() {},
   pass: async () => {},
   tell: async () => true,
+  keep: async () => {},
   hear() {},
   heard: async () => {},
   write: async () => false,

@@ -16,7 +16,9 @@ export type Notes = {
   tell(name: string, value: unknown, lease?: Lease): Promise<boolean>
   /** The notes after that number, in order. */
   since(seq: number): Promise<Note[]>
-  /** Deletes notes that are so old that every live process has read them. */
+  /** Makes a note count as told now, for `forgetOld`. */
+  keep(name: string): Promise<void>
+  /** Deletes notes that are so old that every live process has read them, and that nobody keeps. */
   forgetOld(): Promise<void>
 }
 
@@ -59,6 +61,13 @@ export function createNotes(db: Kysely<Tables>): Notes {
         .orderBy('seq')
         .execute()
       return rows.map(({ value, ...note }) => ({ ...note, value: JSON.parse(value) as unknown }))
+    },
+    async keep(name) {
+      await db
+        .updateTable('notes')
+        .set({ told_at: sql<number>`${POSTGRES.now()}` })
+        .where('name', '=', name)
+        .execute()
     },
     async forgetOld() {
       await db
@@ -141,6 +150,7 @@ export function createBoard({ notes, listen, clock, onProblem }: BoardOptions) {
         return false
       }
     },
+    keep: (name: string): Promise<void> => notes.keep(name).catch(trouble),
     hear(prefix: string, listener: Hear): void {
       listeners.push({ prefix, listener })
     },

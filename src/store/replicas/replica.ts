@@ -56,7 +56,7 @@ export function createReplica({ replicas, clock, self, revision, form, log }: Re
     turn: membership.lease,
     onTurns: (listener) => void membership.onChange(listener),
     pass: passed.pass,
-    ...{ tell: board.tell, hear: board.hear, heard: board.heard, write, remove, freed },
+    ...{ tell: board.tell, keep: board.keep, hear: board.hear, heard: board.heard, write, remove, freed },
   }
   const { members } = membership
   const revisions = createRevisions({

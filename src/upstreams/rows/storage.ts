@@ -101,6 +101,11 @@ export type Sharing = {
   pass(name: string): Promise<void>
   /** Tells all processes, this one included; under a turn only while it stands. Never rejects: false when it was not told. */
   tell(name: string, value: unknown, under?: Turn): Promise<boolean>
+  /**
+   * What was told under a name is there for processes that join, for a week from now: to be called again while it holds. Never
+   * rejects.
+   */
+  keep(name: string): Promise<void>
   /** Hears the latest word under each name that begins so, and how long ago it was told. */
   hear(prefix: string, listener: Hear): void
   /** Resolves when what was told so far is heard, or cannot be for now. */

@@ -29,6 +29,7 @@ export function createGroup() {
   let epoch = 0
   const otherForms = new Set<number>()
   const sizes = new Map<string, number>()
+  const kept = new Map<string, number>()
   const written: { before(): Promise<void> } = { before: async () => {} }
 
   function sharingOf(self: string, over: Blobs): Sharing {
@@ -46,6 +47,7 @@ export function createGroup() {
         for (const { prefix, listener } of hears) if (name.startsWith(prefix)) listener(name, value, 0)
         return true
       },
+      keep: async (name) => void kept.set(name, time.clock.now()),
       freed: async (names) => names.map((name) => sizes.get(name) ?? 0),
       heard: async () => {},
       hear: (prefix, listener) => void hears.push({ prefix, listener }),
@@ -63,6 +65,8 @@ export function createGroup() {
     blobs,
     /** Of processes of other releases that live. */
     otherForms,
+    /** When words that were told were last kept, by name. */
+    kept,
     /** What the storage is rid of with a blob. */
     sizes,
     /** `before`: what a write waits for. */
