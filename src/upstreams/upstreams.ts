@@ -344,7 +344,9 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
       return auth.type !== 'none'
     },
     async call(id, task, args, call) {
-      const runner = byId(id) ?? runners.get(id) ?? unlisted.at(id, config.statics)
+      const listed = byId(id) ?? runners.get(id)
+      // One that a newer configuration names may have a credential in it.
+      const runner = listed ?? (turns.isNewest() ? unlisted.at(id, config.statics) : undefined)
       return runner
         ? await runner.call(task, args, call)
         : callFailed('unknown_upstream', `no upstream ${id}`)

@@ -5,6 +5,7 @@ import type { Sharing } from '../../src/upstreams/rows/storage.js'
 export const OTHERS_TURNS: Sharing = {
   want() {},
   lead() {},
+  isNewest: () => true,
   forms: () => new Set(),
   turn: () => undefined,
   onTurns() {},

@@ -52,6 +52,7 @@ export function createReplica({ replicas, clock, self, revision, form, log }: Re
   const sharing: Sharing = {
     want: (kind, names) => membership.want(kind, names, { also: () => revisions.newest() }),
     lead: (kind, names) => membership.want(kind, names, { only: () => revisions.newest() }),
+    isNewest: () => revisions.isNewest(),
     forms: () => revisions.forms(),
     turn: membership.lease,
     onTurns: (listener) => void membership.onChange(listener),

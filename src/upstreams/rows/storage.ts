@@ -91,6 +91,8 @@ export type Sharing = {
   want(kind: string, names: Iterable<string>): void
   /** The same, for work of those processes alone that run the newest configuration and write snapshots of our form. */
   lead(kind: string, names: Iterable<string>): void
+  /** Whether no live process runs a newer configuration, which may name agents that this one's does not. */
+  isNewest(): boolean
   /** The forms of snapshots that live processes write and read; `UNSAID` while one of them has not told its form. */
   forms(): ReadonlySet<number>
   /** Undefined when the work is another process's. */
@@ -118,12 +120,13 @@ export type Sharing = {
   freed(blobs: readonly string[]): Promise<number[]>
 }
 
-export type Turns = Pick<Sharing, 'want' | 'lead' | 'turn' | 'onTurns'>
+export type Turns = Pick<Sharing, 'want' | 'lead' | 'isNewest' | 'turn' | 'onTurns'>
 
 /** Of a process that is alone. */
 export const EVERY_TURN: Turns = {
   want() {},
   lead() {},
+  isNewest: () => true,
   turn: (name) => ({ name, epoch: 0 }),
   onTurns() {},
 }

@@ -37,6 +37,7 @@ export function createGroup() {
     return {
       want: () => {},
       lead: () => {},
+      isNewest: () => true,
       forms: () => new Set([SNAPSHOT_FORM, ...otherForms]),
       turn,
       onTurns: (listener) => void turns.push(listener),
