@@ -31,7 +31,10 @@ const THREADS = [
 
 /** What is run or imported from outside (program.js), which is all in one file. */
 const OUTSIDE = {
-  main: "start('program').commandLine()",
+  main: `import { holdSignals } from './early-signals.js'
+
+holdSignals()
+start('program').commandLine()`,
   'mirror/mirror': `const { mirror } = start('program')
 export const openFeedMirror = async (options) => (await mirror()).openFeedMirror(options)`,
 }
@@ -163,6 +166,7 @@ for (const { path, text } of outputFiles) {
 }
 const inputs = Object.keys(metafile.inputs)
 await copyFile(join(ROOT, 'start.js'), join(PROGRAM, 'start.js'))
+await copyFile(join(COMPILED, 'process/early-signals.js'), join(PROGRAM, 'early-signals.js'))
 for (const thread of THREADS) compiled(join(PROGRAM, `${basename(thread)}.cjs`)).keep()
 for (const thread of THREADS) await named(thread, `start('${basename(thread)}')`)
 for (const [entry, use] of Object.entries(OUTSIDE)) await named(entry, use)

@@ -22,7 +22,10 @@ import {
 import { ConfigError, loadConfig } from './config/load.js'
 import type { Config } from './config/values.js'
 import { systemClock } from './net/clock.js'
+import { holdSignals } from './process/early-signals.js'
 import type { LedgerFilter } from './store/records/ledger.js'
+
+holdSignals()
 
 const MANIFEST = new URL('../../package.json', import.meta.url)
 const SANDBOX_CONFIG = resolve(dirname(fileURLToPath(import.meta.url)), '../../config/sandbox.yaml')
@@ -105,7 +108,6 @@ command('serve', 'Federate the configured upstreams and serve the merged feed.')
   )
   .option('-p, --port <n>', 'listen there, whatever the configuration says', wholeNumber(0, 65_535))
   .action(async ({ config, sandboxSignals, port }: Common & { sandboxSignals?: number; port?: number }) => {
-    process.on('SIGHUP', () => {}) // while the code is loaded it would end the process; the file is yet to be read
     const { serve } = await import('./commands/serve.js')
     isServing = true
     await serve({ config, sandboxSignals, port })

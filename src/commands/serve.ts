@@ -13,6 +13,7 @@ import type { Config } from '../config/values.js'
 import { whyNotMore } from '../explain/remedies.js'
 import type { Contribution } from '../explain/upstream.js'
 import { systemClock } from '../net/clock.js'
+import { releaseSignals, STOPS } from '../process/early-signals.js'
 import { WrongSynonyms } from '../search/synonyms.js'
 import { loadRareCode } from '../server/app.js'
 import { StorageUnavailable, StorageUnusable } from '../store/database/storage-work.js'
@@ -22,7 +23,6 @@ import { CommandFailure, createProgress, EXIT, renderTable, tableWidth } from '.
 const UPSTREAM_HEADER = ['upstream', 'state', 'read', 'published', 'why not more'] as const
 const RARE_CODE_AFTER_MS = 2_000 // not while the first requests are answered
 const FAULT_MS = 60_000 // how long what is in flight may take after a fault; what is left of the process may hang
-const STOPS = ['SIGINT', 'SIGTERM'] as const
 const YET_TO_COME = 'read after the feed was put together: its signals follow'
 const DEMO_KEY = 'demo-buyer-key' // config/sandbox.yaml
 
@@ -139,6 +139,7 @@ function endAsked(log: Logger): Promise<'signal' | 'fault'> {
       resolve('signal')
     }
     for (const each of STOPS) process.on(each, onSignal)
+    releaseSignals()
     // Rejections that nobody handles come here, too. What follows from the first says nothing more.
     process.on('uncaughtException', (err) => {
       if (process.exitCode === EXIT.failed) return

@@ -1,6 +1,10 @@
 /** Told to stop, a process first says so, then closes its door, and still finishes what it has begun. */
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { test } from 'tap'
+import { startCommand } from '../support/command.js'
+import { temporaryFolder } from '../support/temporary-folder.js'
 import { until } from '../support/until.js'
 import { answered, assertFaultIsTold, CALL, LONG, post, serving } from './support/stopping.js'
 
@@ -37,3 +41,25 @@ test('after the delay the door closes, what is in flight ends, and so does the p
 
 test('an exception that nothing catches is told in one line, and ends the process in order', (t) =>
   assertFaultIsTold(t, "setImmediate(() => { throw new Error('Bearer planted-secret-1') })"))
+
+/** Tells itself to stop while its own code is loaded: when it first reads a file of the program. */
+const STOPPED_EARLY = `
+import fs from 'node:fs'
+import { syncBuiltinESMExports } from 'node:module'
+const { readFileSync } = fs
+fs.readFileSync = (file, ...rest) => {
+  if (/(program[.]cjs|package[.]json)$/.test(String(file))) process.kill(process.pid, process.env.EARLY)
+  return readFileSync(file, ...rest)
+}
+syncBuiltinESMExports()`
+
+test('a signal while the code is loaded ends it with 0, before it has opened anything', async (t) => {
+  const environment = { NODE_OPTIONS: `--import data:text/javascript,${encodeURIComponent(STOPPED_EARLY)}` }
+  const file = join(await temporaryFolder(t), 'tributary.json')
+  await writeFile(file, '{ "listen": { "port": 0 }, "callers": { "anonymous": "metadata" } }')
+  const serve = (EARLY: string) =>
+    startCommand(['serve', '--config', file], { ...environment, EARLY }).finished
+  for (const signal of ['SIGTERM', 'SIGINT']) {
+    t.same(await serve(signal), { code: 0, out: '', err: '' }, signal)
+  }
+})
