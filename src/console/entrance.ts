@@ -15,11 +15,13 @@ import { hangUpSignal } from '../server/door/dispatcher.js'
 import type { AddressOf, Door } from '../server/door/door.js'
 import {
   limited,
+  NEEDS_KEY,
   NEEDS_OPERATOR,
   refusePlainly,
   SIGNATURE_REQUIRED,
   type TurnedAway,
   turnedAway,
+  unauthenticated,
 } from '../server/door/turned-away.js'
 import { readQuery } from '../server/parameters.js'
 import { parametersOf } from './openapi.js'
@@ -130,7 +132,7 @@ type Handler = (
   params: URLSearchParams,
 ) => Answer | Promise<Answer>
 
-const NEEDS_KEY = turnedAway(401, 0, 'This needs the key of a caller')
+const NOT_A_KEY: TurnedAway = { ...unauthenticated('invalid'), message: 'This is not the key of a caller' }
 const isSafe = ({ method }: FastifyRequest) => method === 'GET' || method === 'HEAD'
 const NOT_OURS = turnedAway(403, 0, `A request with a session must repeat its ${CSRF_HEADER}`)
 
@@ -261,9 +263,7 @@ export function addSignIn(app: FastifyInstance, options: SignInOptions): void {
     const who = await identify({ authorization: `Bearer ${key}`, address })
     if (who.kind === 'guessing') return refusePlainly(reply, limited(who.seconds))
     const cookie = who.kind === 'caller' ? sessions.open(who.caller, key) : undefined
-    if (who.kind !== 'caller' || cookie === undefined) {
-      return reply.code(401).send({ error: 'This is not the key of a caller' })
-    }
+    if (who.kind !== 'caller' || cookie === undefined) return refusePlainly(reply, NOT_A_KEY)
     return reply.header('set-cookie', cookie).send({ caller: describedCaller(who.caller), version })
   })
 

@@ -33,11 +33,13 @@ const QUESTIONS: Readonly<Record<string, readonly Asked[]>> = {
     { key: OPERATOR, query: `ref=${NORTHWIND}` },
     { key: OPERATOR, status: 400 },
     { key: BUYER, query: 'ref=x', status: 403 },
+    { query: 'ref=x', status: 401 },
   ],
   'post /refresh': [
     { key: OPERATOR, query: `upstream=${NORTHWIND}`, status: 202 },
     { key: OPERATOR, query: 'upstream=nobody', status: 404 },
     { key: BUYER, query: 'upstream=x', status: 403 },
+    { query: 'upstream=x', status: 401 },
   ],
   'get /console/api/session': [{}, { key: BUYER }],
   'post /console/api/session': [
@@ -203,6 +205,8 @@ test('everything that is REST is documented, and answers as documented, with no 
           ...(body && { body: JSON.stringify(body) }),
         })
         t.equal(reply.status, status, `${query} ${JSON.stringify(body ?? '')}`)
+        if (status === 401)
+          t.match(reply.headers.get('www-authenticate'), /^Bearer realm=/, 'RFC 9110, 15.5.2')
         const answer = document.paths[path]?.[method]?.responses[String(status)]
         if (!t.ok(answer, `${status} is documented`)) continue
         const [[media, { schema }] = ['', { schema: {} }]] = Object.entries(answer?.content ?? {})

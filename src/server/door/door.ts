@@ -18,6 +18,7 @@ import type { Overload } from './overload.js'
 import {
   busy,
   limited,
+  NEEDS_KEY,
   NEEDS_OPERATOR,
   SERVER_ERROR,
   sendTurnedAway,
@@ -115,7 +116,9 @@ export async function enterOperator(
 ): Promise<Extract<Entered, { kind: 'caller' }> | TurnedAway> {
   const who = await door.enter(visit)
   if (who.kind === 'turned_away') return who
-  return who.kind === 'caller' && who.caller.role === 'operator' ? who : NEEDS_OPERATOR
+  if (who.kind !== 'caller') return NEEDS_OPERATOR
+  if (who.caller.role === 'anonymous') return NEEDS_KEY
+  return who.caller.role === 'operator' ? who : NEEDS_OPERATOR
 }
 
 export function createDoor(options: DoorOptions) {

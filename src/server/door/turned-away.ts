@@ -102,7 +102,12 @@ export const SIGNATURE_REQUIRED = badSignature(REQUIRED)
 /** The same for a task, which answers it in its own envelope. */
 export const UNSIGNED_ERROR = signatureError(UNSIGNED, REQUIRED)
 
-/** For whoever else asks what only operators may. */
+/** For whoever asks without a key what only callers with one may. */
+export const NEEDS_KEY: TurnedAway = {
+  ...unauthenticated('missing'),
+  message: 'This needs the key of a caller',
+}
+/** For a caller with a key that asks what only operators may. */
 export const NEEDS_OPERATOR = turnedAway(403, 0, 'This needs a key with role: operator')
 
 /** A request to a transport that did not get in. */
