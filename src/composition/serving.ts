@@ -127,7 +127,7 @@ function createConsoleOf(options: ServingOptions, actions: Actions) {
 
 /** What the tasks do, and what a server says of them. */
 function tasksOf({ foundation, publishing, activation, feedEvents }: ServingOptions) {
-  const { first, store } = foundation
+  const { first, store, secret } = foundation
   const { briefs } = publishing
   const controller = first.testController
     ? createTestController({ store, pushRules: briefs.pushRules, newId: randomUUID })
@@ -135,7 +135,7 @@ function tasksOf({ foundation, publishing, activation, feedEvents }: ServingOpti
   return {
     discovery: controller?.forced(briefs) ?? briefs,
     tasks: [
-      ...TASKS.map((task) => task({ ...activation, subscribing: feedEvents.subscribing })),
+      ...TASKS.map((task) => task({ ...activation, secret, subscribing: feedEvents.subscribing })),
       ...(controller ? [controller.task] : []),
     ],
     ...(controller && { testScenarios: scenariosOf }),

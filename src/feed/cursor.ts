@@ -1,8 +1,8 @@
 /**
- * Opaque cursors (specification, "Pagination"). A signed one is bound to the query and the caller it was given to. They are
- * part of the signature and not of the cursor, so it works nowhere else. That of a page walk says in which snapshot it is and
- * after which signal the next page begins (docs/decisions.md#snapshots-and-versions). A plain one only says where the next
- * page begins, to a caller who may read the whole list anyway.
+ * Opaque cursors (specification, "Pagination"). They are signed, and bound to the query and the caller that they were given to,
+ * which are part of the signature and not of the cursor. So a cursor works nowhere else. That of a page walk says in which
+ * snapshot it is and after which signal the next page begins (docs/decisions.md#snapshots-and-versions), that of another list
+ * only where its next page begins.
  */
 import { createHmac, createSecretKey, timingSafeEqual } from 'node:crypto'
 import { KEY_BYTES, keyAt } from '../merge/identity.js'
@@ -50,15 +50,16 @@ export function createSignedCursors(secret: string | Uint8Array) {
   }
 }
 
-/** Cursors of the list `name`; cursors of other lists are rejected. */
-export function plainCursors(name: string) {
-  const prefix = `${name}.`
+/** Cursors of the list `name`: they hold the place where the next page begins, and are bound to what was `asked`. */
+export function createListCursors(secret: string | Uint8Array, name: string) {
+  const signed = createSignedCursors(secret)
+  const bindingOf = (asked: object, caller: string) => JSON.stringify([name, asked, caller])
   return {
-    write: (place: string): string => Buffer.from(prefix + place).toString('base64url'),
-    read(text: string): string | undefined {
-      const place = bytesOf(text)?.toString()
-      return place?.startsWith(prefix) ? place.slice(prefix.length) : undefined
-    },
+    write: (place: string, asked: object, caller: string): string =>
+      signed.write(Buffer.from(place), bindingOf(asked, caller)),
+    /** The place; undefined unless it was written for the same list, question and caller. */
+    read: (text: string, asked: object, caller: string): string | undefined =>
+      signed.read(text, bindingOf(asked, caller))?.toString(),
   }
 }
 

@@ -3,10 +3,10 @@ import { naturalKey } from '../activation/accounts.js'
 import { unlessStorageDown } from '../activation/activation.js'
 import { type Answer, howMany } from '../adcp/answer.js'
 import type { AccountReference, Caller } from '../adcp/caller.js'
+import { BAD_CURSOR } from '../adcp/signal-requests.js'
 import { ListAccountsRequest, ListAccountsResponse } from '../adcp/task-schemas.js'
-import { plainCursors } from '../feed/cursor.js'
+import { createListCursors } from '../feed/cursor.js'
 import type { AccountFilter, StoredSubscription } from '../store/records/accounts.js'
-import type { Store } from '../store/store.js'
 import {
   accountName,
   accountSettings,
@@ -14,11 +14,8 @@ import {
   configuredAccounts,
   type HeldAccount,
 } from './held-account.js'
-import { foreignCursor, rowsOfPage } from './list-tasks.js'
+import { type ListOptions, rowsOfPage } from './list-tasks.js'
 import type { Task } from './task.js'
-
-/** A cursor names the account that its page begins after. */
-const CURSORS = plainCursors('accounts')
 
 /** The account as list_accounts shows it. */
 function accountView(account: HeldAccount): Record<string, unknown> & { status: string } {
@@ -46,9 +43,8 @@ function isAsked({ account, status, sandbox }: Asked): (account: HeldAccount) =>
     (sandbox === undefined || sandbox === (one.stored?.settings.sandbox === true))
 }
 
-function filterOf({ account, status, sandbox }: Asked, { accounts }: Caller): AccountFilter {
+function filterOf({ account, status, sandbox }: Asked): Omit<AccountFilter, 'without'> {
   return {
-    without: [...accounts.keys()],
     ...(account &&
       ('account_id' in account ? { accountId: account.account_id } : { naturalKey: naturalKey(account) })),
     ...(status !== undefined && { status }),
@@ -56,7 +52,10 @@ function filterOf({ account, status, sandbox }: Asked, { accounts }: Caller): Ac
   }
 }
 
-export function listAccounts({ store }: { store: Store }): Task<typeof ListAccountsRequest> {
+export function listAccounts({ store, secret }: ListOptions): Task<typeof ListAccountsRequest> {
+  /** They name the account that their page begins after. */
+  const cursors = createListCursors(secret, 'accounts')
+
   async function configuredOf(caller: Caller, subscriptions: readonly StoredSubscription[]) {
     const wanted = [...caller.accounts.keys()].map((accountId) => ({ caller: caller.id, accountId }))
     const found = wanted.length > 0 ? await store.accounts.getAll(wanted) : []
@@ -73,15 +72,17 @@ export function listAccounts({ store }: { store: Store }): Task<typeof ListAccou
     const { pagination = {} } = request
     const { cursor: given } = pagination
     const limit = rowsOfPage(pagination)
-    const after = given === undefined ? undefined : CURSORS.read(given)
-    if (given !== undefined && after === undefined) return foreignCursor('list_accounts')
+    const filter = filterOf(request)
+    const after = given === undefined ? undefined : cursors.read(given, filter, caller.id)
     const isAfterDeclared = after !== undefined && !caller.accounts.has(after)
-    if (isAfterDeclared && !(await isDeclared(caller, after))) return foreignCursor('list_accounts')
+    const isGone = isAfterDeclared && !(await isDeclared(caller, after))
+    if (isGone || (given !== undefined && after === undefined)) return { kind: 'refused', error: BAD_CURSOR }
     const subscriptions = await store.subscriptions.ofCaller(caller.id)
     const configured = (await configuredOf(caller, subscriptions)).filter(isAsked(request))
     const first = isAfterDeclared ? [] : configured.filter(({ id }) => after === undefined || id > after)
     const shown = first.slice(0, limit)
-    const declared = await store.accounts.declared(caller.id, filterOf(request, caller), {
+    const wanted = { ...filter, without: [...caller.accounts.keys()] }
+    const declared = await store.accounts.declared(caller.id, wanted, {
       ...(isAfterDeclared && { after }),
       limit: limit - shown.length + 1, // one more tells whether there is another page
     })
@@ -89,7 +90,7 @@ export function listAccounts({ store }: { store: Store }): Task<typeof ListAccou
     const following = declared.accounts.slice(0, limit - shown.length).map(({ accountId }) => held(accountId))
     const page = [...shown, ...following]
     const more = first.length + declared.accounts.length > page.length
-    const cursor = more && CURSORS.write(page.at(-1)?.id ?? '')
+    const cursor = more && cursors.write(page.at(-1)?.id ?? '', filter, caller.id)
     const total = configured.length + declared.total
     return {
       kind: 'answer',

@@ -1,10 +1,11 @@
 /** list_tasks: a caller's own tasks, for reconciliation (schema protocol/list-tasks-request). */
 import { findOwnAccount } from '../activation/accounts.js'
 import { unlessStorageDown } from '../activation/activation.js'
-import { type Answer, howMany, type Refused, refuse } from '../adcp/answer.js'
+import { type Answer, howMany } from '../adcp/answer.js'
 import type { Caller } from '../adcp/caller.js'
+import { BAD_CURSOR } from '../adcp/signal-requests.js'
 import { ListTasksRequest, ListTasksResponse } from '../adcp/task-schemas.js'
-import { plainCursors } from '../feed/cursor.js'
+import { createListCursors } from '../feed/cursor.js'
 import type { TaskFilter, TaskOrder } from '../store/records/tasks.js'
 import type { Store } from '../store/store.js'
 import { historyOf, shownTask } from './get-task-status.js'
@@ -13,19 +14,15 @@ import type { Task } from './task.js'
 const PAGE = 50
 const LARGEST_PAGE = 100
 
-/** A cursor says how many tasks are before its page. */
-const CURSORS = plainCursors('tasks')
+export type ListOptions = {
+  store: Store
+  /** What cursors are signed with: the same for all processes that share the storage. */
+  secret: string | Uint8Array
+}
 
 /** How many rows a page of a list has, of tasks and of accounts alike. */
 export function rowsOfPage({ max_results: asked = PAGE }: { max_results?: number | undefined } = {}): number {
   return Math.min(asked, LARGEST_PAGE)
-}
-
-export function foreignCursor(task: string): Refused {
-  return refuse('INVALID_REQUEST', `This cursor is not one of ${task}.`, {
-    field: 'pagination.cursor',
-    suggestion: 'Restart from the first page, without a cursor.',
-  })
 }
 
 const either = (one: string | undefined, several: readonly string[] | undefined) =>
@@ -60,22 +57,21 @@ function orderOf({ sort = {} }: ListTasksRequest): TaskOrder {
   return { field: field === 'task_type' ? 'type' : field, direction }
 }
 
-/** Undefined for a cursor that is not one of list_tasks. */
-function offsetOf(cursor: string | undefined): number | undefined {
-  if (cursor === undefined) return 0
-  const place = CURSORS.read(cursor) ?? ''
-  return /^\d{1,9}$/.test(place) ? Number(place) : undefined
-}
+export function listTasks({ store, secret }: ListOptions): Task<typeof ListTasksRequest> {
+  /** They say how many tasks are before their page. */
+  const cursors = createListCursors(secret, 'tasks')
 
-export function listTasks({ store }: { store: Store }): Task<typeof ListTasksRequest> {
   async function list(request: ListTasksRequest, caller: Caller): Promise<Answer> {
-    const offset = offsetOf(request.pagination?.cursor)
-    if (offset === undefined) return foreignCursor('list_tasks')
     const found =
       request.account && (await findOwnAccount(caller, request.account, store.accounts, 'account'))
     if (found?.kind === 'refused') return found
     const filter = filterOf(request, found?.account.key)
     const order = orderOf(request)
+    const asked = { filter, order }
+    const given = request.pagination?.cursor
+    const before = given === undefined ? '0' : cursors.read(given, asked, caller.id)
+    if (before === undefined) return { kind: 'refused', error: BAD_CURSOR }
+    const offset = Number(before)
     const limit = rowsOfPage(request.pagination)
     const page = filter
       ? await store.tasks.list(caller.id, filter, order, { limit, offset })
@@ -101,7 +97,7 @@ export function listTasks({ store }: { store: Store }): Task<typeof ListTasksReq
         })),
         pagination: {
           has_more: more,
-          ...(more && { cursor: CURSORS.write(String(next)) }),
+          ...(more && { cursor: cursors.write(String(next), asked, caller.id) }),
           total_count: page.total,
         },
       },

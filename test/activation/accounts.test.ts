@@ -4,7 +4,7 @@ import { listAccounts } from '../../src/tasks/list-accounts.js'
 import { syncAccounts } from '../../src/tasks/sync-accounts.js'
 import { embedded, onEveryStorage, type Storage } from '../store/support/storages.js'
 import { costRatio } from '../support/cost-ratio.js'
-import { asked } from './support/asked.js'
+import { asked, SECRET } from './support/asked.js'
 import { buyer } from './support/parts.js'
 import { paused } from './support/paused.js'
 import { key } from './support/world.js'
@@ -32,7 +32,7 @@ function onEmbeddedStorage(rule: string, prove: (t: Test, storage: Storage) => P
 async function tasks(storage: Storage) {
   const store = await storage.open()
   const sync = asked(syncAccounts({ store, subscribing: paused(store) }))
-  const list = asked(listAccounts({ store }))
+  const list = asked(listAccounts({ store, secret: SECRET }))
   type Row = Record<string, unknown>
   return {
     async sync(
@@ -227,6 +227,13 @@ onEmbeddedStorage(
       cursor = page.pagination.cursor
     } while (cursor)
     t.same(names, ['acc_house', 'acme.example c/o agency.example', 'nova.example (spark) c/o agency.example'])
+    const { cursor: given } = (await list({ pagination: { max_results: 1 } }, caller)).pagination
+    const pagination = { cursor: given as string }
+    t.equal((await list({ pagination, context: { walk: 1 } }, caller)).accounts.length, 2)
+    for (const elsewhere of [{ sandbox: true }, { status: 'active' as const }]) {
+      await t.rejects(list({ ...elsewhere, pagination }, caller), /cursor/, 'it belongs to its filters')
+    }
+    await t.rejects(list({ pagination }, { ...caller, id: 'somebody' }), /cursor/, 'and to its caller')
     t.match((await list({ sandbox: true }, caller)).accounts, [{ sandbox: true }])
     const direct = { ...buyer, id: 'direct', accounts: new Map([['acc_untold', new Map()]]) }
     await sync([{ ...acme, operator: 'acme.example' }], {}, direct)
@@ -331,7 +338,7 @@ onEmbeddedStorage('of many accounts those of the page are read', async (t, stora
     }
   const { list, declared, getAll } = store.accounts
   const accounts = { ...store.accounts, list: heard(list), declared: heard(declared), getAll: heard(getAll) }
-  const answer = await asked(listAccounts({ store: { ...store, accounts } }))(
+  const answer = await asked(listAccounts({ store: { ...store, accounts }, secret: SECRET }))(
     { pagination: { max_results: 10 } },
     buyer,
   )

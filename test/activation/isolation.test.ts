@@ -38,6 +38,20 @@ test("two callers of one handle see neither the other's ledger, tasks, keys nor 
   if (listed.kind !== 'answer') throw new Error('not listed')
   t.same((listed.fields.tasks as object[]).length, 2)
   t.match((listed.fields.tasks as object[])[1], { task_id: taskId }, 'the newest first')
+  const walk = await activation.listTasks({ pagination: { max_results: 1 } }, buyer)
+  if (walk.kind !== 'answer') throw new Error('not listed')
+  const { cursor } = walk.fields.pagination as { cursor: string }
+  const further = (request: object, as = buyer) =>
+    activation.listTasks({ pagination: { cursor }, ...request } as never, as)
+  t.match(await further({ include_history: true }), { fields: { tasks: [{ task_id: taskId }] } })
+  for (const elsewhere of [
+    { filters: { statuses: ['completed'] } },
+    { sort: { direction: 'asc' } },
+    { account },
+  ]) {
+    t.match(await further(elsewhere), { error: { code: 'INVALID_REQUEST', field: 'pagination.cursor' } })
+  }
+  t.match(await further({}, other), { error: { field: 'pagination.cursor' } })
   const none = { task_type: 'activate_signal', task_types: ['create_media_buy'] } as const
   t.match(await activation.listTasks({ filters: { ...none, task_types: [...none.task_types] } }, buyer), {
     fields: { tasks: [], query_summary: { total_matching: 0 } },

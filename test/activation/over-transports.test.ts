@@ -8,6 +8,7 @@ import { reportUsage } from '../../src/tasks/report-usage.js'
 import { syncAccounts } from '../../src/tasks/sync-accounts.js'
 import { adcpSchema, SCHEMAS_ABSENT } from '../support/adcp-schema.js'
 import { BUYER_TOKEN, OTHER_TOKEN, sha256, startServer } from '../support/server-fixture.js'
+import { SECRET } from './support/asked.js'
 import { TRADE_DESK } from './support/parts.js'
 import { paused } from './support/paused.js'
 import { asks, type Choice, first, key, startWorld, type World } from './support/world.js'
@@ -35,8 +36,8 @@ async function serve(t: Test, world: World) {
       activateSignal(activation),
       reportUsage(activation),
       getTaskStatus(activation),
-      listTasks(activation),
-      listAccounts(activation),
+      listTasks({ ...activation, secret: SECRET }),
+      listAccounts({ ...activation, secret: SECRET }),
       syncAccounts({ ...activation, subscribing: paused(activation.store) }),
     ],
     callers: {

@@ -29,7 +29,7 @@ test('a buyer asks over MCP, pages, and polls what takes longer', async (t) => {
     feed,
     upstreams,
     discovery,
-    tasks: [getTaskStatus(activation), listTasks(activation)] as never,
+    tasks: [getTaskStatus(activation), listTasks({ ...activation, secret: 'secret' })] as never,
   })
 
   async function call(name: string, input: object, token = BUYER_TOKEN) {

@@ -11,6 +11,9 @@ import { syncAccounts } from '../../../src/tasks/sync-accounts.js'
 import type { CallContext, Task } from '../../../src/tasks/task.js'
 import { paused } from './paused.js'
 
+/** What cursors of lists are signed with. */
+export const SECRET = 'secret of the cursors'
+
 type Asked<T> = T extends { handle(input: infer I, context: CallContext): unknown } ? I : never
 
 /** A task as a function of its request, its caller and the moment until which it may take, in ms since the epoch. */
@@ -33,8 +36,8 @@ export function withTasks(activation: Activation) {
     activate: asked(activateSignal(activation)),
     reportUsage: asked(reportUsage(activation)),
     taskStatus: asked(getTaskStatus(activation)),
-    listTasks: asked(listTasks(activation)),
-    listAccounts: asked(listAccounts(activation)),
+    listTasks: asked(listTasks({ ...activation, secret: SECRET })),
+    listAccounts: asked(listAccounts({ ...activation, secret: SECRET })),
     syncAccounts: asked(syncAccounts({ ...activation, subscribing: paused(activation.store) })),
   }
 }
