@@ -25,6 +25,8 @@ type Operation = {
   media?: string
   parameters?: readonly Parameter[]
   body?: SchemaName
+  /** It has an ETag, and is not sent again to who has it (server/answer/conditional.ts). */
+  conditional?: boolean
   /** Statuses of refusals, in addition to those of `AT_THE_DOOR`. */
   refusals?: readonly number[]
 }
@@ -93,7 +95,8 @@ const OPERATIONS: Readonly<Record<string, Readonly<Record<string, Operation>>>> 
           several(name),
         ),
       ],
-      refusals: [400, 401, 429],
+      conditional: true,
+      refusals: [400, 401, 403, 429],
     },
   },
   '/explain': {
@@ -253,6 +256,15 @@ const AT_THE_DOOR: Readonly<Record<Who, readonly number[]>> = {
   operators: [400, 401, 403, 429],
 }
 
+const TEXT = { schema: { type: 'string' } }
+const IF_NONE_MATCH = {
+  in: 'header',
+  name: 'If-None-Match',
+  description: 'The ETag of what is held.',
+  ...TEXT,
+}
+const ETAG = { ETag: { description: 'Names what is sent.', ...TEXT } }
+
 const json = (name: SchemaName) => ({
   'application/json': { schema: { $ref: `#/components/schemas/${name}` } },
 })
@@ -263,19 +275,25 @@ function operationOf({
   answer,
   status = 200,
   media,
-  parameters,
+  parameters = [],
   body,
+  conditional = false,
   refusals = [],
 }: Operation) {
   const content = answer ? json(answer) : media ? { [media]: { schema: {} } } : undefined
   const statuses = [...new Set([...AT_THE_DOOR[who], ...refusals])].sort()
+  const given = [
+    ...parameters.map((one) => ({ in: 'query', ...one })),
+    ...(conditional ? [IF_NONE_MATCH] : []),
+  ]
   return {
     ...{ summary, security: SECURITY[who] },
     ...(who === 'operators' && { description: 'For keys with `role: operator`.' }),
-    ...(parameters && { parameters: parameters.map((one) => ({ in: 'query', ...one })) }),
+    ...(given.length > 0 && { parameters: given }),
     ...(body && { requestBody: { required: true, content: json(body) } }),
     responses: {
-      [status]: { description: summary, ...(content && { content }) },
+      [status]: { description: summary, ...(conditional && { headers: ETAG }), ...(content && { content }) },
+      ...(conditional && { 304: { description: 'What is held is what would be sent', headers: ETAG } }),
       ...Object.fromEntries(
         statuses.map((one) => [
           one,

@@ -7,11 +7,11 @@ import { BUYER, type Json, OPERATOR, read, startConsoleWorld } from './support/c
 
 const NORTHWIND = 'signals.northwind.example'
 
-type Answer = { content?: Record<string, { schema: object }> }
+type Answer = { content?: Record<string, { schema: object }>; headers?: object }
 type Operation = {
   security: object[]
   description?: string
-  parameters?: { name: string; schema: { type?: string; enum?: string[] } }[]
+  parameters?: { in: string; name: string; schema: { type?: string; enum?: string[] } }[]
   responses: Record<string, Answer>
 }
 type Document = Json & { paths: Record<string, Record<string, Operation>>; components: { schemas: object } }
@@ -207,8 +207,21 @@ test('everything that is REST is documented, and answers as documented, with no 
         t.equal(reply.status, status, `${query} ${JSON.stringify(body ?? '')}`)
         if (status === 401)
           t.match(reply.headers.get('www-authenticate'), /^Bearer realm=/, 'RFC 9110, 15.5.2')
-        const answer = document.paths[path]?.[method]?.responses[String(status)]
+        const { responses = {}, parameters = [] } = document.paths[path]?.[method] ?? {}
+        const answer = responses[String(status)]
         if (!t.ok(answer, `${status} is documented`)) continue
+        const etag = reply.headers.get('etag')
+        t.equal(
+          Object.hasOwn(answer?.headers ?? {}, 'ETag'),
+          etag !== null,
+          'whether it has an ETag is documented',
+        )
+        if (etag !== null) {
+          const again = await fetch(`${url}${path}?${query}`, { headers: { 'if-none-match': etag } })
+          t.equal(again.status, 304)
+          t.ok(responses[304], '304 is documented')
+          t.ok(parameters.some(({ in: where, name }) => where === 'header' && name === 'If-None-Match'))
+        }
         const [[media, { schema }] = ['', { schema: {} }]] = Object.entries(answer?.content ?? {})
         t.ok((reply.headers.get('content-type') ?? '').startsWith(media), media)
         if (media !== 'application/json' || path === '/openapi.json') {
