@@ -25,7 +25,7 @@ import { inItsTurn } from './answer/connection.js'
 import { createFastLane, createRequestIds } from './answer/exchange.js'
 import { createGzipPages } from './answer/gzip.js'
 import { INVALID_MESSAGE, rpcError } from './answer/json-rpc.js'
-import { isHostSound } from './answer/target.js'
+import { isForServer, isHostSound, isOurVersion } from './answer/target.js'
 import { answerUnreadable, refuseTunnels } from './answer/unreadable.js'
 import { createClosing } from './closing.js'
 import type { Admission } from './door/admission.js'
@@ -122,7 +122,7 @@ function refusePath({ code }: FastifyError, reply: FastifyReply): void {
 function answerFaults(app: FastifyInstance, log: Logger): void {
   app.setErrorHandler((error: FastifyError, request, reply) => {
     const status = error.statusCode && error.statusCode >= 400 ? error.statusCode : 500
-    const isBug = status >= 500 && status !== 501 // which is a head's
+    const isBug = status >= 500 && !OF_HEADS.has(status)
     if (isBug) log.error({ err: error, requestId: request.id }, 'a request failed')
     const { message, headers = {} } = isBug ? BUG : faultOf(error)
     return reply
@@ -133,6 +133,9 @@ function answerFaults(app: FastifyInstance, log: Logger): void {
   })
 }
 
+const OF_HEADS: ReadonlySet<number> = new Set([501, 505])
+const BAD_VERSION = fault(505, 'Only HTTP/1.1 and HTTP/1.0 are spoken here')
+const BAD_TARGET = fault(400, 'Only OPTIONS can ask for *: send a path')
 const BAD_HOST = fault(400, 'A request must have one Host: a name or an address, with or without a port')
 const BAD_EXPECT = fault(417, 'Of what a request may expect, only 100-continue is met: leave Expect out')
 const BAD_CODING = fault(501, 'Of what Transfer-Encoding may say, only chunked is understood: send it alone')
@@ -147,6 +150,8 @@ function faultOfCoding({ headers, httpVersion }: IncomingMessage): BodyFault | u
 }
 
 function faultOfHead(request: IncomingMessage): BodyFault | undefined {
+  if (!isOurVersion(request)) return BAD_VERSION
+  if (isForServer(request.url) && request.method !== 'OPTIONS') return BAD_TARGET
   if (!isHostSound(request)) return BAD_HOST // whom it is for has one reading, for a proxy in front of us too
   const { expect = '100-continue' } = request.headers
   return expect.toLowerCase() === '100-continue' ? faultOfCoding(request) : BAD_EXPECT

@@ -1,8 +1,10 @@
 /**
  * Requests that no route takes. A path that has a route for another method says which methods it has (RFC 9110, section 15.5.6);
- * nothing is behind any other. Whichever it is, a body is not waited for.
+ * nothing is behind any other. `OPTIONS *` is for the server as a whole, and changes nothing (section 9.3.7). Whichever it is, a
+ * body is not waited for.
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { isForServer } from './answer/target.js'
 
 export const NOTHING = 'Nothing is here'
 
@@ -32,10 +34,14 @@ export function answerStrays(app: FastifyInstance) {
     return [...known.values()].filter((one) => isOf(one, given))
   }
 
+  const listed = (methods: Iterable<string>) => [...new Set(methods)].sort().join(', ')
+  const allMethods = () => listed([...known.values()].flatMap(({ methods }) => [...methods]))
+
   function answer({ url }: FastifyRequest, reply: FastifyReply) {
+    if (isForServer(url)) return reply.header('allow', allMethods()).send()
     const methods = knownAt(url).flatMap((one) => [...one.methods])
     if (methods.length === 0) return reply.code(404).send({ error: NOTHING })
-    const allow = methods.sort().join(', ')
+    const allow = listed(methods)
     return reply
       .code(405)
       .header('allow', allow)

@@ -148,3 +148,22 @@ test('a request to a whole url is for the host of the url, whatever its Host say
     'the log has paths alone',
   )
 })
+
+test('a request for the server as a whole is OPTIONS (RFC 9112, section 3.2.4), and says what it takes', async (t) => {
+  const { status, raw } = await asking(t)
+  const answer = await raw(`${headOf('OPTIONS *', ['Host: localhost'])}\r\n\r\n`)
+  t.match(answer, /^HTTP\/1\.1 200 /)
+  t.match(answer, /\r\nallow: GET, HEAD, POST\r\n/)
+  t.match(answer, /\r\ncontent-length: 0\r\n/)
+  for (const method of ['GET', 'HEAD', 'POST', 'DELETE']) {
+    t.equal(await status(`${method} *`, 'Host: localhost'), 400, method)
+  }
+})
+
+test('a version of HTTP that is not spoken here is refused as such (RFC 9110, section 15.6.6)', async (t) => {
+  const { raw } = await asking(t)
+  for (const route of ROUTES) {
+    const head = headOf(route, ['Host: localhost']).replace('HTTP/1.1', 'HTTP/2.0')
+    t.match(await raw(`${head}\r\n\r\n${route.startsWith('POST') ? BODY : ''}`), /^HTTP\/1\.1 505 /, route)
+  }
+})

@@ -17,7 +17,7 @@ import type { Bodies, BodyDone, BodyFault } from './bodies.js'
 import { closeAfterNewest, inItsTurn } from './connection.js'
 import { INVALID_MESSAGE, rpcError } from './json-rpc.js'
 import type { AnswerPayload } from './payload.js'
-import { isHostSound, toPath } from './target.js'
+import { isHostSound, isOurVersion, toPath } from './target.js'
 
 const NO_BODY = new Uint8Array(0)
 const MOST_BYTES = 64 * 1024 // the usual request has a few hundred
@@ -153,7 +153,7 @@ export function sendChunks(
 function plainLength(request: IncomingMessage): number | undefined {
   const { method, headers } = request
   if (method !== 'POST' || !PLAIN_TYPES.has(headers['content-type'])) return undefined
-  if (!isHostSound(request)) return undefined
+  if (!isOurVersion(request) || !isHostSound(request)) return undefined
   if (headers['content-encoding'] !== undefined || headers.expect !== undefined) return undefined
   const length = Number(headers['content-length'])
   return length > 0 && length <= MOST_BYTES ? length : undefined

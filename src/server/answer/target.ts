@@ -20,6 +20,16 @@ export function isHostSound({ headers: { host }, httpVersion }: IncomingMessage)
   return NAMED.test(host) || isIPv6(BRACKETED.exec(host)?.[1] ?? '')
 }
 
+/** Whether we speak the version of a request. Node reads some of HTTP/2 and above as if they were of HTTP/1.1. */
+export function isOurVersion({ httpVersionMajor }: IncomingMessage): boolean {
+  return httpVersionMajor === 1
+}
+
+/** Whether a request is for the server as a whole (RFC 9112, section 3.2.4). */
+export function isForServer(url: string | undefined): boolean {
+  return url === '*'
+}
+
 /** Gives a request to a whole url the path and the Host of the url. One whose own Host is not sound stays as it is. */
 export function toPath(request: IncomingMessage): void {
   const { url = '' } = request
