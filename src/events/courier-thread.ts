@@ -1,7 +1,8 @@
 /** The thread of courier.ts: signs and sends what it is given, many at a time, and says what became of each. */
 import { parentPort, workerData } from 'node:worker_threads'
 import { callersResolve } from '../net/callers-names.js'
-import { createEgress, type EgressPolicy } from '../net/egress.js'
+import { createEgress } from '../net/egress.js'
+import type { EgressPolicy } from '../net/routes.js'
 import type { SendOutcome } from '../net/send.js'
 import { giveWay } from '../process/threads.js'
 import type { SigningKey } from '../signing/key.js'

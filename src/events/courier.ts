@@ -4,7 +4,7 @@
  * has ended is replaced with the next.
  */
 import type { Worker } from 'node:worker_threads'
-import type { EgressPolicy } from '../net/egress.js'
+import type { EgressPolicy } from '../net/routes.js'
 import { failed, type SendOutcome } from '../net/send.js'
 import { startThread } from '../process/threads.js'
 import type { SigningKey } from '../signing/key.js'

@@ -6,7 +6,7 @@ import { nearest } from '../adcp/issue-words.js'
 import { isRecord } from '../adcp/json.js'
 import { FEED_EVENTS } from '../adcp/signal.js'
 import { createAddressPolicy } from '../net/addresses.js'
-import type { EgressPolicy } from '../net/egress.js'
+import type { EgressPolicy } from '../net/routes.js'
 import type { Suspension } from '../store/records/accounts.js'
 
 export type NotificationConfig = Readonly<Record<string, unknown>>

@@ -11,7 +11,7 @@ import { compileCheck, invalidRequest, type Static, Type, type Violation } from 
 import { createAddressPolicy, type Resolve } from '../net/addresses.js'
 import { callersResolve } from '../net/callers-names.js'
 import { within } from '../net/clock.js'
-import type { EgressPolicy } from '../net/egress.js'
+import type { EgressPolicy } from '../net/routes.js'
 import { askedWaitMs, type SendFailure } from '../net/send.js'
 import type { Post } from './letter.js'
 

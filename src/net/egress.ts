@@ -2,20 +2,7 @@
  * The one way out of the process: registries, upstreams, provider files, key sets and webhooks all use this `send`. It
  * limits where a request goes (net/addresses.ts), how long it takes and how many bytes it returns (docs/protocol.md#egress).
  */
-import { createRequire } from 'node:module'
-import type { LookupFunction, Socket } from 'node:net'
-import { createSecureContext, type SecureContext } from 'node:tls'
-import type { buildConnector } from 'undici'
-import {
-  type AddressPolicy,
-  type AddressRules,
-  createAddressPolicy,
-  EgressRefused,
-  guardedLookup,
-  literalRefusal,
-  type Resolve,
-  systemResolve,
-} from './addresses.js'
+import { EgressRefused, type Resolve, systemResolve } from './addresses.js'
 import {
   createBodyReceiver,
   createReads,
@@ -25,9 +12,9 @@ import {
   type UnderWay,
 } from './body.js'
 import { createDeadline, type End } from './clock.js'
-import { type Connections, type Connector, createConnections } from './connections.js'
 import { exchange, failureOf } from './exchange.js'
 import { createPlaces } from './places.js'
+import { createRoutes, type EgressPolicy, type Routes } from './routes.js'
 import {
   failed,
   followRedirects,
@@ -37,88 +24,8 @@ import {
   type SendOutcome,
 } from './send.js'
 
-const require = createRequire(import.meta.url)
-
-// The part of undici that connects.
-const connectorOf = require('undici/lib/core/connect.js') as typeof buildConnector
-
-const CONNECT_TIMEOUT_MS = 10_000 // a host that does not answer a SYN this long is down
-
 const CONNECTIONS_PER_ORIGIN = 32 // one origin never holds more sockets than this, if nothing else is said
 const USER_AGENT = 'tributary' // many sites refuse requests without a user agent
-
-let context: SecureContext | undefined
-
-/** Whom connections trust, made once: Node would make it for each of them, which takes a millisecond. */
-function trusted(): SecureContext {
-  context ??= createSecureContext()
-  return context
-}
-
-/**
- * Makes sockets for connections. `signal` closes them, also those that are still connecting, and none is made after it. It is
- * not given to the sockets: Node adds a listener for each and never removes it, so that all there ever were would be kept.
- * Certificates are always verified, whatever the environment says, because authorization rests on what providers
- * publish over https. undici passes all other options to Node.
- */
-export function createConnector(options: {
-  lookup?: LookupFunction
-  signal: AbortSignal
-  /** How they are read. */
-  onread: Reads
-}): Connector {
-  const { signal, ...ways } = options
-  const socket = { timeout: CONNECT_TIMEOUT_MS, rejectUnauthorized: true, ...ways }
-  const connectorWith = (more: object) => connectorOf({ ...socket, ...more } as buildConnector.BuildOptions)
-  const plain = connectorWith({})
-  let secure: buildConnector.connector | undefined
-  const sockets = new Set<Socket>()
-  const closed = () => new Error('everything was closed')
-  signal.addEventListener('abort', () => {
-    for (const one of sockets) one.destroy(closed())
-  })
-  return (target, callback) => {
-    if (signal.aborted) {
-      callback(closed(), null)
-      return undefined
-    }
-    let connect = plain
-    if (target.protocol === 'https:') {
-      secure ??= connectorWith({ secureContext: trusted() })
-      connect = secure
-    }
-    const made = connect(target, callback) as unknown as Socket // undici gives it back, which its types do not say
-    sockets.add(made)
-    made.once('close', () => sockets.delete(made))
-    return made
-  }
-}
-
-/** A connector that reaches what the policy permits. Literal addresses are checked first: sockets never look them up. */
-function createGuardedConnector(
-  policy: AddressPolicy,
-  resolve: Resolve,
-  given: { signal: AbortSignal; onread: Reads },
-): Connector {
-  const connectorFor = (scheme: 'http:' | 'https:') =>
-    createConnector({ lookup: guardedLookup(policy, resolve, scheme), ...given })
-  const connectors = { 'http:': connectorFor('http:'), 'https:': connectorFor('https:') }
-  return (options, callback) => {
-    const scheme = options.protocol === 'https:' ? 'https:' : 'http:'
-    const refused = literalRefusal(policy, options.hostname, scheme)
-    if (!refused) return connectors[scheme](options, callback)
-    callback(refused, null)
-    return undefined
-  }
-}
-
-export type EgressPolicy = AddressRules & {
-  /**
-   * Sends requests for a domain to another origin, with the same Host header. The operator sets this, so the address is
-   * not checked.
-   */
-  hosts: Readonly<Record<string, string>>
-}
 
 type EgressOptions = {
   policy: EgressPolicy
@@ -137,49 +44,6 @@ export type Egress = {
   /** Answers that are being read. */
   underWay: Pick<UnderWay, 'bytes' | 'givenUp'>
   close(): Promise<void>
-}
-
-type Route = { connections: Connections; origin: string }
-type Routes = {
-  of(url: URL): Route
-  /** Waits for requests under way, then closes. */
-  drain(): Promise<void>
-  /** Aborts requests under way, then closes. */
-  destroy(): Promise<void>
-}
-
-function originOf(domain: string, target: string): string {
-  const url = URL.canParse(target) ? new URL(target) : undefined
-  if (url?.protocol !== 'http:' && url?.protocol !== 'https:') {
-    throw new Error(`egress host ${domain}: expected an origin such as http://127.0.0.1:4900, got ${target}`)
-  }
-  return url.origin
-}
-
-function createRoutes(policy: EgressPolicy, resolve: Resolve, onread: Reads): Routes {
-  const lifetime = new AbortController()
-  const { signal } = lifetime
-  const guarded = createConnections(
-    createGuardedConnector(createAddressPolicy(policy), resolve, { signal, onread }),
-  )
-  const mapped = createConnections(createConnector({ signal, onread }))
-  const origins = new Map(
-    Object.entries(policy.hosts).map(([domain, target]) => [domain, originOf(domain, target)]),
-  )
-  return {
-    of(url) {
-      const origin = origins.get(url.hostname)
-      return origin ? { connections: mapped, origin } : { connections: guarded, origin: url.origin }
-    },
-    drain: async () => {
-      await Promise.all([guarded.drain(), mapped.drain()])
-    },
-    destroy: async () => {
-      const ended = Promise.all([guarded.destroy(), mapped.destroy()])
-      lifetime.abort() // closing connections does not end those that are still being made
-      await ended
-    },
-  }
 }
 
 function spentBy(end: End, { timeoutMs }: Outbound): SendFailed {

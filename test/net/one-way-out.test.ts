@@ -35,7 +35,7 @@ test('no room but net opens a connection, so that all of them go through its gua
     const text = (await readFile(join(src, file), 'utf8')).replace(/^import type .*$/gm, '') // types dial nothing
     if ([...text.matchAll(DIALS)].length > (OWN.get(file) ?? 0)) dialling.push(file)
   }
-  t.same(dialling.sort(), ['net/connections.ts', 'net/egress.ts'])
+  t.same(dialling.sort(), ['net/connections.ts', 'net/connector.ts'])
 })
 
 test('registries, agents, files, key sets and webhooks are all refused at a private address', async (t) => {

@@ -1,6 +1,7 @@
 /** Run as a process of its own by tls.ts: sends the requests of each message through an egress, and answers what they gave. */
 import { isIPv6 } from 'node:net'
-import { createEgress, type EgressPolicy } from '../../src/net/egress.js'
+import { createEgress } from '../../src/net/egress.js'
+import type { EgressPolicy } from '../../src/net/routes.js'
 import type { Outbound } from '../../src/net/send.js'
 
 export type Errand = {

@@ -1,6 +1,7 @@
 /** A real egress for tests of the guard, with the requests of a test cut to what it is about. */
 import type { Resolve } from '../../src/net/addresses.js'
-import { createEgress, type EgressPolicy } from '../../src/net/egress.js'
+import { createEgress } from '../../src/net/egress.js'
+import type { EgressPolicy } from '../../src/net/routes.js'
 import type { Outbound } from '../../src/net/send.js'
 
 type Test = { teardown(task: () => unknown): void }
