@@ -228,8 +228,8 @@ export function createMirror(options: MirrorOptions) {
 
   /** Whether "unchanged" was said of another version than the one that is held, or a page contradicts it. */
   async function isDenied(held: HeldSlice, told: Tokens, dialect: Dialect): Promise<boolean> {
-    const { slice, cacheScope } = held
-    if (moved({ ...slice, ...(cacheScope && { cacheScope }) }, told)) return true
+    const { slice } = held
+    if (moved(slice, told) || moved(held, told)) return true // a slice has the versions, and who holds it the scope
     return spots.isDue() && (await spots.finds(slice, pages(dialect)))
   }
 
