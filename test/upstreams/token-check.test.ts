@@ -1,7 +1,7 @@
 import { type Test, test } from 'tap'
 import { NO_ROWS } from '../../src/upstreams/rows/read-rows.js'
 import { type Slice, sliceListing } from '../../src/upstreams/rows/slice.js'
-import { createSpotCheck } from '../../src/upstreams/walk/walk.js'
+import { createSpotCheck } from '../../src/upstreams/walk/spot-check.js'
 import { temporaryFolder } from '../support/temporary-folder.js'
 import { startMcpAgent, type TaskHandler } from '../support/upstream-agent.js'
 import { createManualClock } from '../support/upstream-clock.js'

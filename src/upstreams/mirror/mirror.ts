@@ -26,15 +26,9 @@ import { type Collected, carryParts, doShare, shareRows } from '../rows/new-slic
 import { type Outages, type Part, type Slice, type SliceMode, sameDigests } from '../rows/slice.js'
 import { enumerate, type QuestionsAsked } from '../walk/enumerate.js'
 import type { Share } from '../walk/governor.js'
-import {
-  createSpotCheck,
-  isDistrusted,
-  isSameVersion,
-  moved,
-  type Tokens,
-  type WalkOutcome,
-  walkUpstream,
-} from '../walk/walk.js'
+import { createSpotCheck } from '../walk/spot-check.js'
+import { isDistrusted, isSameVersion, moved, type Tokens } from '../walk/tokens.js'
+import { type WalkOutcome, walkUpstream } from '../walk/walk.js'
 
 /** Whatever the token and the pages in between say (docs/decisions.md#a-token-is-checked). */
 const FULL_WALK_MS = 24 * 60 * 60 * 1_000

@@ -5,7 +5,7 @@
 import { shownUrl } from '../../adcp/redaction.js'
 import type { Protocol, UpstreamFailure } from '../agent/agent.js'
 import type { Outages, Quirk, SliceMode } from '../rows/slice.js'
-import { isDistrusted } from '../walk/walk.js'
+import { isDistrusted } from '../walk/tokens.js'
 import type { HeldSlice } from './mirror.js'
 import { isRateCard, PUBLIC, type ScopeSetting } from './scope-setting.js'
 

@@ -1,14 +1,11 @@
 /**
  * Walks a wholesale feed from its first page to its last under one version, or says why it could not (specification,
- * "mid-pagination" and "Wholesale conditional-fetch rules"; docs/protocol.md#how-agents-differ, pages). Where the feed's
- * token says that nothing changed, some pages are looked at instead, because a token that matches proves little: one agent hashes
- * its first 500 rows only, others forget to move it (docs/decisions.md#a-token-is-checked).
+ * "mid-pagination" and "Wholesale conditional-fetch rules"; docs/protocol.md#how-agents-differ, pages).
  */
 import { howMany } from '../../adcp/answer.js'
 import { isRecord } from '../../adcp/json.js'
 import { UNIT_MS } from '../../adcp/signal-requests.js'
 import { giveBackMoved } from '../../process/memory.js'
-import { nextOwnPortion } from '../../process/portion-turns.js'
 import {
   type AgentError,
   type AgentOutcome,
@@ -17,29 +14,20 @@ import {
   type Payload,
 } from '../agent/agent.js'
 import { type Collected, type Collector, createCollector } from '../rows/new-slice.js'
-import type { ReadRows } from '../rows/read-rows.js'
-import { digestNumbers, PARTS, type Part, type Slice } from '../rows/slice.js'
+import { PARTS, type Part } from '../rows/slice.js'
+import { moved, type Tokens, tokensOf } from './tokens.js'
 
 const MAX_PAGES = 20_000 // 100 rows a page: two million rows; beyond that an upstream is looping
 const MAX_BYTES = 4 * 1024 ** 3
 const MAX_RESTARTS = 3
 const MAX_NEEDLESS_PAGES = 3 // empty pages in a row after all rows that the agent counts have come
 const MAX_CURSOR = 4_096
-const MAX_TOKEN = 512 // characters; it is kept, and sent with every poll
-const CHECK_EVERY_MS = 20 * 60 * 1_000
-const PAGES_A_CHECK = 2 // six an hour
-const AFTER_A_FALSE_ALARM_MS = 24 * 60 * 60 * 1_000
-const REMEMBERED_CURSORS = 64 // cursors of the last walk
-const PORTION = 200_000 // digests between two portions: under a millisecond
-const DISTRUSTED_MS = 7 * 24 * 60 * 60 * 1_000
 
 /** What a walk ends with when `gathers` says so. */
 export const OVER_MEMORY = callFailed(
   'over_memory',
   "its rows take more memory than anybody else's, and there is no more",
 )
-
-export type Tokens = { feedVersion?: string; pricingVersion?: string; cacheScope?: string }
 
 export type WalkOutcome =
   | ({ kind: 'complete'; out: readonly Part[] } & Collected & Tokens)
@@ -98,42 +86,6 @@ function missingRows(payload: Payload): CallFailure | undefined {
 export function partsOut(payload: Payload): Part[] {
   const scopes = entriesOf(payload).map(({ scope }) => scope)
   return PARTS.filter((part) => scopes.includes(part))
-}
-
-function text(value: unknown): string | undefined {
-  return typeof value === 'string' && value !== '' && value.length <= MAX_TOKEN ? value : undefined
-}
-
-/** A token that is longer than may be kept is none. */
-function tokensOf(payload: Payload): Tokens {
-  const feedVersion = text(payload.wholesale_feed_version)
-  const pricingVersion = text(payload.pricing_version)
-  const cacheScope = text(payload.cache_scope)
-  return {
-    ...(feedVersion && { feedVersion }),
-    ...(pricingVersion && { pricingVersion }),
-    ...(cacheScope && { cacheScope }),
-  }
-}
-
-/**
- * Whether an answer is of another feed, by its tokens or by whom it is for. One without them says nothing about a change: agents that
- * do not declare versioning may leave them out.
- */
-export function moved(known: Tokens, told: Tokens): boolean {
-  const differs = (a?: string, b?: string) => a !== undefined && b !== undefined && a !== b
-  return (
-    differs(known.feedVersion, told.feedVersion) ||
-    differs(known.pricingVersion, told.pricingVersion) ||
-    differs(known.cacheScope, told.cacheScope)
-  )
-}
-
-/** Both came with one token, which says of both that they are the same. */
-export function isSameVersion(a: Tokens, b: Tokens): boolean {
-  return (
-    a.feedVersion !== undefined && a.feedVersion === b.feedVersion && a.pricingVersion === b.pricingVersion
-  )
 }
 
 /** What comes after a page; a cursor longer than may be kept is a failure. */
@@ -261,108 +213,4 @@ export async function walkUpstream(options: WalkOptions): Promise<WalkOutcome> {
     if (outcome.kind !== 'restart') return outcome
   }
   return callFailed('unstable_feed', `the version moved during each of ${MAX_RESTARTS + 1} walks`)
-}
-
-type SpotCheckOptions = { now(): number; random(): number }
-
-type Page = (cursor: string | undefined) => Promise<AgentOutcome>
-
-function totalOf({ pagination }: Payload): number | undefined {
-  const total = isRecord(pagination) ? pagination.total_count : undefined
-  return typeof total === 'number' ? total : undefined
-}
-
-/** Whether the slice has every row of a page, byte for byte. */
-async function holdsAll({ digests }: Slice, page: ReadRows): Promise<boolean> {
-  const missing = new Map<number, Set<number>>() // high words by low word: numbers, where a bigint a row would be garbage
-  const asked = digestNumbers(page.digests)
-  for (let at = 0; at < asked.length; at += 2) {
-    const highs = missing.get(asked[at] as number) ?? new Set()
-    missing.set(asked[at] as number, highs.add(asked[at + 1] as number))
-  }
-  const held = digestNumbers(digests)
-  for (let at = 0; at < held.length && missing.size > 0; at += 2) {
-    if (at % (PORTION * 2) === 0) await nextOwnPortion()
-    const highs = missing.get(held[at] as number)
-    if (highs?.delete(held[at + 1] as number) && highs.size === 0) missing.delete(held[at] as number)
-  }
-  return missing.size === 0
-}
-
-/** Whether an agent's tokens are not believed, because its rows changed under an unchanged token in the last seven days. */
-export function isDistrusted({ caughtAt }: { readonly caughtAt?: number }, now: number): boolean {
-  return caughtAt !== undefined && now - caughtAt < DISTRUSTED_MS
-}
-
-/** What a walk showed of a feed: a fair choice among all cursors that it was offered, and the count of rows. */
-type Trail = { cursors: string[]; offered: number; total?: number }
-
-const noTrail = (): Trail => ({ cursors: [], offered: 0 })
-
-/** For one feed; it begins with the pages of the first walk whose rows are held. */
-export function createSpotCheck({ now, random }: SpotCheckOptions) {
-  let dueAt = 0 // the first `unchanged` of a process is looked at: what was saved may be old
-  let latest = noTrail() // of the walk that began last, whatever becomes of it
-  let held = noTrail()
-
-  function remember(cursor: string): void {
-    const { cursors } = latest
-    latest.offered += 1
-    if (cursors.length < REMEMBERED_CURSORS) cursors.push(cursor)
-    else if (random() < REMEMBERED_CURSORS / latest.offered)
-      cursors[Math.floor(random() * REMEMBERED_CURSORS)] = cursor
-  }
-
-  function oneOf(places: (string | undefined)[]): string | undefined {
-    return places.splice(Math.floor(random() * places.length), 1)[0]
-  }
-
-  return {
-    isDue: () => now() >= dueAt,
-    /** Hears of a page of a walk. */
-    walked(cursor: string | undefined, outcome: AgentOutcome): void {
-      if (outcome.kind !== 'answer' || outcome.payload.unchanged === true) return
-      if (cursor === undefined) latest = noTrail()
-      else remember(cursor)
-      const total = totalOf(outcome.payload)
-      if (total !== undefined) latest.total = total
-    },
-    /** The rows of the last walk are held now. A walk that came to nothing, or is doubted, showed another feed. */
-    holds(): void {
-      held = latest
-    },
-    /** Whether a page contradicts what is held, or its token has changed since. */
-    async finds(slice: Slice, page: Page): Promise<boolean> {
-      dueAt = now() + CHECK_EVERY_MS
-      const { total } = held
-      let places: (string | undefined)[] = [undefined, ...held.cursors]
-      for (let look = 0; look < PAGES_A_CHECK && places.length > 0; look++) {
-        const cursor = oneOf(places)
-        const outcome = await page(cursor)
-        // A passing fault, or expired cursors: neither proves anything.
-        if (outcome.kind !== 'answer' || !Array.isArray(outcome.payload.signals)) {
-          if (cursor !== undefined) held.cursors = []
-          places = places.filter((each) => each === undefined)
-          continue
-        }
-        const { payload, rows } = outcome
-        const counted = totalOf(payload)
-        if (moved(slice, tokensOf(payload))) return true
-        if (total !== undefined && counted !== undefined && counted !== total) return true
-        if (!(await holdsAll(slice, rows))) return true
-        const next = nextCursor(payload)
-        // After a restart there are no cursors yet.
-        const { cursors } = held
-        if (next !== undefined && !cursors.includes(next) && cursors.length < REMEMBERED_CURSORS) {
-          cursors.push(next)
-          places.push(next)
-        }
-      }
-      return false
-    },
-    /** A full read found what was held: this agent's pages and counts differ for reasons of their own. */
-    wasWrong(): void {
-      dueAt = now() + AFTER_A_FALSE_ALARM_MS
-    },
-  }
 }
