@@ -33,7 +33,7 @@ import { createDispatcher } from './door/dispatcher.js'
 import { createAddressOf, createDoor, createRareTurns, type Door } from './door/door.js'
 import { createOverload } from './door/overload.js'
 import { turnedAway } from './door/turned-away.js'
-import { addRegistryListing, type ListingRouteOptions } from './listing-route.js'
+import { addRegistryListing, type ListingRouteOptions } from './listing/route.js'
 import { addOperations, createObserving, type RunningState, reasonOfStatus } from './monitoring.js'
 import {
   addExplain,

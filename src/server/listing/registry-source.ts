@@ -5,8 +5,8 @@
 import { randomUUID } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import pLimit from 'p-limit'
-import { isRecord, tryParseJson } from '../adcp/json.js'
-import type { Send } from '../net/send.js'
+import { isRecord, tryParseJson } from '../../adcp/json.js'
+import type { Send } from '../../net/send.js'
 import { type Listed, readListed } from './listed-agents.js'
 
 const FRESH_MS = 60_000

@@ -2,15 +2,15 @@
  * Which tools or skills each upstream offers: asked seldom, a few upstreams at a time, and only when somebody reads the listing.
  */
 import pLimit from 'p-limit'
-import { boundedText, isRecord } from '../adcp/json.js'
-import { shownUrl } from '../adcp/redaction.js'
-import type { Send } from '../net/send.js'
-import { createRecent } from '../process/memory.js'
-import { createA2aAgent } from '../upstreams/agent/a2a.js'
-import type { Protocol } from '../upstreams/agent/agent.js'
-import { createMcpAgent } from '../upstreams/agent/mcp.js'
-import type { RosterEntry } from '../upstreams/roster/roster.js'
-import { placesOf } from '../upstreams/rows/registry-records.js'
+import { boundedText, isRecord } from '../../adcp/json.js'
+import { shownUrl } from '../../adcp/redaction.js'
+import type { Send } from '../../net/send.js'
+import { createRecent } from '../../process/memory.js'
+import { createA2aAgent } from '../../upstreams/agent/a2a.js'
+import type { Protocol } from '../../upstreams/agent/agent.js'
+import { createMcpAgent } from '../../upstreams/agent/mcp.js'
+import type { RosterEntry } from '../../upstreams/roster/roster.js'
+import { placesOf } from '../../upstreams/rows/registry-records.js'
 import type { Tool } from './listed-agents.js'
 
 const CONCURRENCY = 4 // questions to upstreams

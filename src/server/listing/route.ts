@@ -1,9 +1,9 @@
 /** The route of the registry listing: who may read it, its query, and the answer, which a reader that has it already is spared. */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { etagOf, sendUnlessHeld } from './answer/conditional.js'
-import type { Entered, RateLimiter } from './door/admission.js'
-import type { Door } from './door/door.js'
-import { limited, refusePlainly, type TurnedAway, turnedAway } from './door/turned-away.js'
+import { etagOf, sendUnlessHeld } from '../answer/conditional.js'
+import type { Entered, RateLimiter } from '../door/admission.js'
+import type { Door } from '../door/door.js'
+import { limited, refusePlainly, type TurnedAway, turnedAway } from '../door/turned-away.js'
 import { readListingQuery } from './listed-agents.js'
 import type { createRegistryListing } from './registry-listing.js'
 

@@ -4,9 +4,9 @@
  * Tributary that names us as its registry federates the same upstreams. What the registries list is read when somebody asks us.
  * Only words from closed lists are passed on, so callers cannot make us ask arbitrary questions.
  */
-import type { Send } from '../net/send.js'
-import type { UpstreamStatus } from '../upstreams/mirror/scope-status.js'
-import type { Roster, RosterEntry } from '../upstreams/roster/roster.js'
+import type { Send } from '../../net/send.js'
+import type { UpstreamStatus } from '../../upstreams/mirror/scope-status.js'
+import type { Roster, RosterEntry } from '../../upstreams/roster/roster.js'
 import {
   type AgentRecord,
   describes,

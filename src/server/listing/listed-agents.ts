@@ -4,13 +4,13 @@
  * measured ourselves. The specification says nothing of parameter values beside the listed ones: there we are as liberal as
  * the public registry (docs/protocol.md#registry), so that a client of that one is a client of this one.
  */
-import { isRecord } from '../adcp/json.js'
-import { shownUrl } from '../adcp/redaction.js'
-import { canonicalUrl } from '../adcp/url.js'
-import { FAILURE_WORDS } from '../feed/incomplete.js'
-import type { UpstreamFailure } from '../upstreams/agent/agent.js'
-import type { UpstreamStatus } from '../upstreams/mirror/scope-status.js'
-import type { RosterEntry } from '../upstreams/roster/roster.js'
+import { isRecord } from '../../adcp/json.js'
+import { shownUrl } from '../../adcp/redaction.js'
+import { canonicalUrl } from '../../adcp/url.js'
+import { FAILURE_WORDS } from '../../feed/incomplete.js'
+import type { UpstreamFailure } from '../../upstreams/agent/agent.js'
+import type { UpstreamStatus } from '../../upstreams/mirror/scope-status.js'
+import type { RosterEntry } from '../../upstreams/roster/roster.js'
 
 const AGENT_TYPES = [
   'brand',
