@@ -1,8 +1,6 @@
 /**
- * The agents of the registry listing, and the query that chooses among them (specification, "Registry listing", "Registry agent
- * record"). A record of a registry is cut down to the known sub-objects; that of an upstream of ours has the health that we
- * measured ourselves. The specification says nothing of parameter values beside the listed ones: there we are as liberal as
- * the public registry (docs/protocol.md#registry), so that a client of that one is a client of this one.
+ * The agents of the registry listing, and which of them a query means (specification, "Registry agent record"). A record of a
+ * registry is cut down to the known sub-objects; that of an upstream of ours has the health that we measured ourselves.
  */
 import { isRecord } from '../../adcp/json.js'
 import { shownUrl } from '../../adcp/redaction.js'
@@ -11,33 +9,15 @@ import { FAILURE_WORDS } from '../../feed/incomplete.js'
 import type { UpstreamFailure } from '../../upstreams/agent/agent.js'
 import type { UpstreamStatus } from '../../upstreams/mirror/scope-status.js'
 import type { RosterEntry } from '../../upstreams/roster/roster.js'
+import {
+  AGENT_TYPES,
+  type AgentType,
+  type Flag,
+  isBadgeQuery,
+  type ListingQuery,
+  type Operation,
+} from './listing-query.js'
 
-const AGENT_TYPES = [
-  'brand',
-  'rights',
-  'measurement',
-  'governance',
-  'creative',
-  'sales',
-  'buying',
-  'signals',
-  'unknown',
-] as const
-type AgentType = (typeof AGENT_TYPES)[number]
-
-const FLAGS = ['health', 'capabilities', 'properties', 'compliance'] as const
-type Flag = (typeof FLAGS)[number]
-
-const AXES = ['spec', 'live'] as const
-type Axis = (typeof AXES)[number]
-
-const OPERATIONS = ['build', 'preview', 'validate'] as const
-/** What an agent can do with a creative. */
-type Operation = (typeof OPERATIONS)[number]
-
-const MAX_Q = 64 // characters
-const MAX_VALUES = 50 // of one repeated parameter
-const MAX_VALUE = 200
 const MAX_TEXT = 2_048
 
 const TEXTS = ['name', 'protocol', 'description', 'mcp_endpoint', 'added_date'] as const
@@ -67,22 +47,6 @@ const OFFLINE: ReadonlySet<UpstreamFailure> = new Set([
   'backing_off',
 ])
 
-export type ListingQuery = {
-  /** At most one; none for a word that is no type. Undefined: every type. */
-  types?: readonly AgentType[]
-  flags: ReadonlySet<Flag>
-  /** OR within each list; the parameters are AND'd. */
-  metricIds: readonly string[]
-  accreditations: readonly string[]
-  q?: string
-  /** All of them must be covered. */
-  axes: readonly Axis[]
-  verified: boolean
-  operation?: Operation
-}
-
-type BadParameter = { error: string; parameter: string; valid_values?: readonly string[] }
-
 export type AgentRecord = Readonly<Record<string, unknown>> & { url: string; type: AgentType }
 
 /** One agent as a registry lists it. */
@@ -96,89 +60,6 @@ type Measured = {
   status?: UpstreamStatus
   answered?: { at: number; ms: number }
   tools?: readonly Tool[]
-}
-
-/** Reads parameters by their rules. What breaks one is noted, and reading goes on as if it had not been given. */
-function createReader(params: URLSearchParams) {
-  const problems: BadParameter[] = []
-
-  function note(parameter: string, said: string, allowed?: readonly string[]): void {
-    const error = `Invalid ${parameter}: ${said}`
-    problems.push({ error, parameter, ...(allowed && { valid_values: allowed }) })
-  }
-
-  function one(name: string): string | undefined {
-    const [value, ...more] = params.getAll(name)
-    if (more.length > 0) note(name, 'it is given more than once')
-    return value
-  }
-
-  const given = (name: string) => params.getAll(name).filter((value) => value !== '')
-
-  return {
-    problems,
-    one,
-    /** Only the literal `true` counts; every other value is as if the parameter were absent. */
-    flag: (name: string) => params.getAll(name).includes('true'),
-    /** Words of a closed list; the parameter may be repeated, and an empty value says nothing. */
-    words<W extends string>(name: string, allowed: readonly W[]): W[] {
-      const values = given(name)
-      const known = allowed.filter((word) => values.includes(word))
-      if (known.length < new Set(values).size) note(name, `expected ${allowed.join(', ')}`, allowed)
-      return known
-    },
-    /** Texts; the parameter may be repeated, and an empty value says nothing. */
-    texts(name: string): string[] {
-      const values = [...new Set(given(name))]
-      if (values.length > MAX_VALUES) note(name, `it is given more than ${MAX_VALUES} times`)
-      if (values.some((value) => value.length > MAX_VALUE))
-        note(name, `expected at most ${MAX_VALUE} characters`)
-      return values
-    },
-    /** One text of at most `longest` characters. */
-    text(name: string, longest: number): string | undefined {
-      const value = one(name)
-      if (value !== undefined && [...value].length > longest)
-        note(name, `expected at most ${longest} characters`)
-      return value
-    },
-  }
-}
-
-/** The query, or the first parameter that breaks its rule. */
-export function readListingQuery(params: URLSearchParams): ListingQuery | BadParameter {
-  const { one, flag, words, texts, text, problems } = createReader(params)
-  const type = one('type')
-  const q = text('q', MAX_Q)
-  const [operation] = words('creative_operation', OPERATIONS)
-  const query: ListingQuery = {
-    ...(type && { types: AGENT_TYPES.filter((each) => each === type) }),
-    flags: new Set(FLAGS.filter(flag)),
-    metricIds: texts('metric_id'),
-    accreditations: texts('accreditation'),
-    ...(q !== undefined && { q }),
-    axes: words('verification_mode', AXES),
-    verified: flag('verified'),
-    ...(operation && { operation }),
-  }
-  const [problem] = problems
-  return problem ?? query
-}
-
-/** A filter on what an agent measures was given: it implies the type. */
-export function isMeasurementQuery({ metricIds, accreditations, q }: ListingQuery): boolean {
-  return metricIds.length > 0 || accreditations.length > 0 || q !== undefined
-}
-
-/** A badge is asked for. */
-export function isBadgeQuery({ axes, verified }: ListingQuery): boolean {
-  return axes.length > 0 || verified
-}
-
-/** The types that can be in the answer; undefined: every type. Two that contradict each other leave none. */
-export function typesOf(query: ListingQuery): readonly AgentType[] | undefined {
-  if (!isMeasurementQuery(query)) return query.types
-  return query.types === undefined || query.types.includes('measurement') ? ['measurement'] : []
 }
 
 function objects(value: unknown): Record<string, unknown>[] {

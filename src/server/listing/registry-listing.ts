@@ -11,16 +11,13 @@ import {
   type AgentRecord,
   describes,
   holdsBadge,
-  isBadgeQuery,
-  isMeasurementQuery,
   type Listed,
-  type ListingQuery,
   measures,
   operates,
   shownRecord,
-  typesOf,
   upstreamRecord,
 } from './listed-agents.js'
+import { isBadgeQuery, isMeasurementQuery, type ListingQuery, typesOf } from './listing-query.js'
 import { createRegistrySource, type ListingsFound, type RegistrySourceOptions } from './registry-source.js'
 import { createToolSurvey } from './tool-survey.js'
 

@@ -4,7 +4,7 @@ import { etagOf, sendUnlessHeld } from '../answer/conditional.js'
 import type { Entered, RateLimiter } from '../door/admission.js'
 import type { Door } from '../door/door.js'
 import { limited, refusePlainly, type TurnedAway, turnedAway } from '../door/turned-away.js'
-import { readListingQuery } from './listed-agents.js'
+import { readListingQuery } from './listing-query.js'
 import type { createRegistryListing } from './registry-listing.js'
 
 export type ListingRouteOptions = {
