@@ -1,218 +1,44 @@
 /**
- * Sellers and providers that change from one moment to the next: signals move from seller to seller and back, feeds empty and fill,
- * prices keep their ids and become others, providers grant by id, by tag, in countries and for a time, and fall silent. After each
- * step the feed is what a straightforward reading of what there is gives, and it keeps its own promises.
+ * After each step of a changing world (changing-world.ts) the feed is what a straightforward reading of what there is gives, and it
+ * keeps its own promises.
  */
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import { test } from 'tap'
-import type { Destination, PricingOption } from '../../src/adcp/signal.js'
-import { compileProvider, judgeAt, nextVerdictAt } from '../../src/authz/rules/verdict.js'
+import type { Destination } from '../../src/adcp/signal.js'
+import { judgeAt, nextVerdictAt } from '../../src/authz/rules/verdict.js'
 import { changesBetween } from '../../src/events/changes.js'
-import type { Reader } from '../../src/feed/query.js'
+import type { Feed } from '../../src/feed/feed.js'
+import type { Page, Reader, WholesaleQuery } from '../../src/feed/query.js'
 import { drained } from '../../src/process/portions.js'
 import { buildSnapshot } from '../../src/snapshot/builder.js'
 import { rowAt, type Snapshot } from '../../src/snapshot/snapshot.js'
-import type { Listing } from '../../src/upstreams/rows/slice.js'
-import { stateWith } from '../authz/compiled.js'
 import { proven } from '../support/proven.js'
+import {
+  BEGIN,
+  compiledOf,
+  DOMAINS,
+  type Domain,
+  type Entry,
+  FILE_MS,
+  HOUR,
+  held,
+  IDS,
+  SELLERS,
+  type Start,
+  type Step,
+  slicesOf,
+  start,
+  step,
+  type World,
+  worldOf,
+} from './changing-world.js'
 import { emptyFeed } from './feed-of.js'
 import { pageOf, type Row, rowsOf, walk } from './reader.js'
-import { agentUrl, anonymous, buyer, listing, sliceOf } from './world.js'
+import { anonymous, buyer } from './world.js'
 
 const RUNS = 40
-const HOUR = 3_600_000
-const DAY = 24 * HOUR
-const BEGIN = Date.parse('2026-03-01T00:00:00Z')
-const FILE_MS = 7 * DAY
-
-const SELLERS = ['one', 'two', 'three'] as const
-const DOMAINS = ['p.example', 'q.example'] as const
-const IDS = ['s1', 's2'] as const
-/** The second and the third differ in how their last letter is written. */
-const SEGMENTS = ['seg', 'caf\u00e9', 'cafe\u0301'] as const
-const COUNTRIES = ['DE', 'FR', 'US']
 const DESK: Destination = { type: 'platform', platform: 'the-trade-desk' }
-
-type Seller = (typeof SELLERS)[number]
-type Domain = (typeof DOMAINS)[number]
-type Offer = {
-  domain: Domain
-  id: string
-  segment: string
-  prices: readonly PricingOption[]
-  platforms: readonly { platform: string; is_live: boolean; key: string }[]
-  countries: readonly string[] | undefined
-  consent: readonly string[] | undefined
-}
-type Definition = {
-  id: string
-  tags: readonly string[]
-  countries: readonly string[] | undefined
-  consent: readonly string[] | undefined
-}
-/** Hours since the beginning. */
-type Entry = {
-  seller: Seller
-  by: 'signal_ids' | 'signal_tags'
-  names: readonly string[]
-  countries: readonly string[] | undefined
-  from: number | undefined
-  until: number | undefined
-}
-type File = { signals: readonly Definition[]; entries: readonly Entry[] }
-type World = {
-  now: number
-  offers: Map<Seller, Map<string, Offer>>
-  files: Map<Domain, { file: File | undefined; confirmedAt: number }>
-}
-
-const maybe = <T>(value: fc.Arbitrary<T>) => fc.option(value, { nil: undefined, freq: 1 })
-const seldom = <T>(value: fc.Arbitrary<T>) =>
-  fc.oneof({ weight: 5, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary: value })
-const seller = fc.constantFrom(...SELLERS)
-const domain = fc.constantFrom(...DOMAINS)
-const someCountries = seldom(fc.subarray(COUNTRIES, { minLength: 1 }))
-const someConsent = maybe(fc.subarray(['consent', 'legitimate_interest'], { minLength: 1 }))
-
-const price: fc.Arbitrary<PricingOption> = fc
-  .record({
-    id: fc.constantFrom('a', 'a', 'b'),
-    model: fc.constantFrom('cpm', 'percent_of_media'),
-    currency: fc.constantFrom('USD', 'EUR'),
-    amount: fc.integer({ min: 1, max: 3 }),
-  })
-  .map(({ id, model, currency, amount }) => {
-    const base = { pricing_option_id: id, currency }
-    return (
-      model === 'cpm' ? { ...base, model, cpm: amount } : { ...base, model, percent: amount }
-    ) as PricingOption
-  })
-const prices = fc.uniqueArray(price, { maxLength: 2, selector: (one) => one.pricing_option_id })
-const platforms = fc.uniqueArray(
-  fc.record({
-    platform: fc.constantFrom('the-trade-desk', 'dv360'),
-    is_live: fc.boolean(),
-    key: fc.constantFrom('k1', 'k2'),
-  }),
-  { maxLength: 2, selector: (one) => one.platform },
-)
-const offer: fc.Arbitrary<Offer> = fc.record({
-  ...{ domain, id: fc.constantFrom(...IDS), segment: fc.constantFrom(...SEGMENTS) },
-  ...{ prices, platforms, countries: someCountries, consent: someConsent },
-})
-const entry: fc.Arbitrary<Entry> = fc
-  .record({
-    ...{
-      seller,
-      by: fc.constantFrom('signal_ids' as const, 'signal_tags' as const),
-      countries: someCountries,
-    },
-    ids: fc.subarray([...IDS], { minLength: 1 }),
-    tags: fc.subarray(['t1', 't2'], { minLength: 1 }),
-    from: seldom(fc.integer({ min: -24, max: 240 })),
-    until: seldom(fc.integer({ min: 0, max: 300 })),
-  })
-  .map(({ ids, tags, ...rest }) => ({ ...rest, names: rest.by === 'signal_ids' ? ids : tags }))
-const file: fc.Arbitrary<File> = fc.record({
-  signals: fc.array(
-    fc.record({
-      id: fc.constantFrom(...IDS),
-      tags: fc.subarray(['t1', 't2']),
-      ...{ countries: someCountries, consent: someConsent },
-    }),
-    { minLength: 2, maxLength: 3 },
-  ),
-  entries: fc.array(entry, { minLength: 3, maxLength: 6 }),
-})
-
-type Step = { name: string; do(world: World): void }
-const held = (world: World, of: Seller) => world.offers.get(of) as Map<string, Offer>
-
-/** A seller changes a part of an offer that it has. */
-const changing = <Part extends 'prices' | 'platforms'>(part: Part, next: fc.Arbitrary<Offer[Part]>) =>
-  fc.tuple(seller, fc.constantFrom(...SEGMENTS), next).map(([who, segment, value]) => ({
-    name: `${who} changes the ${part} of ${segment} to ${JSON.stringify(value)}`,
-    do(world: World) {
-      const what = held(world, who).get(segment)
-      if (what) held(world, who).set(segment, { ...what, [part]: value })
-    },
-  }))
-
-const step: fc.Arbitrary<Step> = fc.oneof(
-  {
-    weight: 3,
-    arbitrary: fc.tuple(seller, offer).map(([who, what]) => ({
-      name: `${who} offers ${JSON.stringify(what)}`,
-      do: (world: World) => void held(world, who).set(what.segment, what),
-    })),
-  },
-  fc.tuple(seller, seller, fc.constantFrom(...SEGMENTS)).map(([from, to, segment]) => ({
-    name: `${segment} moves from ${from} to ${to}`,
-    do(world: World) {
-      const what = held(world, from).get(segment)
-      if (!what) return
-      held(world, from).delete(segment)
-      held(world, to).set(segment, what)
-    },
-  })),
-  { weight: 2, arbitrary: changing('prices', prices) },
-  { weight: 2, arbitrary: changing('platforms', platforms) },
-  seller.map((who) => ({ name: `${who} empties`, do: (world: World) => held(world, who).clear() })),
-  {
-    weight: 2,
-    arbitrary: fc.tuple(domain, fc.option(file, { nil: undefined, freq: 5 })).map(([of, next]) => ({
-      name: `${of} publishes ${JSON.stringify(next)}`,
-      do: (world: World) => void world.files.set(of, { file: next, confirmedAt: world.now }),
-    })),
-  },
-  domain.map((of) => ({
-    name: `${of} confirms`,
-    do(world: World) {
-      const known = world.files.get(of)
-      if (known && world.now < known.confirmedAt + FILE_MS) known.confirmedAt = world.now
-    },
-  })),
-  {
-    weight: 3,
-    arbitrary: fc.integer({ min: 1, max: 60 }).map((hours) => ({
-      name: `${hours} hours pass`,
-      do(world: World) {
-        world.now += hours * HOUR
-      },
-    })),
-  },
-)
-
-const at = (hours: number) => new Date(BEGIN + hours * HOUR).toISOString()
-
-const documentOf = ({ signals, entries }: File) => ({
-  signals: signals.map(({ id, tags, countries, consent }) => ({
-    ...{ id, name: id, value_type: 'binary', tags },
-    ...(countries && { countries }),
-    ...(consent && { consent_basis: consent }),
-  })),
-  authorized_agents: entries.map(({ seller: who, by, names, countries, from, until }) => ({
-    ...{ url: agentUrl(who), authorized_for: 'x', authorization_type: by, [by]: names },
-    ...(countries && { countries }),
-    ...(from !== undefined && { effective_from: at(from) }),
-    ...(until !== undefined && { effective_until: at(until) }),
-  })),
-})
-
-const listingOf = ({ domain: of, id, segment, prices: asked, platforms: on, countries, consent }: Offer) =>
-  ({
-    ...listing(id, {}, of),
-    signal_agent_segment_id: segment,
-    deployments: on.map(({ platform, is_live, key }) => ({
-      ...{ type: 'platform', platform, is_live },
-      ...(is_live && { activation_key: { type: 'segment_id', segment_id: key } }),
-    })),
-    pricing_options: asked,
-    ...(countries && { countries }),
-    ...(consent && { consent_basis: consent }),
-  }) as Listing
-
 /** Whether an entry holds at this time; one whose end is not after its beginning never does. */
 function isOpen({ from, until }: Entry, now: number): boolean {
   const hours = (now - BEGIN) / HOUR
@@ -274,11 +100,10 @@ function expectedOf(world: World, of: Domain, id: string): Expected | undefined 
   return found.sellers.length > 0 ? found : undefined
 }
 
-function checkRow(
-  row: Row,
-  expected: Expected,
-  { keys, isPriced }: { keys: boolean; isPriced: boolean },
-): void {
+/** What a reader is shown: keys on one platform, and prices. */
+type Shows = { keys: boolean; isPriced: boolean }
+
+function checkRow(row: Row, expected: Expected, { keys, isPriced }: Shows): void {
   assert.deepEqual(row.ext.tributary.offers.map(({ upstream }) => upstream).sort(), expected.sellers.sort())
   assert.deepEqual(row.consent_basis, expected.consent)
   assert.deepEqual(row.countries, expected.countries)
@@ -293,22 +118,23 @@ function checkRow(
   }
 }
 
-const READERS: Record<string, { reader: Reader; keys: boolean; isPriced: boolean }> = {
+const READERS: Record<string, Shows & { reader: Reader }> = {
   buyer: { reader: buyer, keys: false, isPriced: true },
   granted: { reader: { ...buyer, grants: [DESK] }, keys: true, isPriced: true },
   anonymous: { reader: anonymous, keys: false, isPriced: false },
 }
 const QUERIES = [{}, { countries: ['DE'] }, { filters: { data_providers: ['p.example'] } }]
 
-/** Both ways: one name stands for one text, and one text has one name. */
+/** Both ways: one name of what is read stands for one text, and one text has one name. */
 function createNames() {
   const texts = new Map<string, string>()
   const names = new Map<string, string>()
-  return (name: string, text: string, what: string): void => {
-    assert.equal(texts.get(name) ?? text, text, `${what}: one version of two feeds`)
-    assert.equal(names.get(text) ?? name, name, `${what}: two versions of one feed`)
-    texts.set(name, text)
-    names.set(text, name)
+  return (what: string, name: string, text: string): void => {
+    const [named, written] = [`${what} ${name}`, `${what} ${text}`]
+    assert.equal(texts.get(named) ?? text, text, `${what}: one version of two feeds`)
+    assert.equal(names.get(written) ?? name, name, `${what}: two versions of one feed`)
+    texts.set(named, text)
+    names.set(written, name)
   }
 }
 
@@ -324,108 +150,109 @@ const domainOf = ({ signal_ref: ref }: Row) => (ref as { data_provider_domain?: 
 
 const told = { rows: 0, changes: 0, priced: 0, kept: 0 }
 
-type Start = { offers: readonly (readonly Offer[])[]; files: readonly File[] }
-const start: fc.Arbitrary<Start> = fc.record({
-  offers: fc.array(fc.array(offer, { minLength: 2, maxLength: 3 }), { minLength: 3, maxLength: 3 }),
-  files: fc.array(file, { minLength: 2, maxLength: 2 }),
-})
-
-function play({ offers, files }: Start, steps: readonly Step[]): void {
-  const world: World = {
-    now: BEGIN,
-    offers: new Map(SELLERS.map((who, n) => [who, new Map(offers[n]?.map((one) => [one.segment, one]))])),
-    files: new Map(DOMAINS.map((of, n) => [of, { file: files[n], confirmedAt: BEGIN }])),
-  }
-  const feed = emptyFeed({ ms: 1e15, bytes: 2 ** 30 })
-  const names = new Map<string, ReturnType<typeof createNames>>()
-  let next: number | undefined
-  let began: { cursor: string; left: string } | undefined
-
-  for (const { name, do: change } of [{ name: 'nothing', do: () => {} }, ...steps]) {
-    const isTimeAlone = name.endsWith('hours pass')
-    change(world)
-    const compiled = new Map(
-      DOMAINS.map((of) => {
-        const known = world.files.get(of)
-        const state = known?.file
-          ? { ...stateWith(documentOf(known.file)), expiresAt: known.confirmedAt + FILE_MS }
-          : {}
-        return [of, compileProvider({ ...state, domain: of })] as const
-      }),
-    )
-    const input = {
-      slices: SELLERS.map((who) => sliceOf(who, [...held(world, who).values()].map(listingOf))),
-      judge: judgeAt(compiled, { policy: 'strict', providers: {} }, world.now),
+/** Applying what changed to the feed before gives the feed now. */
+function checkChanges(before: Snapshot, after: Snapshot): void {
+  const mirror = handlesOf(before)
+  for (const one of drained(changesBetween(before, after, 1_000)).changes) {
+    told.changes += 1
+    if (one.kind === 'priced') told.priced += 1
+    if (one.kind === 'removed') mirror.delete(rowAt(before, one.before).signal_agent_segment_id as string)
+    else {
+      const row = rowAt(after, one.after)
+      mirror.set(row.signal_agent_segment_id as string, JSON.stringify(row))
     }
+  }
+  assert.deepEqual(new Map([...mirror].sort()), new Map([...handlesOf(after)].sort()))
+}
+
+type Begun = { cursor: string; left: string }
+
+/** A walk that stands after its first signal; undefined where there is no second. */
+function beginWalk(feed: Feed, now: number): Begun | undefined {
+  const { cursor } = pageOf(feed.wholesale({ maxResults: 1 }, buyer, now))
+  const all = walk(feed, { maxResults: 100 }, buyer).flatMap(rowsOf)
+  return cursor ? { cursor, left: JSON.stringify(all.slice(1)) } : undefined
+}
+
+/** It goes on in what there was when it began. */
+function checkWalk(feed: Feed, { cursor, left }: Begun): void {
+  const rows = walk(feed, { maxResults: 1, cursor }, buyer).flatMap(rowsOf)
+  assert.equal(JSON.stringify(rows), left, 'a walk of two generations')
+}
+
+type Asked = { query: Partial<WholesaleQuery>; reader: Reader }
+
+/** Whoever has the feed under its versions is told that it is unchanged. */
+function checkCondition(feed: Feed, { query, reader }: Asked, held: Page, now: number): void {
+  const { feedVersion: ifFeedVersion, pricingVersion: ifPricingVersion } = held
+  const condition = { ifFeedVersion, ...(ifPricingVersion !== undefined && { ifPricingVersion }) }
+  const again = feed.wholesale({ ...query, maxResults: 100, ...condition }, reader, now)
+  assert.equal(again.kind, 'unchanged', JSON.stringify([query, Object.keys(again)]))
+}
+
+/** The signals that are there are those that should be, and say what they should. */
+function checkRows(world: World, rows: readonly Row[], shows: Shows): void {
+  const found = new Map(rows.map((row) => [`${domainOf(row)} ${row.signal_ref.signal_id}`, row]))
+  for (const of of DOMAINS) {
+    for (const id of IDS) {
+      const expected = expectedOf(world, of, id)
+      const row = found.get(`${of} ${id}`)
+      assert.equal(row !== undefined, expected !== undefined, `${of} ${id} is there, or not`)
+      if (row && expected) checkRow(row, expected, shows)
+    }
+  }
+  const options = rows.flatMap((row) => (row.pricing_options ?? []).map((one) => one.pricing_option_id))
+  assert.equal(new Set(options).size, options.length, 'an id of two prices')
+  told.rows += rows.length
+}
+
+/** Publishes what the world has become, built on what was published before. */
+function createPublishing(feed: Feed) {
+  let nextAt: number | undefined // when a verdict is due to become another
+  return (world: World, isTimeAlone: boolean): Snapshot => {
+    const compiled = compiledOf(world)
+    const judge = judgeAt(compiled, { policy: 'strict', providers: {} }, world.now)
+    const input = { slices: slicesOf(world), judge }
     const before = feed.current()
     const snapshot = buildSnapshot({ ...(before && { previous: before }), ...input })
     assert.equal(snapshot.id, buildSnapshot(input).id, 'what is built on another is what is built alone')
-    if (isTimeAlone && (next === undefined || world.now < next)) {
+    if (isTimeAlone && (nextAt === undefined || world.now < nextAt)) {
       told.kept += 1
       assert.equal(snapshot.id, before?.id, 'nothing was due, and something changed')
     }
-    next = nextVerdictAt(compiled, DOMAINS, world.now)
+    nextAt = nextVerdictAt(compiled, DOMAINS, world.now)
     feed.publish(snapshot, world.now)
+    return snapshot
+  }
+}
 
-    // Applying what changed to the feed before gives the feed now.
-    const mirror = before ? handlesOf(before) : new Map<string, string>()
-    for (const one of before ? drained(changesBetween(before, snapshot, 1_000)).changes : []) {
-      told.changes += 1
-      if (one.kind === 'priced') told.priced += 1
-      if (one.kind === 'removed')
-        mirror.delete(rowAt(before as Snapshot, one.before).signal_agent_segment_id as string)
-      else {
-        const row = rowAt(snapshot, one.after)
-        mirror.set(row.signal_agent_segment_id as string, JSON.stringify(row))
-      }
-    }
-    if (before) assert.deepEqual(new Map([...mirror].sort()), new Map([...handlesOf(snapshot)].sort()))
+const NOTHING: Step = { name: 'nothing', do: () => {} }
 
-    // A walk that began before goes on in what there was.
-    if (began) {
-      const rest = walk(feed, { maxResults: 1, cursor: began.cursor }, buyer)
-      const rows = rest.flatMap(rowsOf)
-      assert.equal(JSON.stringify(rows), began.left, 'a walk of two generations')
-    }
+function play(from: Start, steps: readonly Step[]): void {
+  const world = worldOf(from)
+  const feed = emptyFeed({ ms: 1e15, bytes: 2 ** 30 })
+  const publish = createPublishing(feed)
+  const checkName = createNames()
+  let begun: Begun | undefined
 
+  for (const { do: change, isTimeAlone = false } of [NOTHING, ...steps]) {
+    change(world)
+    const before = feed.current()
+    const snapshot = publish(world, isTimeAlone)
+    if (before) checkChanges(before, snapshot)
+    if (begun) checkWalk(feed, begun)
     for (const [who, { reader, ...shows }] of Object.entries(READERS)) {
       for (const query of QUERIES) {
         const pages = walk(feed, { ...query, maxResults: 100 }, reader)
         const rows = pages.flatMap(rowsOf)
-        const { feedVersion, pricingVersion } = pageOf(pages[0] as never)
-        const what = `${who} ${JSON.stringify(query)}`
-        const known = names.get(what) ?? createNames()
-        names.set(what, known)
-        known(`${feedVersion} ${pricingVersion}`, JSON.stringify(rows), what)
-        const again = feed.wholesale(
-          {
-            ...query,
-            maxResults: 100,
-            ifFeedVersion: feedVersion,
-            ifPricingVersion: pricingVersion,
-          } as never,
-          reader,
-          world.now,
-        )
-        assert.equal(again.kind, 'unchanged', `${what}: ${JSON.stringify(Object.keys(again))}`)
-        if (Object.keys(query).length > 0) continue
-        const found = new Map(rows.map((row) => [`${domainOf(row)} ${row.signal_ref.signal_id}`, row]))
-        for (const of of DOMAINS) {
-          for (const id of IDS) {
-            const expected = expectedOf(world, of, id)
-            const row = found.get(`${of} ${id}`)
-            assert.equal(row !== undefined, expected !== undefined, `${of} ${id} is there, or not`)
-            if (row && expected) checkRow(row, expected, shows)
-          }
-        }
-        told.rows += rows.length
-        const options = rows.flatMap((row) => (row.pricing_options ?? []).map((one) => one.pricing_option_id))
-        assert.equal(new Set(options).size, options.length, 'an id of two prices')
+        const first = pages[0] as Page
+        const version = `${first.feedVersion} ${first.pricingVersion}`
+        checkName(`${who} ${JSON.stringify(query)}`, version, JSON.stringify(rows))
+        checkCondition(feed, { query, reader }, first, world.now)
+        if (Object.keys(query).length === 0) checkRows(world, rows, shows)
       }
     }
-    const first = pageOf(feed.wholesale({ maxResults: 1 }, buyer, world.now))
-    const all = walk(feed, { maxResults: 100 }, buyer).flatMap(rowsOf)
-    began = first.cursor ? { cursor: first.cursor, left: JSON.stringify(all.slice(1)) } : undefined
+    begun = beginWalk(feed, world.now)
   }
 }
 
