@@ -7,11 +7,12 @@ import { shownUrl } from '../adcp/redaction.js'
 import { backoffMs, type Clock, jittered, pause, systemClock } from '../net/clock.js'
 import { createEgress } from '../net/egress.js'
 import { catchUp, createInbox, stepOf } from './catching-up.js'
-import { type Copy, type CopyState, openPostgresCopy, openSqliteCopy } from './copy.js'
+import type { Copy, CopyState } from './copy.js'
 import { createFeedAsker } from './feed-asker.js'
 import { openJsonLines } from './json-lines.js'
 import { type Listening, type ListenOptions, startListening } from './listening.js'
 import { type FeedReading, readFeed } from './reading.js'
+import { openPostgresCopy, openSqliteCopy } from './tables.js'
 
 export type { Clock, CopyState, FeedReading, ListenOptions } // named in the published types
 

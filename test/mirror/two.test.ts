@@ -1,7 +1,7 @@
 /** Two mirrors on the tables of one database, which are for one: nobody finds there what neither of them read. */
 import { test } from 'tap'
-import { openPostgresCopy } from '../../src/mirror/copy.js'
 import { openFeedMirror } from '../../src/mirror/mirror.js'
+import { openPostgresCopy } from '../../src/mirror/tables.js'
 import { bare, NO_POSTGRES } from '../store/support/storages.js'
 import { startMcpAgent } from '../support/upstream-agent.js'
 import { wholesaleAgent } from '../support/upstream-feed.js'
