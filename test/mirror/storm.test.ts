@@ -1,8 +1,10 @@
 /** What a mirror asks of an agent that slows it down and goes on telling it of changes. */
 import { test } from 'tap'
-import { catchUp, createInbox, stepOf } from '../../src/mirror/catching-up.js'
+import { catchUp } from '../../src/mirror/catching-up.js'
 import { createFeedAsker } from '../../src/mirror/feed-asker.js'
+import { createInbox } from '../../src/mirror/inbox.js'
 import { openJsonLines } from '../../src/mirror/json-lines.js'
+import { stepOf } from '../../src/mirror/steps.js'
 import { systemClock } from '../../src/net/clock.js'
 import { startMcpAgent } from '../support/upstream-agent.js'
 import { wholesaleAgent } from '../support/upstream-feed.js'
