@@ -12,7 +12,8 @@ import {
   type Synonyms,
   senseTerm,
 } from './search-index.js'
-import { corrections, findTerm, type TermTable, termRows } from './term-table.js'
+import { corrections } from './spelling.js'
+import { findTerm, type TermTable, termRows } from './term-table.js'
 import { MAX_CHARACTERS, misspeltPlace } from './wishes.js'
 import { fold, isStop, isStopWord, KINDS, overlap, parseIntervalTerm, termOf, tokens } from './words.js'
 

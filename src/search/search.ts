@@ -31,7 +31,8 @@ import {
   type Synonyms,
   senseTerm,
 } from './search-index.js'
-import { findTerm, lastWordCompleted } from './term-table.js'
+import { lastWordCompleted } from './spelling.js'
+import { findTerm } from './term-table.js'
 
 const UNWANTED = 255
 const NO_ROWS = new Uint32Array(0)
@@ -296,7 +297,7 @@ export function createSearcher(index: SearchIndex, synonyms: Synonyms) {
       last = found.catch(() => {})
       return found
     },
-    /** The text with its last word completed (search/term-table.ts). */
+    /** The text with its last word completed (search/spelling.ts). */
     complete: (text: string) => lastWordCompleted(index.words, text),
   }
 }

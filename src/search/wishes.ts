@@ -8,7 +8,7 @@
 import { type CoverageForecast, forecastPercentage } from '../adcp/coverage-forecast.js'
 import type { PricingOption, SignalRef } from '../adcp/signal.js'
 import { phrasesAt, type Synonyms } from './search-index.js'
-import { editDistance } from './term-table.js'
+import { editDistance } from './spelling.js'
 import { fold, isStop, KINDS, parseIntervalTerm, termOf, tokens } from './words.js'
 
 /** Characters that are read: a brief is a paragraph, and a question must not cost more than a page walk. */

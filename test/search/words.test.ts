@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { editDistance } from '../../src/search/term-table.js'
+import { editDistance } from '../../src/search/spelling.js'
 import { overlap, parseIntervalTerm, termOf, tokens } from '../../src/search/words.js'
 
 test('text is folded: case, accents, possessives and punctuation do not matter', async (t) => {
