@@ -5,13 +5,8 @@
 import { hash } from 'node:crypto'
 import { createRecent } from '../process/memory.js'
 import { inTurns } from '../process/portion-turns.js'
-import {
-  createSearcher,
-  SAME_SUBJECT,
-  type Searchable,
-  type Searcher,
-  type SearchHits,
-} from '../search/search.js'
+import { SAME_SUBJECT, type SearchHits } from '../search/search.js'
+import { createSearcher, type Searchable, type Searcher } from '../search/search-host.js'
 import { indexInPortions, type Synonyms } from '../search/search-index.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import { type Corpus, createTranslations, flagsOf, hitOf, keyOf } from './corpus.js'

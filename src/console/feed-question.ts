@@ -18,7 +18,7 @@ import { inTurns } from '../process/portion-turns.js'
 import { createMeter, type InPortions } from '../process/portions.js'
 import { createColumn, u32 } from '../process/shared-memory.js'
 import { createShared } from '../process/shared-work.js'
-import type { Searchable } from '../search/search.js'
+import type { Searchable } from '../search/search-host.js'
 import { digestText } from '../snapshot/digests.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 

@@ -1,5 +1,5 @@
 import { type Test, test } from 'tap'
-import { createSearchHost } from '../../src/search/search.js'
+import { createSearchHost } from '../../src/search/search-host.js'
 import { compileSynonyms } from '../../src/search/synonyms.js'
 import { buildSnapshot } from '../../src/snapshot/builder.js'
 import { judgeThat, listing, sliceOf } from '../feed/world.js'

@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { getPriority } from 'node:os'
 import { test } from 'tap'
-import { createSearchHost } from '../../src/search/search.js'
+import { createSearchHost } from '../../src/search/search-host.js'
 import { compileSynonyms } from '../../src/search/synonyms.js'
 import { buildSnapshot } from '../../src/snapshot/builder.js'
 import { type BuildRequest, createBuilderHost } from '../../src/snapshot/builder-host.js'

@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { createSearcher } from '../../src/search/search.js'
+import { createSearcher } from '../../src/search/search-host.js'
 import { indexRows, NO_SYNONYMS, searchAtOnce } from '../support/search-at-once.js'
 
 const ROWS = 40_000 // more than are looked at between two stops
