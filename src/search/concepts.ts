@@ -12,10 +12,12 @@ import {
   type Synonyms,
   senseTerm,
 } from './search-index.js'
+import { KINDS, overlap, parseIntervalTerm } from './spans.js'
 import { corrections } from './spelling.js'
+import { termOf } from './stems.js'
 import { findTerm, type TermTable, termRows } from './term-table.js'
 import { MAX_CHARACTERS, misspeltPlace } from './wishes.js'
-import { fold, isStop, isStopWord, KINDS, overlap, parseIntervalTerm, termOf, tokens } from './words.js'
+import { fold, isStop, isStopWord, tokens } from './words.js'
 
 /** The most concepts of a question that are looked up; the answer says when others were left out. */
 const MAX_CONCEPTS = 32

@@ -9,8 +9,10 @@ import { answerJobs } from '../process/thread-pool.js'
 import { giveWay } from '../process/threads.js'
 import type { Rows } from '../snapshot/columns.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
+import { KINDS, type Kind, parseIntervalTerm } from './spans.js'
+import { termOf } from './stems.js'
 import { createTermTableBuilder, lowerBound, type TermTable, termText } from './term-table.js'
-import { isStop, KINDS, type Kind, parseIntervalTerm, termOf, tokens } from './words.js'
+import { isStop, tokens } from './words.js'
 
 const WEIGHT = { name: 3, keyword: 2, provider: 1.5, prose: 1 }
 const SATURATION = 1.2 // BM25's k1

@@ -1,7 +1,8 @@
 /** Words of an index that a question may mean: by a word that is misspelt, and by the beginning of one. */
 import type { InPortions, Meter } from '../process/portions.js'
+import { termOf } from './stems.js'
 import { findTerm, lowerBound, type TermTable, termRows, termText } from './term-table.js'
-import { fold, termOf } from './words.js'
+import { fold } from './words.js'
 
 const SHORTEST_CORRECTED = 4 // shorter words resemble too many others
 const LONG_WORD = 8 // from this length on, two errors are allowed

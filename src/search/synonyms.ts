@@ -5,7 +5,8 @@
 import { parse } from 'yaml'
 import { compileCheck, type Static, Type } from '../adcp/schema.js'
 import { ANY_PLACE, countryGroup, type Phrase, type Synonyms } from './search-index.js'
-import { termOf, tokens } from './words.js'
+import { termOf } from './stems.js'
+import { tokens } from './words.js'
 
 /** ISO 3166-1 codes of countries where data is sold. */
 const MARKETS =

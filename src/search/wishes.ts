@@ -8,8 +8,10 @@
 import { type CoverageForecast, forecastPercentage } from '../adcp/coverage-forecast.js'
 import type { PricingOption, SignalRef } from '../adcp/signal.js'
 import { phrasesAt, type Synonyms } from './search-index.js'
+import { KINDS, parseIntervalTerm } from './spans.js'
 import { editDistance } from './spelling.js'
-import { fold, isStop, KINDS, parseIntervalTerm, termOf, tokens } from './words.js'
+import { termOf } from './stems.js'
+import { fold, isStop, tokens } from './words.js'
 
 /** Characters that are read: a brief is a paragraph, and a question must not cost more than a page walk. */
 export const MAX_CHARACTERS = 2_000
