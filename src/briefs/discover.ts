@@ -10,7 +10,7 @@ import { cursorOf, durationMs, durationOf, type GetSignalsRequest } from '../adc
 import type { IncompleteEntry } from '../feed/incomplete.js'
 import type { Moment } from '../feed/layers.js'
 import type { Gap, Reader } from '../feed/query.js'
-import { MAX_CHARACTERS } from '../search/wishes.js'
+import { MAX_CHARACTERS } from '../search/read-brief.js'
 import type { FoundRow } from '../store/records/found.js'
 import { type AnswerPages, NOT_READY } from './answer-pages.js'
 import type { Brief, Inquiry, Missing, Ranked } from './brief.js'

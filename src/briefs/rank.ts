@@ -10,16 +10,9 @@ import { converted, type Rates, type Reader } from '../feed/query.js'
 import { destinationKey } from '../merge/deployments.js'
 import { inTurns } from '../process/portion-turns.js'
 import { createMeter, type InPortions, rowUnits } from '../process/portions.js'
+import { type ReadAs, type ReadPrice, readBrief } from '../search/read-brief.js'
 import type { Synonyms } from '../search/search-index.js'
-import {
-  fulfils,
-  type ReadAs,
-  type ReadPrice,
-  type RefinableRow,
-  readBrief,
-  readWishes,
-  refinedQuestion,
-} from '../search/wishes.js'
+import { fulfils, type RefinableRow, readWishes, refinedQuestion } from '../search/wishes.js'
 import { anchorsOf, type Corpus, createGate, createRowPieces, sizeOf } from './corpus.js'
 import type { Local } from './local.js'
 

@@ -3,6 +3,7 @@
  * question of filler words alone ("show all available signals") asks for everything.
  */
 import { createMeter, type InPortions, type Meter } from '../process/portions.js'
+import { MAX_CHARACTERS, misspeltPlace } from './read-brief.js'
 import {
   ANY_PLACE,
   countryGroup,
@@ -16,7 +17,6 @@ import { KINDS, overlap, parseIntervalTerm } from './spans.js'
 import { corrections } from './spelling.js'
 import { termOf } from './stems.js'
 import { findTerm, type TermTable, termRows } from './term-table.js'
-import { MAX_CHARACTERS, misspeltPlace } from './wishes.js'
 import { fold, isStop, isStopWord, tokens } from './words.js'
 
 /** The most concepts of a question that are looked up; the answer says when others were left out. */

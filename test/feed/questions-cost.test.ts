@@ -1,8 +1,8 @@
 /** What a question costs, whatever upstreams call the places where their signals can be activated. */
 import { test } from 'tap'
 import { readSynonyms } from '../../src/briefs/briefs.js'
+import { readBrief } from '../../src/search/read-brief.js'
 import { compileSynonyms } from '../../src/search/synonyms.js'
-import { readBrief } from '../../src/search/wishes.js'
 import { costRatio } from '../support/cost-ratio.js'
 
 const MOST = 60 // thirty usually; a question that looks at every platform for each word takes a hundred times as long

@@ -2,7 +2,7 @@
  * Judged briefs whose words say more than what they are about: places in the languages of those who live there, durations in
  * words, prices and platforms, and slips of the pen. `read` is what must be understood beside the subject.
  */
-import type { ReadAs } from '../../src/search/wishes.js'
+import type { ReadAs } from '../../src/search/read-brief.js'
 import type { JudgedBrief, Wanted } from './judged-briefs.js'
 
 export type JudgedReading = JudgedBrief & { read: Partial<ReadAs> }
