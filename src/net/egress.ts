@@ -14,15 +14,9 @@ import {
 import { createDeadline, type End } from './clock.js'
 import { exchange, failureOf } from './exchange.js'
 import { createPlaces } from './places.js'
+import { followRedirects } from './redirects.js'
 import { createRoutes, type EgressPolicy, type Routes } from './routes.js'
-import {
-  failed,
-  followRedirects,
-  type Outbound,
-  type Send,
-  type SendFailed,
-  type SendOutcome,
-} from './send.js'
+import { failed, type Outbound, type Send, type SendFailed, type SendOutcome } from './send.js'
 
 const CONNECTIONS_PER_ORIGIN = 32 // one origin never holds more sockets than this, if nothing else is said
 const USER_AGENT = 'tributary' // many sites refuse requests without a user agent

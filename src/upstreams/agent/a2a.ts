@@ -6,7 +6,8 @@
 import { randomUUID } from 'node:crypto'
 import { isRecord, tryParseJson } from '../../adcp/json.js'
 import { pause, systemClock } from '../../net/clock.js'
-import { type Send, sameSite } from '../../net/send.js'
+import { sameSite } from '../../net/redirects.js'
+import type { Send } from '../../net/send.js'
 import {
   type Agent,
   type AgentOptions,
