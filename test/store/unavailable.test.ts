@@ -160,7 +160,10 @@ test('what an operator withdrew cannot serve, and does again afterwards', {
     const serves = () =>
       store.jobs.get('a').then(
         (job) => job === undefined,
-        (error) => !t.match(error, { name: 'StorageUnavailable' }),
+        (error) => {
+          if (!(error instanceof StorageUnavailable)) throw error
+          return false
+        },
       )
     await until(`after ${what} it serves again`, serves)
     t.equal(store.problem(), undefined)
