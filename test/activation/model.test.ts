@@ -3,7 +3,7 @@ import { onEveryStorage } from '../store/support/storages.js'
 import { proven } from '../support/proven.js'
 import { type Command, commandsOfOneRun, startModelGround } from './support/model.js'
 
-const RUNS = 2
+const RUNS = 1
 const COMMANDS = 12 // of one run at most; thousands of runs are tried by `npm run soak`
 
 type Wished = { isOn: boolean; forAccount?: boolean; places: ('dv360' | 'the-trade-desk')[] }

@@ -8,7 +8,7 @@ import { proven } from '../support/proven.js'
 import { createGroup, snapshotOf } from './support/process-group.js'
 
 const NAMES = ['one', 'two', 'three'] as const
-const RUNS = 100
+const RUNS = 50
 
 type Name = (typeof NAMES)[number]
 

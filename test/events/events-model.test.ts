@@ -245,7 +245,7 @@ test('whoever applies events holds what a walk gives, or knows that it must read
   const store = await (await embedded(t)).open({ now: manual.clock.now })
   await proven(
     t,
-    5,
+    3,
     fc.asyncProperty(fc.array(anyStep, { minLength: 2, maxLength: 4 }), (steps) =>
       play(t, store, manual, steps),
     ),

@@ -137,7 +137,7 @@ const READERS = { buyer: { ...buyer, grants: [DESK] }, anonymous: { ...anonymous
 test('explain agrees with the feed', async (t) => {
   await proven(
     t,
-    75,
+    40,
     fc.asyncProperty(
       anyWorld,
       anyCriteria,

@@ -37,7 +37,7 @@ import { emptyFeed } from './feed-of.js'
 import { pageOf, type Row, rowsOf, walk } from './reader.js'
 import { anonymous, buyer } from './world.js'
 
-const RUNS = 40
+const RUNS = 20
 const DESK: Destination = { type: 'platform', platform: 'the-trade-desk' }
 /** Whether an entry holds at this time; one whose end is not after its beginning never does. */
 function isOpen({ from, until }: Entry, now: number): boolean {

@@ -5,7 +5,7 @@ import { plainFeed } from '../support/server-feed.js'
 import { ask } from './feed-of.js'
 import { buyer } from './world.js'
 
-const SIGNALS = 9_000 // more than a portion
+const SIGNALS = 8_400 // more than a portion
 const anonymous = { caller: 'anonymous', visibility: 'metadata' as const, grants: [] }
 
 function portions(due: { work: Iterator<unknown> } | undefined): number {

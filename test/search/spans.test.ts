@@ -33,7 +33,7 @@ const spanText = fc
 test('a span finds those that overlap it most, among any', (t) => {
   proven(
     t,
-    200,
+    80,
     fc.property(fc.array(spanText, { minLength: 1, maxLength: 60 }), spanText, (texts, asked) => {
       const [term = ''] = tokens(asked)
       const span = parseIntervalTerm(term)

@@ -8,7 +8,7 @@ import type { Reader, Selection } from '../../src/feed/query.js'
 import { feedOf, listing } from '../support/server-feed.js'
 import { type FixtureFeed, startServer } from '../support/server-fixture.js'
 
-const SIGNALS = 9_000 // more than a portion
+const SIGNALS = 8_400 // more than a portion
 const BUYER: Reader = { caller: 'buyer', visibility: 'full', grants: [] }
 const FILTER = { filters: { max_cpm: 2 } }
 const priced = (cpm: number) => ({

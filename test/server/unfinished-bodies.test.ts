@@ -10,7 +10,7 @@ import { until } from '../support/until.js'
 const MIB = 1024 * 1024
 const BOUND = 64 * MIB
 const LARGE = 900_000
-const STRANGERS = 100
+const STRANGERS = 80
 const PING = '{"jsonrpc":"2.0","id":7,"method":"ping"}'
 const LANES = { 'the fast lane': 'application/json', Fastify: 'application/json; Charset=UTF-8' }
 

@@ -17,7 +17,7 @@ import { createManualClock } from '../support/upstream-clock.js'
 import { CAPABILITIES } from '../support/upstream-feed.js'
 import { row } from '../support/upstream-world.js'
 
-const RUNS = 200
+const RUNS = 100
 const PAGE = 3
 const MINUTE = 60_000
 
