@@ -22,6 +22,7 @@ function accountAgent() {
   let reads = 0
   let version = 1
   let forgetful = 0
+  let bare: string | undefined
   let meanwhile = () => {}
   const handle: TaskHandler = (task, args) => {
     if (task !== 'get_signals') return CAPABILITIES
@@ -30,10 +31,11 @@ function accountAgent() {
     if (account === 'gold' && forgetful > 0) forgetful -= 1
     const option = { pricing_option_id: 'po', model: 'cpm', cpm: isGold ? 1 : 2, currency: 'USD' }
     const signals = [row(version, { pricing_options: [option] })]
+    const isBare = bare !== undefined && account === bare
     const answer = {
       status: 'completed',
-      signals: isGold ? [...signals, row(999, OTHER_PROVIDER)] : signals,
-      cache_scope: isGold ? 'account' : 'public',
+      signals: isGold ? [...signals, row(999, OTHER_PROVIDER)] : isBare ? [] : signals,
+      cache_scope: isGold || isBare ? 'account' : 'public',
       wholesale_feed_version: `v${version}`,
       pagination: { has_more: false },
     }
@@ -50,6 +52,10 @@ function accountAgent() {
     forget: (times: number) => {
       forgetful = times
       version += 1
+    },
+    /** From now on it has an agreement by which it is offered nothing; for everybody else nothing changes. */
+    offerNothing: (account: string) => {
+      bare = account
     },
     publish: () => {
       version += 1
@@ -123,6 +129,19 @@ test('an account that goes on paying the rate card changes nothing', async (t) =
   await until('it is read again', () => logic.reads() > reads)
   await until('and settled', () => status('silver')?.state === 'fresh')
   t.equal(changes, 0)
+})
+
+test('that an account is offered nothing any more, in place of the rate card, is news', async (t) => {
+  const { upstreams, logic, holding, status } = await opened(t, [scope('silver')])
+  await until('the rate card', () => status('silver')?.state === 'fresh')
+  t.equal(holding('silver')?.rateCard, true)
+  const told: (boolean | undefined)[] = []
+  upstreams.onChange(() => told.push(holding('silver')?.rateCard))
+  logic.offerNothing('silver')
+  upstreams.refreshSoon('a', 'acme')
+  await until('its own', () => holding('silver')?.rateCard === false)
+  t.equal(holding('silver')?.slice?.rows.count, 0)
+  t.same(told, [false])
 })
 
 test("an account's slice outlives the process, its upstream being down, but not another account", async (t) => {

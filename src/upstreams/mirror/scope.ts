@@ -144,12 +144,15 @@ export function createScope(options: ScopeOptions) {
     cancelDrop = clock.after(setting.pace.dropAfterMs - age, drop)
   }
 
-  function accept(next: HeldSlice, isNewContent: boolean, under: Turn): void {
+  /** The rate card has no rows, and nor may what an account is offered: the two are not the same. */
+  function accept(next: HeldSlice, under: Turn): void {
     const before = held?.slice // undefined when it passed its cap during this refresh
     const { feedVersion, pricingVersion, caughtAt } = next.slice
     if (caughtAt !== undefined && caughtAt !== before?.caughtAt)
       onTrouble(`${setting.entry.id}: ${TOKEN_LIE}`)
-    const isNew = isNewContent || !before || !sameDigests(next.slice.digests, before.digests) // others' may have come meanwhile
+    const isOtherKind =
+      before?.mode !== next.slice.mode || isRateCard(held, setting) !== isRateCard(next, setting)
+    const isNew = isOtherKind || !sameDigests(next.slice.digests, before.digests) // others' may have come meanwhile
     const isRetold =
       feedVersion !== before?.feedVersion ||
       pricingVersion !== before?.pricingVersion ||
@@ -172,9 +175,8 @@ export function createScope(options: ScopeOptions) {
     } else {
       failures = 0
       problem = undefined
-      if (outcome.kind === 'public')
-        accept(rateCard(setting.entry, setting.scope.name, clock.now()), !isRateCard(held, setting), under)
-      else accept(outcome.held, outcome.kind === 'replaced', under)
+      const isCard = outcome.kind === 'public'
+      accept(isCard ? rateCard(setting.entry, setting.scope.name, clock.now()) : outcome.held, under)
     }
     tell()
   }
