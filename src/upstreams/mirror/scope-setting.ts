@@ -16,6 +16,7 @@ import { type Dialect, takes } from '../agent/dialect.js'
 import { isOld } from '../agent/tool-inputs.js'
 import type { RosterEntry } from '../roster/roster.js'
 import { packSlab } from '../rows/slab.js'
+import { sameDigests } from '../rows/slice.js'
 import type { Contact } from '../walk/contact.js'
 import { credentialName } from '../walk/link.js'
 import {
@@ -133,6 +134,13 @@ export function takenOver(
 /** Whether an account is told the same prices as everybody. */
 export function isRateCard(held: HeldSlice | undefined, { scope }: ScopeSetting): boolean {
   return scope.name !== PUBLIC && held?.cacheScope === 'public'
+}
+
+/** Whether a feed changes with it. The rate card has no rows, and nor may what an account is offered: these are not the same. */
+export function isNews(before: HeldSlice | undefined, next: HeldSlice, setting: ScopeSetting): boolean {
+  if (before?.slice.mode !== next.slice.mode) return true
+  if (isRateCard(before, setting) !== isRateCard(next, setting)) return true
+  return !sameDigests(before.slice.digests, next.slice.digests)
 }
 
 /** The members of a pace and no others, so that two can be compared. */

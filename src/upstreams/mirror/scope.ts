@@ -6,7 +6,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { SignalRef } from '../../adcp/signal.js'
 import { backoffMs, type Clock, jittered } from '../../net/clock.js'
 import type { Dialect } from '../agent/dialect.js'
-import { type Slice, sameDigests } from '../rows/slice.js'
+import type { Slice } from '../rows/slice.js'
 import type { Turn, Turns } from '../rows/storage.js'
 import type { QuestionsAsked } from '../walk/enumerate.js'
 import type { Governor } from '../walk/governor.js'
@@ -20,6 +20,7 @@ import {
   turnOf,
 } from './readings.js'
 import {
+  isNews,
   isOther,
   isRateCard,
   mirrorOf,
@@ -144,15 +145,12 @@ export function createScope(options: ScopeOptions) {
     cancelDrop = clock.after(setting.pace.dropAfterMs - age, drop)
   }
 
-  /** The rate card has no rows, and nor may what an account is offered: the two are not the same. */
   function accept(next: HeldSlice, under: Turn): void {
     const before = held?.slice // undefined when it passed its cap during this refresh
     const { feedVersion, pricingVersion, caughtAt } = next.slice
     if (caughtAt !== undefined && caughtAt !== before?.caughtAt)
       onTrouble(`${setting.entry.id}: ${TOKEN_LIE}`)
-    const isOtherKind =
-      before?.mode !== next.slice.mode || isRateCard(held, setting) !== isRateCard(next, setting)
-    const isNew = isOtherKind || !sameDigests(next.slice.digests, before.digests) // others' may have come meanwhile
+    const isNew = isNews(held, next, setting) // others' may have come meanwhile
     const isRetold =
       feedVersion !== before?.feedVersion ||
       pricingVersion !== before?.pricingVersion ||
@@ -175,8 +173,8 @@ export function createScope(options: ScopeOptions) {
     } else {
       failures = 0
       problem = undefined
-      const isCard = outcome.kind === 'public'
-      accept(isCard ? rateCard(setting.entry, setting.scope.name, clock.now()) : outcome.held, under)
+      const card = () => rateCard(setting.entry, setting.scope.name, clock.now())
+      accept(outcome.kind === 'public' ? card() : outcome.held, under)
     }
     tell()
   }
@@ -333,9 +331,9 @@ export function createScope(options: ScopeOptions) {
     if (needsAnother(before, next)) mirror = mirrorFor(next)
     const kept = takenOver(held, before, next)
     if (held && !kept) answered = false
-    const isNews = held?.slice.upstream !== (kept && next.entry.id)
+    const isMoved = held?.slice.upstream !== (kept && next.entry.id)
     hold(kept)
-    if (isNews) onChange()
+    if (isMoved) onChange()
     if (isOther(before, next) || !isDeepStrictEqual(next.entry.seeds, before.entry.seeds)) refreshSoon()
     else if (next.pace.refreshMs !== before.pace.refreshMs && isOpen && !refreshing && failures === 0) {
       schedule(Math.min((nextAttemptAt ?? 0) - clock.now(), jittered(next.pace.refreshMs, random)))
