@@ -1,12 +1,13 @@
 /** How long promised work is kept after its end, and how it is forgotten then. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { PromisedRecords } from './promised-work.js'
-import { REPLAY_TTL_MS } from './records/idempotency.js'
 import type { ForgetPosition } from './records/ledger.js'
 
 const A_STEP = 200 // rows: one short statement, after which others get a turn, however much there is to delete
 const MOST_STEPS = 500 // of one round; the next round does the rest
 const DAY_MS = 24 * 60 * 60 * 1_000
+/** How long keys are remembered after their first use unless configured otherwise; capabilities state it. */
+export const REPLAY_TTL_MS = DAY_MS
 
 /** How long things are kept after their end, ms. */
 export type Retention = {

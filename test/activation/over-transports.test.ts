@@ -1,5 +1,5 @@
 import { type Test, test } from 'tap'
-import { REPLAY_TTL_MS } from '../../src/store/records/idempotency.js'
+import { REPLAY_TTL_MS } from '../../src/store/retention.js'
 import { activateSignal } from '../../src/tasks/activate-signal.js'
 import { getTaskStatus } from '../../src/tasks/get-task-status.js'
 import { listAccounts } from '../../src/tasks/list-accounts.js'

@@ -1,4 +1,4 @@
-import { REPLAY_TTL_MS } from '../../src/store/records/idempotency.js'
+import { REPLAY_TTL_MS } from '../../src/store/retention.js'
 import { onEveryStorage } from './support/storages.js'
 
 const request = { caller: 'acme', key: 'key-0123456789abcdef', task: 'activate_signal', fingerprint: 'f1' }

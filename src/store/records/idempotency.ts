@@ -10,9 +10,7 @@ import type { Caller } from '../../adcp/caller.js'
 import { isRecord } from '../../adcp/json.js'
 import { type Db, type SqlDialect, storableJson } from '../database/database.js'
 import type { Seal } from '../database/seal.js'
-
-/** How long keys are remembered after their first use unless configured otherwise; capabilities state it. */
-export const REPLAY_TTL_MS = 24 * 60 * 60 * 1_000
+import { REPLAY_TTL_MS } from '../retention.js'
 
 /** Members about the transport of a request and not its content; a retry may have others. */
 const TRAVEL = [
