@@ -20,9 +20,9 @@ import {
   ENDED,
   failureIn,
   GOES_ON,
+  plainState,
   readStatus,
   readTold,
-  plainState,
   toldFields,
   understand,
 } from './upstream-answer.js'

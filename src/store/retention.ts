@@ -6,8 +6,6 @@ import type { ForgetPosition } from './records/ledger.js'
 const A_STEP = 200 // rows: one short statement, after which others get a turn, however much there is to delete
 const MOST_STEPS = 500 // of one round; the next round does the rest
 const DAY_MS = 24 * 60 * 60 * 1_000
-/** How long keys are remembered after their first use unless configured otherwise; capabilities state it. */
-export const REPLAY_TTL_MS = DAY_MS
 
 /** How long things are kept after their end, ms. */
 export type Retention = {
@@ -22,7 +20,7 @@ export type Retention = {
 }
 
 export const DEFAULT_RETENTION: Retention = {
-  answersMs: REPLAY_TTL_MS,
+  answersMs: DAY_MS,
   callsMs: 30 * DAY_MS,
   tasksMs: 30 * DAY_MS,
 }

@@ -54,6 +54,7 @@ import { createLeases } from './replicas/leases.js'
 import { createNonces, type Nonces } from './replicas/nonces.js'
 import { CHANNEL, createNotes } from './replicas/notes.js'
 import type { Replicas } from './replicas/replica.js'
+import { DEFAULT_RETENTION } from './retention.js'
 
 export type StoreOptions = {
   /** `file:` and a folder, relative to the working folder or absolute; or `postgres://...`. */
@@ -121,7 +122,7 @@ const FOLDER_MODE = 0o700 // the state holds callers' webhook credentials
 type Means = Pick<StoreOptions, 'now' | 'onProblem'> & {
   dialect: SqlDialect
   seal: Seal
-  answersMs: number | undefined
+  answersMs: number
 }
 
 function repositories(db: Db, { now, dialect, seal, answersMs }: Means): Repositories {
@@ -188,7 +189,7 @@ function bringUpToDate(
 }
 
 async function openEmbedded(folder: string, options: StoreOptions): Promise<Store> {
-  const { now, keys = [], answersMs, whileInUse = false, onProblem } = options
+  const { now, keys = [], answersMs = DEFAULT_RETENTION.answersMs, whileInUse = false, onProblem } = options
   await makeFolder(folder, FOLDER_MODE)
   await makeFolder(join(folder, 'blobs')) // first: its error says best why a folder cannot be used
   await requireFiles(folder)
@@ -233,7 +234,14 @@ async function databaseNow(db: Db): Promise<number> {
 }
 
 async function openShared(options: StoreOptions): Promise<Store> {
-  const { url, now, keys = [], answersMs, whileInUse = false, onProblem } = options
+  const {
+    url,
+    now,
+    keys = [],
+    answersMs = DEFAULT_RETENTION.answersMs,
+    whileInUse = false,
+    onProblem,
+  } = options
   const { statementMs = STATEMENT_MS, lockMs = LOCK_MS } = options
   const told = {
     url,

@@ -4,7 +4,6 @@
  */
 import pLimit from 'p-limit'
 import type { SignalRef } from '../adcp/signal.js'
-import { agentUrlOf } from '../adcp/url.js'
 import type { Clock } from '../net/clock.js'
 import type { Send } from '../net/send.js'
 import type { Signer } from '../signing/signature.js'
@@ -28,6 +27,7 @@ import {
   type RegistryTransition,
 } from './roster/registries.js'
 import {
+  listedOnlyBy,
   makeRoster,
   type Roster,
   type RosterEntry,
@@ -317,9 +317,8 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     silentRegistries() {
       return registered.statuses().flatMap(({ url, fetchedAt, problem, unvouched }) => {
         if (fetchedAt !== undefined && !unvouched) return []
-        const written = new Set(config.statics.map((one) => agentUrlOf(one.url)))
-        const listed = roster.entries.filter((one) => one.source === url && !written.has(one.agentUrl))
-        return [{ url, ...(problem && { reason: problem.reason }), upstreams: listed.map(({ id }) => id) }]
+        const upstreams = listedOnlyBy(url, roster, config.statics)
+        return [{ url, ...(problem && { reason: problem.reason }), upstreams }]
       })
     },
     statuses: () => byUrl().map((runner) => runner.status()),

@@ -1,5 +1,5 @@
 import { type Test, test } from 'tap'
-import { REPLAY_TTL_MS } from '../../src/store/retention.js'
+import { DEFAULT_RETENTION } from '../../src/store/retention.js'
 import { activateSignal } from '../../src/tasks/activate-signal.js'
 import { getTaskStatus } from '../../src/tasks/get-task-status.js'
 import { listAccounts } from '../../src/tasks/list-accounts.js'
@@ -31,7 +31,7 @@ async function serve(t: Test, world: World) {
   const server = await startServer(t, {
     feed,
     upstreams,
-    replayTtlSeconds: REPLAY_TTL_MS / 1_000,
+    replayTtlSeconds: DEFAULT_RETENTION.answersMs / 1_000,
     tasks: [
       activateSignal(activation),
       reportUsage(activation),

@@ -1,4 +1,4 @@
-import { REPLAY_TTL_MS } from '../../src/store/retention.js'
+import { DEFAULT_RETENTION } from '../../src/store/retention.js'
 import { onEveryStorage } from './support/storages.js'
 
 const request = { caller: 'acme', key: 'key-0123456789abcdef', task: 'activate_signal', fingerprint: 'f1' }
@@ -21,7 +21,7 @@ onEveryStorage('an answer is replayed for 24 hours and then forgotten', async (t
   const { idempotency } = await storage.open()
   await idempotency.bind(request)
   await idempotency.answer(request.caller, request.key, 1)
-  storage.clock.now += REPLAY_TTL_MS - 1
+  storage.clock.now += DEFAULT_RETENTION.answersMs - 1
   await idempotency.forgetExpired(100)
   t.same(await idempotency.bind(request), { kind: 'answered', answer: 1 })
   storage.clock.now += 1
@@ -34,7 +34,7 @@ onEveryStorage('a request with an open call keeps its key; a released key is fre
   await idempotency.bind({ ...request, key: 'key-without-a-call' })
   const { caller, key } = request
   await jobs.add({ id: 'a', kind: 'call', lane: 'northwind', caller, key, data: {} })
-  storage.clock.now += REPLAY_TTL_MS * 2
+  storage.clock.now += DEFAULT_RETENTION.answersMs * 2
   await idempotency.forgetExpired(100)
   t.match(await idempotency.find(request), { kind: 'open' })
   t.equal(await idempotency.find({ ...request, key: 'key-without-a-call' }), undefined)

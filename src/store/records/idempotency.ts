@@ -10,7 +10,6 @@ import type { Caller } from '../../adcp/caller.js'
 import { isRecord } from '../../adcp/json.js'
 import { type Db, type SqlDialect, storableJson } from '../database/database.js'
 import type { Seal } from '../database/seal.js'
-import { REPLAY_TTL_MS } from '../retention.js'
 
 /** Members about the transport of a request and not its content; a retry may have others. */
 const TRAVEL = [
@@ -108,7 +107,7 @@ export function createIdempotency(
   now: () => number,
   dialect: SqlDialect,
   seal: Seal,
-  answersMs = REPLAY_TTL_MS,
+  answersMs: number,
 ): Idempotency {
   async function find({ caller, key, task, fingerprint }: KeyedRequest) {
     const held = await db

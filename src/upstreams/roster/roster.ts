@@ -209,3 +209,14 @@ export function makeRoster({ registries, statics, policy }: RosterSources): Rost
   const excluded = [...leftOut].map(([url, at]) => ({ url, reason: REASONS[at] as Excluded['reason'] }))
   return { entries: withIds(sorted), excluded }
 }
+
+/** The ids of the upstreams that are in the roster only because this registry (url) lists them. */
+export function listedOnlyBy(
+  registry: string,
+  { entries }: Roster,
+  statics: readonly StaticUpstream[],
+): string[] {
+  const written = new Set(statics.map(({ url }) => agentUrlOf(url)))
+  const listed = entries.filter(({ source, agentUrl }) => source === registry && !written.has(agentUrl))
+  return listed.map(({ id }) => id)
+}
