@@ -9,23 +9,13 @@ import { type Call, readCall } from '../store/call.js'
 import type { Held, NewJob } from '../store/jobs.js'
 import { addDecided } from '../store/promised-work.js'
 import type { Action, Settlement } from '../store/records/ledger.js'
-import { isFinal, type StoredTask, type TaskProgress, type TaskStatus } from '../store/records/tasks.js'
+import { isFinal, type StoredTask, type TaskProgress } from '../store/records/tasks.js'
 import type { Store } from '../store/store.js'
 import { pauseAfter, type Worker } from '../store/worker.js'
-import type { AgentOutcome } from '../upstreams/agent/agent.js'
 import { type CallKind, type CallUpstream, createStateReading, upstreamsUntil } from './delivery.js'
 import { unwantedNow, visibleDeployments } from './holders.js'
-import {
-  type Activated,
-  ENDED,
-  failureIn,
-  GOES_ON,
-  plainState,
-  readStatus,
-  readTold,
-  toldFields,
-  understand,
-} from './upstream-answer.js'
+import { readTaskAnswer, type TaskWord, untold } from './task-answer.js'
+import { type Activated, readTold, toldFields } from './upstream-answer.js'
 
 const POLL_EVERY_MS = 1_000 // a caller that polls faster gets the last known state
 const FIRST_UNASKED_MS = 5_000
@@ -33,17 +23,6 @@ const POLL_MS = 30_000 // for one background question
 const GIVE_UP_MS = 7 * 24 * 60 * 60 * 1_000 // by then the upstream has forgotten the task
 const DOUBT_MS = 10 * 60 * 1_000 // an upstream that restarts, or lost its database, refuses questions for a while
 const MOST_ASKED = 10_000
-
-/** Error codes about get_task_status itself, which say nothing about the task. */
-const OF_THE_QUESTION: ReadonlySet<string> = new Set([
-  'TOOL_ERROR',
-  'UNKNOWN',
-  'INVALID_REQUEST',
-  'UNSUPPORTED_FEATURE',
-])
-
-/** Agents have several words for a task that they do not know. */
-const NOT_KNOWN = /^((reference|task|resource)_)?not_found$/i
 
 /** The data of such a job; jobs of an earlier release do not say in whose name the upstream was called. */
 type UpstreamTask = {
@@ -57,7 +36,7 @@ type UpstreamTask = {
   callId?: string
   seenAs?: Call['seenAs']
   isCredentialed?: Call['isCredentialed']
-  /** Since when it answers with errors that do not say how the task stands, ms since the epoch. */
+  /** Since when its answers do not say how the task stands, ms since the epoch. */
   errorsSince?: number
 }
 
@@ -78,26 +57,10 @@ type TaskProgressOptions = {
   onChanged: (upstream: string, caller: string) => void
 }
 
-const FORGOTTEN: Ending = {
-  status: 'failed',
-  isUnknown: true,
-  error: {
-    code: 'REFERENCE_NOT_FOUND',
-    field: 'task_id', // so it is not taken for the upstream's refusal of a signal
-    message: 'The upstream no longer knows this task; what came of it is unknown.',
-  },
-}
-
-/** An operator ended the asking. */
-const NOT_ASKED: Ending = {
-  status: 'failed',
-  isUnknown: true,
-  error: {
-    code: 'REFERENCE_NOT_FOUND',
-    field: 'task_id',
-    message: 'This agent no longer asks the upstream for this task; what came of it is unknown.',
-  },
-}
+/** A task of which its upstream tells nothing any more. */
+const lost = (message: string): Ending => ({ status: 'failed', isUnknown: true, error: untold(message) })
+const FORGOTTEN = lost('The upstream no longer knows this task')
+const NOT_ASKED = lost('This agent no longer asks the upstream for this task') // an operator ended the asking
 
 /** The job that asks about the task with which an upstream answered a call. */
 export function upstreamTaskJob({
@@ -114,22 +77,6 @@ export function upstreamTaskJob({
   return { id: taskId, kind: 'upstream_task', lane: agentUrl, caller, data, afterMs: FIRST_UNASKED_MS }
 }
 
-function withoutResult(upstream: string, status: string, code = ''): TaskProgress {
-  const refused = understand(
-    { kind: 'error', error: { code, message: '' } },
-    { upstream, mayHaveActed: false },
-  )
-  const error =
-    refused.kind === 'refused'
-      ? refused.error
-      : {
-          code: 'SERVICE_UNAVAILABLE',
-          message: 'The upstream could not carry it out.',
-          details: { upstream },
-        }
-  return { status: status as TaskStatus, error }
-}
-
 /** Some tasks complete without a result: the next reading of the feed shows what is live. */
 function completed({ request }: StoredTask, payload: Readonly<Record<string, unknown>>): TaskProgress {
   const { destinations } = request as { destinations: readonly Destination[] }
@@ -138,37 +85,22 @@ function completed({ request }: StoredTask, payload: Readonly<Record<string, unk
 
 const says = (progress: Ending): Heard => ({ kind: 'progress', progress })
 
-/**
- * What an error says of the task. It ends the task when it says that the task has ended, or is not known; else it may be about
- * this question alone, or about us.
- */
-function readError(upstream: string, outcome: Extract<AgentOutcome, { kind: 'error' }>): Heard | undefined {
-  const { code, field } = outcome.error
-  const status = plainState(outcome.error.status)
-  if (GOES_ON.has(status)) return says({ status: status as TaskStatus })
-  const isEnded = status !== undefined && ENDED.has(status)
-  if (NOT_KNOWN.test(code) && (!isEnded || field === 'task_id')) return says(FORGOTTEN)
-  if (isEnded) return says(withoutResult(upstream, status, code))
-  const understood = understand(outcome, { upstream, mayHaveActed: true })
-  const isOfTask = understood.kind === 'refused' && understood.error.code !== 'SERVICE_UNAVAILABLE'
-  if (!isOfTask || OF_THE_QUESTION.has(code)) return undefined
-  return { kind: 'doubtful', progress: { status: 'failed', error: understood.error, isUnknown: true } }
-}
-
 /** What an upstream's answer says of the task; undefined when it says nothing of it. */
-function readProgress(task: StoredTask, upstream: string, outcome: AgentOutcome): Heard | undefined {
-  if (outcome.kind === 'failed') return undefined
-  if (outcome.kind === 'error') return readError(upstream, outcome)
-  const { payload } = outcome
-  const { action } = task.request as { action: Action }
-  const wantsLive = action === 'activate'
-  const showsSome = readTold(payload, []).deployments.length > 0
-  const status = readStatus(payload, wantsLive) ?? (showsSome ? 'completed' : undefined)
-  if (GOES_ON.has(status)) return says({ status: status as TaskStatus })
-  if (status !== undefined && ENDED.has(status)) return says(withoutResult(upstream, status))
-  if (status !== 'completed') return undefined
-  const failure = failureIn(payload, wantsLive)
-  return says(failure ? withoutResult(upstream, 'failed', failure.code) : completed(task, payload))
+function heardIn(task: StoredTask, word: TaskWord | undefined): Heard | undefined {
+  switch (word?.kind) {
+    case 'goes_on':
+      return says({ status: word.status })
+    case 'completed':
+      return says(completed(task, word.payload))
+    case 'ended':
+      return says({ status: word.status, error: word.error })
+    case 'forgotten':
+      return says(FORGOTTEN)
+    case 'doubtful':
+      return { kind: 'doubtful', progress: { status: 'failed', error: word.error, isUnknown: true } }
+    default:
+      return undefined
+  }
 }
 
 /** `call`: the upstream's answer with the task, while it is known. */
@@ -221,7 +153,13 @@ export function createTaskProgress(options: TaskProgressOptions) {
         ...(isCredentialed && { isCredentialed }),
       }
       const outcome = await call(agentUrl, 'get_task_status', args, context)
-      return readProgress(task, upstreamAt(agentUrl), outcome)
+      const { action } = task.request as { action: Action }
+      const asked = {
+        upstream: upstreamAt(agentUrl),
+        taskId: upstreamTaskId,
+        wantsLive: action === 'activate',
+      }
+      return heardIn(task, readTaskAnswer(outcome, asked))
     }
     const job = await store.jobs.get(callId)
     const done = job && (await readState(kind, readCall(job), deadline))
@@ -229,7 +167,7 @@ export function createTaskProgress(options: TaskProgressOptions) {
   }
 
   /**
-   * How the task stands, as far as what was heard is believed. An error that does not say it is believed when nothing else is heard
+   * How the task stands, as far as what was heard is believed. An answer that does not say it is believed when nothing else is heard
    * for a while. `data`: what the job is to know of that, if it changes.
    */
   function believed(held: Held, heard: Heard | undefined): { progress?: Ending; data?: UpstreamTask } {

@@ -210,6 +210,11 @@ function taskIn(payload: Payload): string | undefined {
   return isText(payload.task_id) ? payload.task_id : undefined
 }
 
+/** The ids of all tasks that an answer names. */
+export function taskIdsIn(payload: Payload): string[] {
+  return [...inside(payload)].flatMap(({ task_id: id }) => (isText(id) ? [id] : []))
+}
+
 /** The members of an answer or a result that state it. */
 export function toldFields({ deployments, unknown }: Told): Record<string, unknown> {
   return { deployments, ...(unknown.length > 0 && { ext: { tributary: { unknown } } }) }

@@ -4,6 +4,7 @@
  * the others are asked again, and a task that has ended never changes.
  */
 import { naturalKey } from '../activation/accounts.js'
+import { readTaskAnswer, type TaskWord } from '../activation/task-answer.js'
 import { type AdcpError, adcpError } from '../adcp/answer.js'
 import type { AccountReference } from '../adcp/caller.js'
 import type { GetSignalsRequest } from '../adcp/signal-requests.js'
@@ -16,8 +17,6 @@ import { canonical } from '../store/records/idempotency.js'
 import type { TaskProgress } from '../store/records/tasks.js'
 import type { Store } from '../store/store.js'
 import { createWorker, type Worker } from '../store/worker.js'
-import type { AgentError } from '../upstreams/agent/agent.js'
-import { isTransient } from '../upstreams/agent/dialect.js'
 import type { Asked } from '../upstreams/asker.js'
 import { answerSlice } from '../upstreams/rows/found-slice.js'
 import type { Slice } from '../upstreams/rows/slice.js'
@@ -37,17 +36,14 @@ const PLACES = { inAll: 1_000, aLane: MOST_OF_A_CALLER }
 const FIRST_PAUSE_MS = 500
 const LONGEST_PAUSE_MS = 15_000
 const CALL_MS = 30_000
+/** An upstream that restarts refuses questions about its task for a while, but the caller waits for the rows of the others. */
+const DOUBT_MS = 2 * 60_000
 
 const UNANSWERED = adcpError('SERVICE_UNAVAILABLE', 'The question could not be answered.', {
   suggestion: 'Ask again; without push_notification_config the answer comes at once.',
 })
-const GOES_ON: ReadonlySet<unknown> = new Set(['submitted', 'working', 'input-required', 'auth-required'])
-
-/** An error that will pass, or a task that waits for a person, has not ended. */
-function hasTaskEnded(error: AgentError): boolean {
-  if (error.status !== undefined) return !GOES_ON.has(error.status)
-  return error.recovery !== 'transient' && !isTransient(error)
-}
+/** After these words nothing more comes of an upstream's task. */
+const ENDS: ReadonlySet<TaskWord['kind']> = new Set(['ended', 'forgotten'])
 
 /** What must survive a restart. */
 type Question = Noticed & {
@@ -123,23 +119,26 @@ export function createLater(options: LaterOptions): Later & {
   }
 
   /**
-   * The rows of an upstream's task once it is done, asked for with growing pauses; undefined when it failed, or when `until` (ms
-   * since the epoch) comes first.
+   * The rows of an upstream's task once it is done, asked for with growing pauses; undefined when it failed, when nothing but doubt is
+   * heard of it for a while, or when `until` (ms since the epoch) comes first.
    */
   async function rowsOfTask(asked: Asked, taskId: string, until: number): Promise<Slice | undefined> {
     const { signal } = stop
     const args = { task_id: taskId, include_result: true }
+    let doubtsSince: number | undefined
     for (let between = FIRST_PAUSE_MS; clock.now() < until && !signal.aborted; ) {
       const outcome = await call(asked.id, 'get_task_status', args, {
         deadline: Math.min(until, clock.now() + CALL_MS),
         signal,
         ...(asked.auth && { auth: asked.auth }),
       })
-      if (outcome.kind === 'answer') {
-        const { status } = outcome.payload
-        if (status === 'completed') return answerSlice(asked, outcome.rows, clock.now())
-        if (!GOES_ON.has(status)) return undefined
-      } else if (outcome.kind === 'error' && hasTaskEnded(outcome.error)) return undefined
+      const word = readTaskAnswer(outcome, { upstream: asked.id, taskId })
+      if (outcome.kind === 'answer' && word?.kind === 'completed') {
+        return answerSlice(asked, outcome.rows, clock.now())
+      }
+      if (word && ENDS.has(word.kind)) return undefined
+      if (word) doubtsSince = word.kind === 'goes_on' ? undefined : (doubtsSince ?? clock.now())
+      if (doubtsSince !== undefined && clock.now() - doubtsSince > DOUBT_MS) return undefined
       await pause(clock, Math.min(between, until - clock.now()), signal)
       between = Math.min(LONGEST_PAUSE_MS, between * 2)
     }

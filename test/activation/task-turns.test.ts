@@ -57,3 +57,30 @@ test('a task that is completed with errors in its result has failed', async (t) 
   t.match(ended, { status: 'failed', error: { details: { upstream_code: 'TERMS_REJECTED' } } })
   t.match(await (await over.stored()).ledger.query({}, 5), [{ outcome: 'failed' }])
 })
+
+test('what an upstream says of another task ends nothing, and its keys are told to nobody', async (t) => {
+  const deployments = (segment_id: string) => [
+    { ...TRADE_DESK, is_live: true, activation_key: { type: 'segment_id', segment_id } },
+  ]
+  const ofAnother = { status: 'completed', result: { deployments: deployments('of-another') } }
+  const { status, asked } = await taskThatIs(
+    t,
+    { ...ofAnother, task_id: 'another' },
+    { ...ofAnother, task_id: undefined, task: { task_id: 'another' } },
+    { status: 'failed', task_id: 'another', adcp_error: { code: 'TERMS_REJECTED', message: 'no' } },
+    { status: 'working', task_id: 'the-asking', result: { task_id: 'theirs', status: 'working' } },
+    {
+      status: 'completed',
+      task_id: 'the-asking',
+      result: { task_id: 'theirs', deployments: deployments('ours') },
+    },
+  )
+  const said: Said[] = []
+  await until(
+    async () => said.push(await status()),
+    () => asked() >= 5,
+  )
+  const ended = await until<Said>(status, (one) => one.status !== 'submitted' && one.status !== 'working')
+  t.match(ended, { status: 'completed', result: { deployments: deployments('ours') } })
+  t.notMatch(JSON.stringify(said), /of-another/)
+})

@@ -82,6 +82,7 @@ export type AgentError = {
   /** The status of the task in the answer, in the agent's own spelling, and its id, when it states them. */
   status?: string
   taskId?: string
+  isOwnTask?: true
   /** Not sent, because the agent's dialect cannot express the request; `field` names the argument. */
   unsent?: true
 }
@@ -96,8 +97,13 @@ export type CallFailure = {
 }
 
 export type AgentOutcome =
-  /** `rows`: the elements of `signals`, in order; `payload` has an empty array in their place. */
-  { kind: 'answer'; payload: Payload; rows: ReadRows } | { kind: 'error'; error: AgentError } | CallFailure
+  /**
+   * `rows`: the elements of `signals`, in order; `payload` has an empty array in their place. `isOwnTask`: the `task_id` in it is
+   * that of the A2A task that brought it.
+   */
+  | { kind: 'answer'; payload: Payload; rows: ReadRows; isOwnTask?: true }
+  | { kind: 'error'; error: AgentError }
+  | CallFailure
 
 /** The list of its tools or skills, as received; undefined when it has none. */
 export type ToolsOutcome = { kind: 'tools'; tools: unknown } | CallFailure

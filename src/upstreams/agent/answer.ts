@@ -216,6 +216,16 @@ function pendingTask(message: unknown, outcome: AgentOutcome): string | undefine
   return body.id as string
 }
 
+/** The outcome, marked when the task that it names is the A2A task that brought it. */
+function markedOwn(message: unknown, outcome: AgentOutcome): AgentOutcome {
+  const { id } = bodyOf(message) ?? {}
+  if (typeof id !== 'string') return outcome
+  if (outcome.kind === 'answer')
+    return outcome.payload.task_id === id ? { ...outcome, isOwnTask: true } : outcome
+  const isOwn = outcome.kind === 'error' && outcome.error.taskId === id
+  return isOwn ? { ...outcome, error: { ...outcome.error, isOwnTask: true } } : outcome
+}
+
 function isHandedOver({ status, task_id }: Payload): boolean {
   return typeof status === 'string' && PENDING.test(status) && typeof task_id === 'string' && task_id !== ''
 }
@@ -297,8 +307,9 @@ function understand(skimmed: Skimmed, { as, bounds }: ReadingJob): ReadAnswer {
   }
   if (as === 'value') return { kind: 'value', value: message.result }
   const outcome = readAnswer(skimmed, as === 'mcp' ? locateMcp : locateA2a, bounds)
-  const pending = as === 'a2a' ? pendingTask(message, outcome) : undefined
-  return { kind: 'answer', outcome, ...(pending !== undefined && { pending }) }
+  if (as === 'mcp') return { kind: 'answer', outcome }
+  const pending = pendingTask(message, outcome)
+  return { kind: 'answer', outcome: markedOwn(message, outcome), ...(pending !== undefined && { pending }) }
 }
 
 /** Whether the message is the response to request `id`, alone or in a batch. */
