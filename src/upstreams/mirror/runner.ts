@@ -223,7 +223,7 @@ export function createRunner(options: RunnerOptions) {
     statusOf: (scope: string): ScopeStatus | undefined => scopes.get(scope)?.status(),
     /** Whose files decide on its rows. */
     providerDomains: (): readonly string[] => [...new Set([...scopes.values()].flatMap(domainsOf))],
-    /** Aborts what is under way. The saved slices are kept. */
+    /** Aborts the readings under way; calls go on to their end. The saved slices are kept. */
     async close(): Promise<void> {
       contact.close()
       await Promise.all([...scopes.values()].map((kept) => kept.close()))

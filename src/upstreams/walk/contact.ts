@@ -175,6 +175,7 @@ export function createContact(options: ContactOptions) {
   const credential = credentialName(entry.auth)
   const lifetime = new AbortController()
   const { signal } = lifetime
+  const untilItsTime = new AbortController().signal // of a reading that a call waits for: it outlasts the contact, as calls do
   const sleep = (ms: number) => pause(clock, ms, signal)
   const wish = () => known?.value.signing
   const signedSend = sign && createSignedSend({ send, sign, wish, now: clock.now })
@@ -232,6 +233,7 @@ export function createContact(options: ContactOptions) {
 
   function keep(value: Dialect, readAt: number): void {
     take(value, readAt)
+    if (signal.aborted) return // another contact may have taken its place, and learns for itself
     const protocol = link.protocol()
     learnt.save(entry.agentUrl, { dialect: value, ...(protocol && { protocol }), credential, readAt })
   }
@@ -244,19 +246,20 @@ export function createContact(options: ContactOptions) {
     take(saved.dialect, saved.readAt)
   }
 
-  async function dialect(): Promise<{ kind: 'dialect'; value: Dialect } | CallFailure> {
+  async function dialect(during = signal): Promise<{ kind: 'dialect'; value: Dialect } | CallFailure> {
     restored ??= restore()
     await restored
     if (known && !isDoubted && clock.now() - known.readAt < DIALECT_MS)
       return { kind: 'dialect', value: known.value }
-    let outcome = await link.read(CAPABILITIES, {}, entry.auth)
+    let outcome = await link.read(CAPABILITIES, {}, entry.auth, during)
     if (outcome.kind === 'failed') return outcome
     if (outcome.kind === 'error' && isCredentialError(outcome.error)) {
       return callFailed('unauthorized', `${CAPABILITIES}: ${messageOf(outcome)}`)
     }
-    const tools = await link.tools(entry.auth)
+    const tools = await link.tools(entry.auth, during)
     const name = nameOf(CAPABILITIES, tools)
-    if (outcome.kind === 'error' && name !== CAPABILITIES) outcome = await link.read(name, {}, entry.auth)
+    if (outcome.kind === 'error' && name !== CAPABILITIES)
+      outcome = await link.read(name, {}, entry.auth, during)
     const told = dialectOf(outcome)
     if (!told) return callFailed('agent_error', `${CAPABILITIES}: ${messageOf(outcome)}`)
     const protocol = link.protocol()
@@ -269,7 +272,7 @@ export function createContact(options: ContactOptions) {
   /** The dialect is needed before a request can be written, so it is asked for first; the answer is kept for a day. */
   async function dialectBy(deadline: number): ReturnType<typeof dialect> {
     const limits = { timeoutMs: deadline - clock.now(), clock }
-    return within(dialect(), limits, () => callFailed('timeout', 'the deadline has passed'))
+    return within(dialect(untilItsTime), limits, () => callFailed('timeout', 'the deadline has passed'))
   }
 
   /** `maySend`: for changes, which are not sent any more when too little time is left; asked just before one is. */
@@ -359,7 +362,7 @@ export function createContact(options: ContactOptions) {
     takePlaces: link.takePlaces,
     /** Whether it was closed: what was read through it counts for nothing any more. */
     isClosed: () => signal.aborted,
-    /** Aborts its requests. */
+    /** Aborts its readings. Calls go on to their end. */
     close: () => lifetime.abort(),
   }
 }

@@ -111,7 +111,7 @@ type LinkOptions = CallingOptions & {
   /** With our signature, where the upstream asks for it: what is sent under the configured credential. */
   signedSend?: Send
   sleep(ms: number): Promise<void>
-  /** Ends reads under way. */
+  /** Ends reads under way that are given no other. */
   signal: AbortSignal
 }
 
@@ -214,19 +214,20 @@ export function createLink(options: LinkOptions) {
   /** What is safe to repeat, repeated while that may help; `isProbe`: once. */
   async function repeated<T extends AgentOutcome | ToolsOutcome>(
     ask: () => Promise<T>,
+    during: AbortSignal,
     isProbe = false,
   ): Promise<T> {
     for (let attempt = 1; ; attempt++) {
       const outcome = await ask()
       if (outcome.kind !== 'failed' || isProbe || attempt >= (ATTEMPTS[outcome.reason] ?? 1)) return outcome
       const wait = outcome.retryAfterMs ?? RETRY_MS * 2 ** attempt * (0.5 + random())
-      if (wait > LONGEST_RETRY_AFTER_MS || signal.aborted) return outcome
+      if (wait > LONGEST_RETRY_AFTER_MS || during.aborted) return outcome
       await sleep(wait)
     }
   }
 
-  async function toolsOnce(auth: Auth): Promise<ToolsOutcome> {
-    const budget = { timeoutMs: timeoutMs(), signal }
+  async function toolsOnce(auth: Auth, during: AbortSignal): Promise<ToolsOutcome> {
+    const budget = { timeoutMs: timeoutMs(), signal: during }
     const found = await agentFor(auth, budget)
     return found.kind === 'found' ? await found.agent.tools(budget) : found
   }
@@ -245,8 +246,8 @@ export function createLink(options: LinkOptions) {
       return goesOn
     },
     /** What its tools take, where it says so. Nothing rests on it alone: what fails is in the end as if it said nothing. */
-    async tools(auth: Auth): Promise<ToolInputs | undefined> {
-      const outcome = await repeated(() => toolsOnce(auth))
+    async tools(auth: Auth, during: AbortSignal = signal): Promise<ToolInputs | undefined> {
+      const outcome = await repeated(() => toolsOnce(auth, during), during)
       return outcome.kind === 'tools' ? readToolInputs(outcome.tools) : undefined
     },
     /** Failures in a row, when they are so many that calling is pointless. */
@@ -263,12 +264,18 @@ export function createLink(options: LinkOptions) {
       return outcome
     },
     /** A read, repeated while that may help. An upstream that did not answer last time gets a single probe first. */
-    async read(task: string, args: Arguments, auth: Auth): Promise<AgentOutcome> {
-      return await repeated(async () => {
-        const outcome = await deliver(task, args, auth, { timeoutMs: timeoutMs(), signal })
+    async read(
+      task: string,
+      args: Arguments,
+      auth: Auth,
+      during: AbortSignal = signal,
+    ): Promise<AgentOutcome> {
+      const once = async () => {
+        const outcome = await deliver(task, args, auth, { timeoutMs: timeoutMs(), signal: during })
         note(outcome, true)
         return outcome
-      }, troubles > 0)
+      }
+      return await repeated(once, during, troubles > 0)
     },
   }
 }
