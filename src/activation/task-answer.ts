@@ -84,14 +84,14 @@ function readError(
   outcome: Extract<AgentOutcome, { kind: 'error' }>,
   { upstream, taskId: asked }: AskedTask,
 ): TaskWord | undefined {
-  const { code, field, taskId = asked, isOwnTask } = outcome.error
+  const { code, field, taskId = asked, isOwnTask, rpcCode } = outcome.error
   if (taskId !== asked && !isOwnTask) return OF_ANOTHER
   const status = isOwnTask ? undefined : plainState(outcome.error.status)
   if (GOES_ON.has(status)) return { kind: 'goes_on', status: status as TaskStatus }
   const isEnded = status !== undefined && ENDED.has(status)
   if (NOT_KNOWN.test(code) && (!isEnded || field === 'task_id')) return { kind: 'forgotten' }
   if (isEnded) return ended(upstream, status, code)
-  if (OF_THE_QUESTION.has(code)) return { kind: 'not_taken' }
+  if (rpcCode !== undefined || OF_THE_QUESTION.has(code)) return { kind: 'not_taken' }
   const understood = understand(outcome, { upstream, mayHaveActed: true })
   const isOfTask = understood.kind === 'refused' && understood.error.code !== 'SERVICE_UNAVAILABLE'
   return isOfTask ? { kind: 'doubtful', error: understood.error } : undefined

@@ -354,6 +354,10 @@ export function understand(outcome: AgentOutcome, circumstances: Circumstances):
   if (outcome.kind === 'error') {
     const { code, field, status, taskId } = outcome.error
     if (outcome.error.unsent) return { kind: 'refused', error: inexpressible(upstream, field) }
+    // It did not come to the task this time: the agent may speak another transport now, or lack the tool.
+    if (mayHaveActed && outcome.error.rpcCode !== undefined) {
+      return { kind: 'unknown', retryAfter: RETRY_SECONDS }
+    }
     // It was carried out, or never arrived: the upstream no longer knows.
     if (mayHaveActed && code === 'IDEMPOTENCY_EXPIRED') return { kind: 'unrepeatable' }
     // Only a request that was carried out holds its key. So the first attempt arrived, and our repetition differs in

@@ -27,6 +27,7 @@ import {
   networkFailure,
   type RpcOutcome,
   statusFailure,
+  UNKNOWN_METHOD,
 } from './rpc.js'
 
 const MAX_CARD_BYTES = 1024 * 1024
@@ -34,7 +35,6 @@ const PATHS = ['.well-known/agent.json', '.well-known/agent-card.json']
 const POLL_MS = 500 // an agent that works on a task is asked twice a second
 const MAX_MISSES = 3 // polls in a row that fail
 const VERSION_NOT_SUPPORTED = -32009
-const METHOD_NOT_FOUND = -32601
 
 type A2aVersion = '1.0' | '0.3'
 
@@ -151,7 +151,7 @@ export async function findCard(send: Send, agentUrl: string, budget: Budget): Pr
 function isWrongVersion(outcome: RpcOutcome): boolean {
   return (
     outcome.kind === 'rpc_error' &&
-    (outcome.code === VERSION_NOT_SUPPORTED || outcome.code === METHOD_NOT_FOUND)
+    (outcome.code === VERSION_NOT_SUPPORTED || outcome.code === UNKNOWN_METHOD)
   )
 }
 

@@ -83,6 +83,8 @@ export type AgentError = {
   status?: string
   taskId?: string
   isOwnTask?: true
+  /** It is JSON-RPC's, by this code: what speaks there did not come to the task. */
+  rpcCode?: number
   /** Not sent, because the agent's dialect cannot express the request; `field` names the argument. */
   unsent?: true
 }

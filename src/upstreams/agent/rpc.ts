@@ -117,11 +117,16 @@ export function statusFailure(
   return undefined
 }
 
+export const UNKNOWN_METHOD = -32601
+const WORDS_OF_RPC: Readonly<Record<number, string>> = {
+  [UNKNOWN_METHOD]: 'NOT_IMPLEMENTED',
+  [-32602]: 'INVALID_REQUEST',
+  [-32600]: 'INVALID_REQUEST',
+}
+
 /** A JSON-RPC error as an AdCP error, for outcomes where the agent understood us and said no. */
 function errorOfRpc(code: number, message: string): AgentError {
-  if (code === -32601) return agentError('NOT_IMPLEMENTED', message)
-  if (code === -32602 || code === -32600) return agentError('INVALID_REQUEST', message)
-  return agentError(`JSONRPC_${code}`, message)
+  return { ...agentError(WORDS_OF_RPC[code] ?? `JSONRPC_${code}`, message), rpcCode: code }
 }
 
 /** What a request for an AdCP answer came to. */

@@ -25,6 +25,7 @@ import {
   withoutSecrets,
 } from '../agent/agent.js'
 import { createMcpAgent } from '../agent/mcp.js'
+import { UNKNOWN_METHOD } from '../agent/rpc.js'
 import { readToolInputs, type ToolInputs } from '../agent/tool-inputs.js'
 import type { RosterEntry } from '../roster/roster.js'
 import { placesOf } from '../rows/registry-records.js'
@@ -120,6 +121,12 @@ export function credentialName(auth: Auth): string {
   return auth.type === 'none' ? 'none' : hash('sha256', JSON.stringify(auth)).slice(0, 16)
 }
 
+/** Nothing there knows the transport that it was called by, or a server that speaks another one says so. */
+function isOtherSpeech(outcome: AgentOutcome): boolean {
+  if (outcome.kind === 'error') return outcome.error.rpcCode === UNKNOWN_METHOD
+  return outcome.kind === 'failed' && outcome.reason === 'not_an_agent'
+}
+
 /** Connects with its first call. */
 export function createLink(options: LinkOptions) {
   const {
@@ -206,7 +213,7 @@ export function createLink(options: LinkOptions) {
       return found.agent.call(task, args, remaining(left, startedAt))
     })
     // What answers there may speak something else now: the next call probes again.
-    if (outcome.kind === 'failed' && outcome.reason === 'not_an_agent') forget(auth)
+    if (isOtherSpeech(outcome)) forget(auth)
     const said = outcome.kind === 'failed' ? { ...outcome, message: `${task}: ${outcome.message}` } : outcome
     return withoutSecrets(said, () => secretsWith(auth))
   }
