@@ -19,7 +19,7 @@ import { overlayName, type Reader } from '../feed/query.js'
 import { createReplayGuard } from '../signing/verify.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
 import type { Foundation, Stack } from './foundation.js'
-import { nonceCheck, tellsFeedEvents, upstreamsSettings } from './settings.js'
+import { accountMark, accountsOf, nonceCheck, tellsFeedEvents, upstreamsSettings } from './settings.js'
 
 type FeedEventsOptions = {
   foundation: Foundation
@@ -34,12 +34,14 @@ type FeedEventsOptions = {
   onHeard(outcome: HeardOutcome, reading?: HeardReading): void
 }
 
-function eyesOf({ callers }: Config, caller: string, account: string): Eyes | undefined {
-  const key = callers.keys.find(({ id }) => id === caller)
+function eyesOf(config: Config, secret: Uint8Array, caller: string, account: string): Eyes | undefined {
+  const key = config.callers.keys.find(({ id }) => id === caller)
   if (!key) return undefined
   const open: Reader = { caller, visibility: 'full', grants: key.destinations }
-  const isConfigured = Object.hasOwn(key.accounts, account)
-  return { open, account, ...(isConfigured && { own: { ...open, account: overlayName(caller, account) } }) }
+  if (!Object.hasOwn(key.accounts, account)) return { open, account }
+  const name = overlayName(caller, account)
+  const standsFor = accountMark(secret, accountsOf(config).get(name))
+  return { open, account, own: { ...open, account: name }, standsFor }
 }
 
 type Telling = {
@@ -50,13 +52,13 @@ type Telling = {
 
 /** Telling subscribers. */
 function createTelling({ foundation, feed, declaredAccounts, agentUrl, onSent }: FeedEventsOptions): Telling {
-  const { config, store, post, clock, random, warning } = foundation
+  const { config, store, post, clock, random, secret, warning } = foundation
   const common = { store, newId: randomUUID, policy: () => webhookPolicy(config().egress) }
   if (!tellsFeedEvents(config(), config().events)) {
     return { subscribing: createSubscriptions(common) }
   }
   const standings = createStandings({ feed, clock })
-  const eyes = (caller: string, account: string) => eyesOf(config(), caller, account)
+  const eyes = (caller: string, account: string) => eyesOf(config(), secret, caller, account)
   const announcer = createAnnouncer({
     ...{ store, standings, clock, random, onOutcome: onSent },
     webhook: createWebhook({ post, now: clock.now }),

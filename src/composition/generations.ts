@@ -12,7 +12,7 @@ import { memoryOf, SNAPSHOT_FORM, type Snapshot } from '../snapshot/snapshot.js'
 import { createWalks } from '../store/replicas/cursors.js'
 import type { Blobs, Sharing, Turn } from '../upstreams/rows/storage.js'
 import { createSnapshotStore, gapOf, type ToldGap, toldGap } from './saved-snapshots.js'
-import { type Account, type AccountMap, credentialMark } from './settings.js'
+import { type Account, type AccountMap, accountMark } from './settings.js'
 
 /** Snapshots of another form are another release's, with its own builder: neither disturbs the other. */
 const FORM = `form/${SNAPSHOT_FORM}/`
@@ -84,11 +84,7 @@ export function createGenerations(options: GenerationsOptions) {
   })
 
   /** What is stored of an account. */
-  function definitionOf(account: Account | undefined): string {
-    if (!account) return ''
-    const { name, caller, upstreams } = account
-    return credentialMark(secret, account, () => [name, caller, [...upstreams]])
-  }
+  const definitionOf = (account: Account | undefined) => accountMark(secret, account)
 
   /** In memory already, or read from the storage. Rejects when it is not there. */
   async function snapshotOf(id: string, layer?: string): Promise<Snapshot> {

@@ -68,6 +68,13 @@ export function accountsOf(config: Config): AccountMap {
   return made
 }
 
+/** Whom an account stands for, in a word that gives nothing away; empty for one that is not configured. */
+export function accountMark(secret: Uint8Array, account: Account | undefined): string {
+  if (!account) return ''
+  const { name, caller, upstreams } = account
+  return credentialMark(secret, account, () => [name, caller, [...upstreams]])
+}
+
 /** The scopes that are read from each upstream in addition to the public one. */
 function scopesOf(accounts: AccountMap): Map<string, Scope[]> {
   const scopes = new Map<string, Scope[]>()
@@ -85,7 +92,7 @@ const marks = new WeakMap<object, string>()
  * A keyed hash of credentials, which gives none of them away. It is made once for the object that they belong to, because requests
  * ask for it.
  */
-export function credentialMark(
+function credentialMark(
   secret: Uint8Array,
   of: object,
   credentials: () => unknown = () => of,

@@ -31,7 +31,13 @@ const KEPT_COMPARISONS = 16
 export type ToldVersions = { public: FeedTokens; account?: FeedTokens }
 
 /** The reader of a subscriber's feed: the public layer, and its account's where that has one. */
-export type Eyes = { open: Reader; own?: Reader; account: string }
+export type Eyes = {
+  open: Reader
+  own?: Reader
+  account: string
+  /** Whom the account stands for at upstreams, in a word: its name may be given to another one. */
+  standsFor?: string
+}
 
 type StandingsOptions = { feed: Pick<Feed, 'see' | 'prepared'>; clock: Clock }
 
@@ -39,7 +45,8 @@ const same = (a: FeedTokens, b: FeedTokens) => a.feed === b.feed && a.pricing ==
 const readerName = (reader: Reader) => JSON.stringify([grantsName(reader), reader.account ?? ''])
 
 /** Equal for readers that see the same: what was written for another reader must not be sent. */
-export const eyesName = ({ open, own }: Eyes) => readerName(own ?? open)
+export const eyesName = ({ open, own, standsFor = '' }: Eyes) =>
+  own ? `${readerName(own)} ${standsFor}` : readerName(open)
 
 /** One layer as it stands for a reader. */
 type ScopedStanding = FeedStanding & { scope: 'public' | 'account' }

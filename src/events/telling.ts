@@ -227,7 +227,9 @@ export function createTelling(options: TellingOptions & InTurn) {
       if (next === after) break
       if (next.pending.length > 0 && !(await note({ held, data: next }))) return
     }
-    await waitForChange(held, { caller, accountId, versions: stream.versions }, stream)
+    // Who has missed something is told to read again as soon as there is something to be read, whatever that is.
+    const versions = stream.hasMissed ? undefined : stream.versions
+    await waitForChange(held, { caller, accountId, versions }, stream)
   }
 
   return { tell, suspend }

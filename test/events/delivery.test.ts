@@ -4,7 +4,7 @@ import { type Test, test } from 'tap'
 import { createAnnouncer } from '../../src/events/announcer.js'
 import { createPost } from '../../src/events/letter.js'
 import { createStandings, type Eyes } from '../../src/events/standings.js'
-import { subscriptionJob } from '../../src/events/stream.js'
+import { deliveryOf, subscriptionJob } from '../../src/events/stream.js'
 import { createWebhook } from '../../src/events/webhook.js'
 import type { Feed } from '../../src/feed/feed.js'
 import { type Clock, systemClock } from '../../src/net/clock.js'
@@ -12,6 +12,7 @@ import { createEgress } from '../../src/net/egress.js'
 import type { Send } from '../../src/net/send.js'
 import type { ThreadTime } from '../../src/process/spare-time.js'
 import { createSigner, WEBHOOKS } from '../../src/signing/signature.js'
+import type { Snapshot } from '../../src/snapshot/snapshot.js'
 import { StorageUnavailable } from '../../src/store/database/storage-work.js'
 import type { Jobs } from '../../src/store/jobs.js'
 import type { Store } from '../../src/store/store.js'
@@ -628,6 +629,38 @@ onEmbeddedStorage(
       const back = slow.events[length + 1]?.body
       t.match(back, { notification_type: BULK, previous_wholesale_feed_version: told })
     }
+  },
+)
+
+onEmbeddedStorage(
+  'who missed something while its account was exchanged is told so once the account can be read, also where all is as it was',
+  async (t, storage) => {
+    const { publishNext, process, subscribe, receiver, pass, feed, world } = await stage(t, storage)
+    const own = { ...eyes.open, account: 'acc' }
+    world.eyes = { ...eyes, own, standsFor: 'one' }
+    const first = feed.current() as Snapshot
+    const one = await process()
+    const slow = await receiver()
+    let isBusy = true
+    slow.answerWith((_, response) => void response.writeHead(isBusy ? 503 : 200).end())
+    const job = await subscribe(one.store, 'slow', slow.url)
+    await pass(1, one)
+    publishNext()
+    one.announcer.published()
+    await pass(1, one)
+    const { length } = slow.events
+    isBusy = false
+    world.eyes = { ...eyes, own, standsFor: 'another' }
+    let isRead = false
+    feed.publish(first, 0, { isCurrent: () => isRead })
+    one.announcer.published()
+    await pass(MINUTE, one, 1_000)
+    t.equal(slow.events.length, length, 'not what the account was before')
+    t.equal(deliveryOf((await one.store.jobs.get(job))?.data).pending, 0)
+    isRead = true
+    one.announcer.published()
+    await pass(1, one)
+    t.same(typesOf(slow).slice(length), [BULK])
   },
 )
 

@@ -1,4 +1,4 @@
-import { generateKeyPairSync, hash, type JsonWebKey, randomUUID } from 'node:crypto'
+import { hash, type JsonWebKey, randomUUID } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
 import { type Test, test } from 'tap'
 import { adcpSchema, SCHEMAS_ABSENT } from '../support/adcp-schema.js'
@@ -6,6 +6,7 @@ import { OPERATOR, type Said, startOver } from '../support/federation-over.js'
 import { startMcpAgent } from '../support/upstream-agent.js'
 import { wholesaleAgent } from '../support/upstream-feed.js'
 import { row, until } from '../support/upstream-world.js'
+import { BRAND_JSON, SIGNED } from './support/signed.js'
 import {
   configFor,
   HMAC,
@@ -16,9 +17,6 @@ import {
 } from './support/subscriber.js'
 
 const ACME = { brand: { domain: 'acme.example' }, operator: 'agency.example', billing: 'operator' }
-const BRAND_JSON = 'https://operator.example/.well-known/brand.json'
-const jwk = { ...generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }), kid: 'events-key' }
-const SIGNED = { brand_json_url: BRAND_JSON, signing_key: JSON.stringify(jwk) }
 const dearer = [{ pricing_option_id: 'po', model: 'cpm', cpm: 7, currency: 'USD' }]
 
 async function start(t: Test, more: object = {}) {
