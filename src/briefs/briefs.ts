@@ -36,8 +36,8 @@ export type BriefsOptions = {
   access: BriefOptions['access']
   synonyms: SynonymFile
   store: Pick<Store, 'tasks' | 'jobs' | 'accounts' | 'write' | 'found' | 'shared' | 'handover'>
-  /** The destinations whose activation keys a caller may see now. */
-  grantsOf(caller: string): readonly Destination[]
+  /** The destinations whose activation keys a caller may see now; undefined when there is no such caller any more. */
+  grantsOf(caller: string): readonly Destination[] | undefined
   /** How webhooks are sent, and the current policy for them. */
   post: Post
   egressPolicy(): EgressPolicy

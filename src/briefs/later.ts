@@ -159,7 +159,7 @@ export function createLater(options: LaterOptions): Later & {
   /** The result of the task, or its error; undefined when this process is closing. */
   async function endOf(held: Held): Promise<TaskProgress | undefined> {
     const { input, reader: asker, contextId, upstreamTasks: underWay } = held.data as Question
-    const reader: Reader = { ...asker, grants: grantsOf(asker.caller) }
+    const reader: Reader = { ...asker, grants: grantsOf(asker.caller) ?? [] }
     const until = held.createdAt + LONGEST_MS
     const inquiry = brief.ask(input, reader, until, stop.signal, underWay)
     await settled(held, inquiry, until)

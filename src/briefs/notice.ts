@@ -4,12 +4,15 @@
  */
 import { shownSignals } from '../activation/holders.js'
 import type { Destination } from '../adcp/signal.js'
-import { hasLostSecret, type PushConfig, type Webhook } from '../events/webhook.js'
+import { hasLostSecret, type PushConfig, type Webhook, type WebhookOutcome } from '../events/webhook.js'
 import type { Clock } from '../net/clock.js'
 import type { Held, Jobs } from '../store/jobs.js'
 import type { StoredTask } from '../store/records/tasks.js'
 import type { Store } from '../store/store.js'
 import { pauseAfter } from '../store/worker.js'
+
+/** Its caller is not configured: told nothing, unless it is back in time. */
+const NOT_NOW: WebhookOutcome = { kind: 'undelivered', reason: 'there is no such caller any more' }
 
 /** A notice that is not accepted so long is given up. */
 const GIVE_UP_MS = 24 * 60 * 60_000
@@ -60,8 +63,8 @@ export type NoticesOptions = {
   store: Pick<Store, 'tasks' | 'jobs'>
   webhook: Webhook
   clock: Clock
-  /** The destinations whose keys a caller may see now. */
-  grantsOf(caller: string): readonly Destination[]
+  /** The destinations whose keys a caller may see now; undefined when there is no such caller any more. */
+  grantsOf(caller: string): readonly Destination[] | undefined
   /** Receives what an operator should know. */
   onTrouble(message: string): void
 }
@@ -85,7 +88,8 @@ export function createNotices({ store, webhook, clock, grantsOf, onTrouble }: No
       return await giveUp(held, notice, 'what it is signed with was not stored: set storage.key')
     }
     const { caller } = held
-    const delivery = await webhook(caller, notice.push, bodyOf(task, notice, grantsOf(caller)))
+    const grants = grantsOf(caller)
+    const delivery = grants ? await webhook(caller, notice.push, bodyOf(task, notice, grants)) : NOT_NOW
     if (delivery.kind === 'delivered') return void (await store.jobs.end(held, 'delivered'))
     const wait = Math.max(pauseAfter(held.attempts, LONGEST_NOTICE_PAUSE_MS), delivery.retryAfterMs ?? 0)
     if (delivery.kind === 'rejected' || clock.now() + wait > held.createdAt + GIVE_UP_MS) {

@@ -218,7 +218,7 @@ export async function createPublishing(options: PublishingOptions, stack: Stack)
       egressPolicy: () => webhookPolicy(config().egress),
       judge: verdicts.judge,
       access: (reader, agentUrl) => accountAccess(config(), reader, agentUrl, secret),
-      grantsOf: (caller) => config().callers.keys.find(({ id }) => id === caller)?.destinations ?? [],
+      grantsOf: (caller) => config().callers.keys.find(({ id }) => id === caller)?.destinations,
       rates: () => config().rates,
       synonyms: await readSynonyms(SYNONYMS),
       ...{ secret, newId: randomUUID, smallFeedBytes },
