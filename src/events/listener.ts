@@ -107,8 +107,9 @@ export function createListener(options: ListenerOptions) {
   }
 
   async function subscribe(registration: Registration): Promise<void> {
-    const { teller, url, types } = registration
+    const { teller, url, types, accountId: known } = registration
     registration.isAsking = true
+    delete registration.accountId // it may have another account for us since: its answer says so
     const config = { subscriber_id: SUBSCRIBER, url, event_types: types, active: true }
     const answer = await declare(teller, [config], CALL_MS)
     registration.isAsking = false
@@ -116,7 +117,8 @@ export function createListener(options: ListenerOptions) {
     registration.failures = entry?.isActive ? 0 : registration.failures + 1
     const retryMs = doubledMs(registration.failures, FIRST_RETRY_MS, LONGEST_RETRY_MS)
     registration.nextAt = clock.now() + (entry?.isActive ? RENEW_MS : retryMs)
-    if (entry) registration.accountId = entry.accountId
+    const accountId = entry?.accountId ?? known
+    if (accountId !== undefined) registration.accountId = accountId
     const problem = entry?.isActive ? undefined : typeof answer === 'string' ? answer : 'it did not accept us'
     if (problem && problem !== registration.problem) {
       onProblem(`${teller.id} does not tell us of changes, it is read on schedule: ${problem}`)
@@ -125,9 +127,10 @@ export function createListener(options: ListenerOptions) {
   }
 
   /** Tried once: an agent that cannot be reached now gets 410 for its next event. */
-  async function unsubscribe({ teller, asked, ...registration }: Registration): Promise<void> {
-    await asked // unsubscribing has to be the last request
-    if (registration.accountId === undefined) return
+  async function unsubscribe(registration: Registration): Promise<void> {
+    await registration.asked // unsubscribing has to be the last request
+    const { teller, accountId } = registration
+    if (accountId === undefined) return
     const answer = await declare(teller, [], FAREWELL_MS)
     if (typeof answer !== 'string' && keptSubscription(answer, SUBSCRIBER)) return
     onProblem(

@@ -55,8 +55,25 @@ function stage(t: Test) {
     for (const one of said) one.answer()
     return listener.close()
   })
+  const ours = { subscriber_id: 'tributary', account_id: 'acc' }
+
+  /** Sends what the upstream might, to the url that it was given. */
+  async function send(from: string, by = key, more: object = {}) {
+    const { url } = said[0]?.configs[0] ?? { url: '' }
+    const token = new URL(url).pathname.split('/').at(-1) ?? ''
+    const text = JSON.stringify({ ...ours, idempotency_key: randomUUID(), ...more })
+    const signed = createSigner(by, WEBHOOKS)(url, text, clock.now(), randomBytes(16).toString('base64url'))
+    const headers = Object.fromEntries(
+      Object.entries({ ...signed, 'content-type': 'application/json' }).map(([name, value]) => [
+        name,
+        [value],
+      ]),
+    )
+    return await listener.receive({ token, headers, body: Buffer.from(text), from })
+  }
+
   return {
-    ...{ said, problems, outcomes, listener, key, clock },
+    ...{ said, problems, outcomes, listener, key, send },
     async pass(ms: number) {
       advance(ms)
       for (let turn = 0; turn < 10; turn += 1) await nextTurn()
@@ -128,27 +145,38 @@ test('only an upstream that has left is unsubscribed from, after it has answered
   t.match(problems, [/far has left and could not be told so/])
 })
 
-test('what is refused of one sender is bounded in time, and costs no other sender anything', async (t) => {
-  const { said, outcomes, pass, answer, listener, key, clock } = stage(t)
-  await answer()
-  const { url } = said[0]?.configs[0] ?? { url: '' }
-  const token = new URL(url).pathname.split('/').at(-1) ?? ''
-  const send = async (from: string, by = key, more: object = {}) => {
-    const text = JSON.stringify({
-      subscriber_id: 'tributary',
-      account_id: 'acc',
-      idempotency_key: randomUUID(),
-      ...more,
-    })
-    const signed = createSigner(by, WEBHOOKS)(url, text, clock.now(), randomBytes(16).toString('base64url'))
-    const headers = Object.fromEntries(
-      Object.entries({ ...signed, 'content-type': 'application/json' }).map(([name, value]) => [
-        name,
-        [value],
-      ]),
-    )
-    return await listener.receive({ token, headers, body: Buffer.from(text), from })
+test('an upstream that has another account for us since is subscribed at again', async (t) => {
+  const { pass, answer, key, send } = stage(t)
+  const challenge = {
+    ...{ type: 'webhook.challenge', challenge: 'c'.repeat(32), seller_agent_url: AGENT, account_id: 'new' },
+    ...{ delivery_auth: { mode: 'rfc9421' }, event_types: ['signal.updated'] },
   }
+  await answer()
+  t.equal((await send('a', key, challenge)).status, 403, 'nobody asked for it')
+  t.equal((await send('a', key, { account_id: 'new' })).status, 403)
+  await pass(HOUR)
+  t.match(await send('a', key, challenge), { status: 200, body: { challenge: challenge.challenge } })
+  await answer({ account_id: 'new' })
+  t.equal((await send('a', key, { account_id: 'new' })).status, 200)
+  t.equal((await send('a')).status, 403, 'what it called us before')
+  await pass(HOUR)
+  await answer({ action: 'failed' })
+  t.equal((await send('a', key, { account_id: 'new' })).status, 200, 'its old list stands where it refuses')
+  t.equal((await send('a')).status, 403)
+})
+
+test('an upstream that leaves before it has answered the first time is unsubscribed from, too', async (t) => {
+  const { said, pass, answer, become } = stage(t)
+  become('left')
+  await pass(SECOND)
+  t.equal(said.length, 1)
+  await answer()
+  t.same(said[1]?.configs, [])
+})
+
+test('what is refused of one sender is bounded in time, and costs no other sender anything', async (t) => {
+  const { outcomes, pass, answer, key, send } = stage(t)
+  await answer()
   const forger = { keyId: 'far', privateKey: generateKeyPairSync('ed25519').privateKey }
   for (let sent = 0; sent < 50; sent += 1) t.equal((await send('a', forger)).status, 401)
   t.same(await send('a', forger), { status: 429, headers: { 'retry-after': '1' } })
