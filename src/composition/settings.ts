@@ -92,11 +92,7 @@ const marks = new WeakMap<object, string>()
  * A keyed hash of credentials, which gives none of them away. It is made once for the object that they belong to, because requests
  * ask for it.
  */
-function credentialMark(
-  secret: Uint8Array,
-  of: object,
-  credentials: () => unknown = () => of,
-): string {
+function credentialMark(secret: Uint8Array, of: object, credentials: () => unknown = () => of): string {
   const known = marks.get(of)
   if (known !== undefined) return known
   const made = createHmac('sha256', secret).update(JSON.stringify(credentials())).digest('base64url')
