@@ -162,7 +162,7 @@ export function createGenerations(options: GenerationsOptions) {
   async function save(
     { open, accounts: own, definitions }: Generation,
     under: Turn,
-    rowsTold: Promise<void>,
+    areFound: Promise<boolean>,
   ): Promise<Told | undefined> {
     const accounts = [...own].map(
       ([name, layer]) => [savedName(name, definitions.get(name) ?? ''), layer] as const,
@@ -176,7 +176,7 @@ export function createGenerations(options: GenerationsOptions) {
       ]),
       plain: [...definitions].filter(([name]) => !own.has(name)),
     }
-    await rowsTold
+    if (!(await areFound)) throw new Error('rows that others could not find are not shown')
     return (await sharing.tell(NOTE, told, under)) ? told : undefined
   }
 
@@ -242,7 +242,7 @@ export function createGenerations(options: GenerationsOptions) {
     definitions: () => new Map([...accounts().values()].map((one) => [one.name, definitionOf(one)])),
     /** Undefined when another process builds. */
     turn,
-    /** Resolves when what the others told so far is heard, or cannot be for now. */
+    /** Resolves when what the others told so far is heard; false when it cannot be for now. */
     heard: () => sharing.heard(),
     /** Called when this process becomes the builder, or ceases to be. */
     onTurns: (listener: () => void): void => sharing.onTurns(listener),
@@ -257,11 +257,11 @@ export function createGenerations(options: GenerationsOptions) {
     /**
      * Saves a generation and tells the others, before any cursor into it is given. `under`: the turn in which it was begun;
      * false when that is over, also when the next one is this process's again: others may have built something newer in
-     * between. `rowsTold`: the rows that it shows are saved, or could not be; whoever builds next has to find them, however this
-     * process ends. Rejects when the storage cannot take it.
+     * between. `areFound`: whether whoever builds next finds the rows that it shows, however this process ends.
+     * Rejects when the storage cannot take it, or they are not found.
      */
-    async tell(generation: Generation, under: Turn, rowsTold: Promise<void>): Promise<boolean> {
-      const told = await save(generation, under, rowsTold)
+    async tell(generation: Generation, under: Turn, areFound: Promise<boolean>): Promise<boolean> {
+      const told = await save(generation, under, areFound)
       if (turn()?.epoch !== under.epoch) return false
       if (!told) throw new Error('a generation could not be told to the other replicas')
       current = wanted = told

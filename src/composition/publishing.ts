@@ -39,7 +39,7 @@ type PublisherOptions = {
   /** With other processes: one of them builds. Absent: this one is alone. */
   generations?: Generations
   /** The rows that processes read for each other. */
-  rows: Pick<Upstreams, 'loaded' | 'told'>
+  rows: Pick<Upstreams, 'loaded' | 'areFound'>
   /** Told of each generation's public snapshot, with how long its build took. */
   onPublished(before: Snapshot | undefined, after: Snapshot, seconds: number): void
   onFailure(): void
@@ -50,6 +50,10 @@ type Generation = {
   accounts: NonNullable<Publication['accounts']>
   rebuildAt: number | undefined
 }
+
+const slicesOf = ({ open, accounts }: World) => [
+  ...new Set([...open.slices, ...[...accounts.values()].flatMap(({ slices }) => slices)]),
+]
 
 export function createPublisher(options: PublisherOptions) {
   const { worlds, builder, feed, clock, random, log, generations, rows, onPublished, onFailure } = options
@@ -96,9 +100,12 @@ export function createPublisher(options: PublisherOptions) {
     const under = generations?.turn()
     if (generations && !under) return
     // Another process built what is in service: with rows that are not here yet, the feed would go back.
-    if (generations && published() === 0) await generations.heard().then(rows.loaded)
+    if (generations && published() === 0) {
+      if (!(await generations.heard())) throw new Error('what other replicas read cannot be heard')
+      await rows.loaded()
+    }
     const world = worlds.current()
-    const rowsTold = rows.told() // those of this world
+    const areFound = rows.areFound(slicesOf(world))
     const definitions = generations?.definitions() ?? new Map()
     const base = feed.current()
     if (generations && base && base !== last?.snapshot) builder.restore(base) // another process's: all others hold its bytes
@@ -106,7 +113,7 @@ export function createPublisher(options: PublisherOptions) {
     const { open, accounts, rebuildAt } = await generationOf(world)
     if (state === 'closed') return
     const told = { open: { snapshot: open.snapshot, gaps: world.open.gaps }, accounts, definitions }
-    if (generations && under && !(await generations.tell(told, under, rowsTold))) return
+    if (generations && under && !(await generations.tell(told, under, areFound))) return
     const before = feed.current()
     feed.publish(open.snapshot, clock.now(), { gaps: world.open.gaps, accounts, isCurrent: world.isCurrent })
     last = { revision: world.revision, snapshot: open.snapshot, epoch: under?.epoch }

@@ -6,9 +6,10 @@
  */
 import { webcrypto } from 'node:crypto'
 import { type Kysely, sql } from 'kysely'
-import { type AddedBlobs, type BegunPart, begunParts } from '../upstreams/rows/storage.js'
+import { type AddedBlobs, type BegunPart, begunParts, type Word } from '../upstreams/rows/storage.js'
 import { type Db, POSTGRES, type Tables } from './database/database.js'
 import { type Lease, leaseStands } from './replicas/leases.js'
+import { told } from './replicas/notes.js'
 
 const PIECE_BYTES = 1024 * 1024 // hashed and sent one at a time, so that none blocks the event loop for more than milliseconds
 /** How long a piece may exist before a blob uses it. Whoever takes long to write marks its pieces again. */
@@ -167,8 +168,8 @@ function createPieces(db: Kysely<Tables>) {
 }
 
 type BlobRows = AddedBlobs & {
-  /** Like `write`, but only while this process holds the lease; false when it does not. */
-  writeUnder(name: string, parts: readonly Uint8Array[], lease: Lease): Promise<boolean>
+  /** Like `write`, but only while this process holds the lease, and together with a note; false when it does not hold it. */
+  writeUnder(name: string, parts: readonly Uint8Array[], lease: Lease, word?: Word): Promise<boolean>
   /** Like `remove`, but only while this process holds the lease. */
   removeUnder(name: string, lease: Lease): Promise<void>
   /** Bytes that go with each of these blobs, when those before it have gone. */
@@ -261,11 +262,17 @@ export function createBlobRows({ db, onDamage }: BlobRowsOptions): BlobRows {
     await db.transaction().execute((tx) => put(tx, name, manifest))
   }
 
-  async function writeUnder(name: string, parts: readonly Uint8Array[], lease: Lease): Promise<boolean> {
+  async function writeUnder(
+    name: string,
+    parts: readonly Uint8Array[],
+    lease: Lease,
+    word?: Word,
+  ): Promise<boolean> {
     const manifest = JSON.stringify(await pieces.write(parts))
     return await db.transaction().execute(async (tx) => {
       if (!(await leaseStands(tx, lease))) return false
       await put(tx, name, manifest)
+      if (word) await told(tx, word.name, word.value)
       return true
     })
   }

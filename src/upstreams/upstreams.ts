@@ -107,8 +107,8 @@ export type Upstreams = {
   holdings(): readonly Holding[]
   /** Resolves when the rows that other processes told of so far are loaded, or cannot be for now. */
   loaded(): Promise<void>
-  /** Resolves when other processes are told of what was read here so far, or cannot be for now. */
-  told(): Promise<void>
+  /** Whether other processes find these slices, or newer ones: waits for what is being saved. */
+  areFound(slices: readonly Slice[]): Promise<boolean>
   /**
    * Called after a change of the roster, of what a scope holds, or of provider domains. The call is synchronous, so
    * listeners must not look at the state before the code that changes it has finished. Returns a function that removes
@@ -332,7 +332,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     async loaded() {
       await Promise.all(byUrl().map((runner) => runner.loaded()))
     },
-    told: store.told,
+    areFound: store.areFound,
     onChange(listener) {
       listeners.add(listener)
       return () => listeners.delete(listener)

@@ -22,7 +22,7 @@ function counted(blobs: Blobs) {
   return { reads, blobs: { ...blobs, read } }
 }
 
-const rowsTold = Promise.resolve()
+const areFound = Promise.resolve(true)
 
 /** Each reading waits until it is answered, in their order. */
 function held(blobs: Blobs) {
@@ -227,7 +227,7 @@ test('what was begun in one turn is not told in a later one: another process may
   await two.publish(newer)
   await until('it is taken up', () => one.feed.current()?.id === newer.id)
   group.build('one')
-  t.notOk(await one.generations.tell(begun, under, rowsTold))
+  t.notOk(await one.generations.tell(begun, under, areFound))
   await new Promise(setImmediate)
   t.equal(two.feed.current()?.id, newer.id)
 })
@@ -238,19 +238,33 @@ test('a generation is saved while its rows are, and told after them', async (t) 
   const one = group.join('one')
   const two = group.join('two')
   const snapshot = snapshotOf('begun')
-  let rowsAreTold = () => {}
+  let rowsAreFound = (_: boolean) => {}
   const telling = one.generations.tell(
     { open: { snapshot, gaps: [] }, accounts: new Map(), definitions: new Map() },
     one.generations.turn() as Turn,
-    new Promise((resolve) => (rowsAreTold = resolve)),
+    new Promise((resolve) => (rowsAreFound = resolve)),
   )
   const isSaved = async () => (await group.blobs.list(SNAPSHOTS)).length > 0
   while (!(await isSaved())) await new Promise(setImmediate)
   await new Promise(setImmediate)
   t.equal(two.feed.current(), undefined)
-  rowsAreTold()
+  rowsAreFound(true)
   t.ok(await telling)
   await until('it is taken up', () => two.feed.current()?.id === snapshot.id)
+})
+
+test('nor ever, where whoever builds next would not find its rows', async (t) => {
+  const group = createGroup()
+  group.build('one')
+  const one = group.join('one')
+  const two = group.join('two')
+  const telling = one.generations.tell(
+    { open: { snapshot: snapshotOf('lost'), gaps: [] }, accounts: new Map(), definitions: new Map() },
+    one.generations.turn() as Turn,
+    Promise.resolve(false),
+  )
+  await t.rejects(telling)
+  t.equal(two.feed.current(), undefined)
 })
 
 test('nor shown where the word that it was told comes late', async (t) => {
@@ -264,7 +278,7 @@ test('nor shown where the word that it was told comes late', async (t) => {
   const telling = one.generations.tell(
     { open: { snapshot: begun, gaps: [] }, accounts: new Map(), definitions: new Map() },
     one.generations.turn() as Turn,
-    rowsTold,
+    areFound,
   )
   group.written.before = async () => {}
   group.build('two')
@@ -302,6 +316,7 @@ test('who becomes the builder again builds again: the others show what somebody 
   }
   let published = 0
   let loads = 0
+  let failures = 0
   const builder = createBuilderHost()
   const publisher = createPublisher({
     ...{ worlds, builder, feed, generations, clock: group.time.clock, random: () => 0 },
@@ -309,13 +324,15 @@ test('who becomes the builder again builds again: the others show what somebody 
       async loaded() {
         loads += 1
       },
-      told: async () => {},
+      areFound: async () => true,
     },
     log: pino({ level: 'silent' }),
     onPublished: () => {
       published += 1
     },
-    onFailure: () => t.fail('a build failed'),
+    onFailure: () => {
+      failures += 1
+    },
   })
   t.teardown(async () => {
     await publisher.close()
@@ -355,6 +372,18 @@ test('who becomes the builder again builds again: the others show what somebody 
   worlds.moved()
   await until('its own once more', () => feed.current()?.id === mine)
   t.equal(loads, 3, 'also before it hears that the turn is another')
+  t.equal(failures, 0)
+
+  group.build('two')
+  await two.publish(snapshotOf('what cannot be heard of'))
+  await until('it is taken up', () => feed.current()?.id !== mine)
+  group.state.hears = false
+  group.build('one')
+  await until('it may have older rows', () => failures === 1)
+  t.not(feed.current()?.id, mine)
+  group.state.hears = true
+  group.time.advance(10_000)
+  await until('its own at last', () => feed.current()?.id === mine)
 })
 
 test('snapshots of another form stay as long as somebody reads that form, and go 20 minutes later', async (t) => {
@@ -484,7 +513,7 @@ test('a walk in the prices of an account is found at another process as long as 
   const definitions = one.generations.definitions()
   const accounts = new Map([[name, { snapshot: own, gaps: [] }]])
   const under = one.generations.turn() as Turn
-  await one.generations.tell({ open: { snapshot: open, gaps: [] }, accounts, definitions }, under, rowsTold)
+  await one.generations.tell({ open: { snapshot: open, gaps: [] }, accounts, definitions }, under, areFound)
   one.feed.publish(open, 0, { accounts })
   const first = ask(one)
   await until('the other has it', () => two.feed.current(name)?.id === own.id)

@@ -31,6 +31,17 @@ const SLOW = `
     return new;
   end $$;
   create trigger late before insert or update on manifests for each row execute function late()`
+/** The turn of the mirror goes to another process for a while, as soon as the next rows are being written. */
+const LOST = `
+  create sequence writes;
+  create function lost() returns trigger language plpgsql as $$
+  begin
+    if nextval('writes') = 1 then
+      update leases set owner = 'another', epoch = epoch + 1, until = until - 5000 where name like 'mirror/%';
+    end if;
+    return new;
+  end $$;
+  create trigger lost before insert on pieces for each row execute function lost()`
 /** As if the lease of whoever is gone had ended by itself. */
 const OVER = 'update leases set until = 0'
 
@@ -65,9 +76,11 @@ async function configured(t: Test, agent: string, url: string): Promise<string> 
   return file
 }
 
-test('what a process showed last is shown by whoever builds after it, however it ended', {
-  skip: NO_POSTGRES,
-}, async (t) => {
+/**
+ * A process shows the price 1; after `change` the agent's price is 2. As soon as the process shows 2 it is killed, with its agent, and
+ * another one starts. Gives every price that the second one shows, until it has built a feed of its own.
+ */
+async function shownAfter(t: Test, change: string): Promise<(number | undefined)[]> {
   const feed = wholesaleAgent(rowsAt(1), 'v1')
   const agent = await startMcpAgent(feed.handle)
   t.teardown(agent.close)
@@ -91,7 +104,7 @@ test('what a process showed last is shown by whoever builds after it, however it
     (price) => price === 1,
   )
   await database.connect()
-  await database.query(SLOW)
+  await database.query(change)
   feed.publish(rowsAt(2), 'v2')
   await until(
     () => priceAt(one.url),
@@ -122,5 +135,17 @@ test('what a process showed last is shown by whoever builds after it, however it
   seen.add(await priceAt(two.url))
   seen.delete(undefined)
   await database.end()
-  t.same([...seen], [2])
+  return [...seen]
+}
+
+test('what a process showed last is shown by whoever builds after it, however it ended', {
+  skip: NO_POSTGRES,
+}, async (t) => {
+  t.same(await shownAfter(t, SLOW), [2])
+})
+
+test('also where it lost the right to save rows that it had read, but not the right to build', {
+  skip: NO_POSTGRES,
+}, async (t) => {
+  t.same(await shownAfter(t, LOST), [2])
 })

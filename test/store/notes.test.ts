@@ -25,7 +25,7 @@ function boardOn(store: Store, onProblem: (problem: string) => void = () => {}) 
   async function hears(count: number): Promise<void> {
     while (heard.length < count) await new Promise<void>((resolve) => waiting.push(resolve))
   }
-  return { ...board, heard, hears }
+  return { ...board, hearsAll: board.heard, heard, hears }
 }
 
 test('each hears all that is told under a prefix, and first what was told before', {
@@ -158,10 +158,12 @@ test('who was cut off hears what it missed', { skip: NO_POSTGRES }, async (t) =>
   await one.hears(1)
   await storage.server.kill()
   t.equal(await one.tell('a/1', 'into the void'), false)
+  t.notOk(await one.hearsAll())
   await storage.server.start()
   const two = boardOn(await storage.open({ onProblem: () => {} }))
   await two.tell('a/2', 'after')
   await one.hears(2)
+  t.ok(await one.hearsAll())
   t.same(one.heard[1], ['a/2', 'after'])
   t.ok(problems.length >= 1)
   await one.close()

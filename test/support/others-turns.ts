@@ -13,7 +13,7 @@ export const OTHERS_TURNS: Sharing = {
   tell: async () => true,
   keep: async () => {},
   hear() {},
-  heard: async () => {},
+  heard: async () => true,
   write: async () => false,
   remove: async () => {},
   freed: async () => [],

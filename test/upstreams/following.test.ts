@@ -50,7 +50,9 @@ function follow(
     },
     hurry: { soon() {}, whole() {} },
   })
-  return { ...following, taken, reader, loads: () => loads }
+  const lost = (of: HeldSlice, mark?: string) =>
+    readings.lost({ agentUrl: AGENT, scope: 'public' }, of.slice, TURN, mark)
+  return { ...following, lost, taken, reader, loads: () => loads }
 }
 
 test('an upstream is not taken for read and empty while its rows are being loaded', async (t) => {
@@ -277,6 +279,26 @@ test('rows are not taken in the place of newer ones that this process read befor
   take({ ...told, confirmedAt: 7 })
   await close()
   t.equal(loads(), 1, 'whoever has the turn found the earlier rows after that')
+})
+
+test('rows that were read in a turn that was over before they were saved give way to those that are', async (t) => {
+  const own = { ...saved, slice: { ...slice, rows: { ...slice.rows }, walkedAt: 6 }, confirmedAt: 6 }
+  const one = follow(async () => saved, undefined, own)
+  one.begin(undefined)
+  one.reader.is = true
+  one.settled(TURN, true)
+  one.lost(saved, '1.1')
+  t.equal(one.loads(), 0, 'others are held by now')
+  one.lost(own, '1.1')
+  await one.close()
+  t.equal(one.loads(), 1)
+  t.same(one.taken, [[false, 6]])
+  t.notOk(one.hasRead(), 'what others say counts from now on')
+  const none = follow(async () => undefined, undefined, own)
+  none.begin(undefined)
+  none.lost(own)
+  t.same(none.taken, [[false, undefined]], 'nothing was ever saved')
+  await none.close()
 })
 
 test('rows that could not be saved confirm none of those that were, here or after a restart', async (t) => {

@@ -32,7 +32,7 @@ const FORGET_EVERY_MS = 60 * 60 * 1_000
 const LOOK_EVERY_MS = 1_000
 
 /** Part of a transaction, its last statement: until it ends, no other process writes a note. */
-async function told(tx: Db, name: string, value: unknown): Promise<void> {
+export async function told(tx: Db, name: string, value: unknown): Promise<void> {
   // One after the other to their commits: else a lower number could become visible after a higher one was read.
   await sql`select pg_advisory_xact_lock(${TURN})`.execute(tx)
   // With time, as epochs do: a storage that is put back while processes run would give numbers again that they have read.
@@ -154,12 +154,15 @@ export function createBoard({ notes, listen, clock, onProblem }: BoardOptions) {
     hear(prefix: string, listener: Hear): void {
       listeners.push({ prefix, listener })
     },
-    /** Resolves when all notes that are there now are read, or cannot be for now: not when those are that come meanwhile. */
-    async heard(): Promise<void> {
-      if (!looking) return await round()
-      again = true
-      await oneLook // it may have begun before some of them came
-      await oneLook // the next one
+    /** Resolves when all notes that are there now are read: not when those are that come meanwhile. False when they cannot be for now. */
+    async heard(): Promise<boolean> {
+      if (!looking) await round()
+      else {
+        again = true
+        await oneLook // it may have begun before some of them came
+        await oneLook // the next one
+      }
+      return !isLost
     },
     /** Reads from now on; resolves when all earlier notes are read. */
     async start(): Promise<void> {

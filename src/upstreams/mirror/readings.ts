@@ -5,7 +5,8 @@
  */
 import { backoffMs, type Clock, pause } from '../../net/clock.js'
 import { createRecent } from '../../process/memory.js'
-import type { Sharing, Turn } from '../rows/storage.js'
+import type { Slice } from '../rows/slice.js'
+import type { Sharing, Turn, Word } from '../rows/storage.js'
 import type { HeldSlice, MirrorOutcome } from './mirror.js'
 import type { Key } from './scope-setting.js'
 import type { UpstreamStatus } from './scope-status.js'
@@ -47,6 +48,13 @@ export type Reading = {
 
 /** How soon a scope is to be read again. */
 export type Hurry = 'soon' | 'whole'
+
+/** What a scope hears. `lost`: rows that it read could not be saved, because the turn was over; others find those of `mark`. */
+type Listener = {
+  read(reading: Reading): void
+  hurry(how: Hurry): void
+  lost(slice: Slice, under: Turn, mark: string | undefined): void
+}
 
 type Told = Omit<Reading, 'nextAttemptAt' | 'confirmedAt'> & { nextInMs?: number; confirmedMsAgo?: number }
 
@@ -141,7 +149,7 @@ type ReadingsOptions = { sharing: Sharing | undefined; clock: Clock }
  */
 export function createReadings({ sharing, clock }: ReadingsOptions) {
   const heard = createRecent<Reading>(MOST_HEARD) // by scope and agent
-  const listeners = new Map<string, { read(reading: Reading): void; hurry(how: Hurry): void }>()
+  const listeners = new Map<string, Listener>()
 
   sharing?.hear(READING, (name, value, ageMs) => {
     const { nextInMs, confirmedMsAgo, ...rest } = value as Told
@@ -159,11 +167,26 @@ export function createReadings({ sharing, clock }: ReadingsOptions) {
     if (ageMs < HURRY_HEARD_MS) listeners.get(name.slice(HURRY.length))?.hurry(value as Hurry)
   })
 
+  function wordOf(key: Key, { nextAttemptAt, confirmedAt, ...rest }: Reading): Word {
+    const now = clock.now()
+    const value: Told = {
+      ...rest,
+      ...(nextAttemptAt !== undefined && { nextInMs: nextAttemptAt - now }),
+      ...(confirmedAt !== undefined && { confirmedMsAgo: now - confirmedAt }),
+    }
+    return { name: `${READING}${placeOf(key)}`, value }
+  }
+
   return {
+    /** Resolves when what other processes said so far is heard; false when it cannot be for now. */
+    heard: async (): Promise<boolean> => (await sharing?.heard()) !== false,
+    wordOf,
+    /** Tells the scope here that its rows could not be saved. */
+    lost: (key: Key, ...of: Parameters<Listener['lost']>): void => listeners.get(placeOf(key))?.lost(...of),
     /** The last message of another process. */
     of: (key: Key): Reading | undefined => heard.get(placeOf(key)),
     /** Receives messages about this scope from now on. Returns a function that stops it. */
-    hear(key: Key, listener: { read(reading: Reading): void; hurry(how: Hurry): void }): () => void {
+    hear(key: Key, listener: Listener): () => void {
       const place = placeOf(key)
       listeners.set(place, listener)
       return () => {
@@ -172,14 +195,8 @@ export function createReadings({ sharing, clock }: ReadingsOptions) {
     },
     /** False when it was not told. Also leaves the scope to another process when the agent seems to be out of reach from here. */
     async tell(key: Key, reading: Reading, turn: Turn): Promise<boolean> {
-      const { nextAttemptAt, confirmedAt, ...rest } = reading
-      const now = clock.now()
-      const told: Told = {
-        ...rest,
-        ...(nextAttemptAt !== undefined && { nextInMs: nextAttemptAt - now }),
-        ...(confirmedAt !== undefined && { confirmedMsAgo: now - confirmedAt }),
-      }
-      const isTold = await sharing?.tell(`${READING}${placeOf(key)}`, told, turn)
+      const { name, value } = wordOf(key, reading)
+      const isTold = await sharing?.tell(name, value, turn)
       if (isOutOfReach(reading)) await sharing?.pass(turn.name)
       return isTold !== false
     },
@@ -196,7 +213,7 @@ type Standing = Pick<Reading, 'answered' | 'failures' | 'problem' | 'nextAttempt
 type FollowingOptions = {
   key(): Key
   /** Told which save of another process is held here now. */
-  store: { follows(key: Key, mark: string): void }
+  store: { follows(key: Key, mark: string, walkedAt: number): void }
   readings: Readings
   clock: Clock
   random(): number
@@ -250,7 +267,7 @@ export function createFollowing(options: FollowingOptions) {
     failures = saved ? 0 : failures + 1
     if (!saved) return false
     heldMark = wanted
-    store.follows(key(), wanted)
+    store.follows(key(), wanted, saved.slice.walkedAt)
     options.take(told.standing, { ...saved, confirmedAt: told.confirmedAt })
     return true
   }
@@ -284,7 +301,7 @@ export function createFollowing(options: FollowingOptions) {
       options.take(standing, undefined)
       return
     }
-    // What this process read in a turn that it lost, and could not save: whoever has the turn now reads again.
+    // What this process saved last, before it lost the turn: whoever has the turn now had not loaded it.
     if (now && isNewer(now, confirmedAt)) {
       options.take(standing, now)
       return
@@ -301,8 +318,28 @@ export function createFollowing(options: FollowingOptions) {
     void catchUp()
   }
 
+  /** What this process read in a turn that was over is nobody's to find: what is saved is shown again. */
+  function lost(slice: Slice, under: Turn, found: string | undefined): void {
+    const now = held()
+    const isLoadingOthers = mark !== undefined && mark !== heldMark
+    if (now?.slice.rows !== slice.rows || isLoadingOthers || (hasRead() && settledUnder !== under.epoch))
+      return
+    const reading = readings.of(key())
+    const standing = reading ?? { answered: false, failures: 0 }
+    forget()
+    settledUnder = undefined
+    mark = found ?? reading?.slice
+    if (mark === undefined) {
+      options.take(standing, undefined)
+      return
+    }
+    told = { standing, confirmedAt: reading?.confirmedAt ?? now.confirmedAt }
+    void catchUp()
+  }
+
   const heard = {
     read: take,
+    lost,
     hurry(how: Hurry) {
       if (turn()) options.hurry[how]()
     },
@@ -322,7 +359,8 @@ export function createFollowing(options: FollowingOptions) {
     begin(holds: string | undefined): void {
       mark = holds
       heldMark = holds
-      if (holds !== undefined) store.follows(key(), holds)
+      const walkedAt = held()?.slice.walkedAt
+      if (holds !== undefined && walkedAt !== undefined) store.follows(key(), holds, walkedAt)
       stopHearing = readings.hear(key(), heard)
     },
     /** Nothing is held any more: what is told of next is loaded, also if it was held before. */

@@ -129,10 +129,8 @@ export function createScope(options: ScopeOptions) {
 
   /** The rows of all upstreams take too much memory, and these take most of it. */
   function evict(): void {
-    problem = {
-      reason: 'over_memory',
-      message: "its rows gave way: they took more memory than anybody else's",
-    }
+    const message = "its rows gave way: they took more memory than anybody else's"
+    problem = { reason: 'over_memory', message }
     drop()
   }
 
@@ -195,9 +193,10 @@ export function createScope(options: ScopeOptions) {
   }
 
   async function read({ scope, contact, introduction }: ScopeSetting): Promise<MirrorOutcome> {
+    if (!following.hasRead()) await readings.heard() // what was saved before this turn
     const speaking = await contact.dialect()
     if (speaking.kind === 'failed') return speaking
-    const { value: dialect } = speaking
+    const dialect = speaking.value
     const refreshIn = (spoken: Dialect) => whole.read((isWhole) => mirror.refresh(held, spoken, isWhole))
     if (scope.name !== PUBLIC) return refreshIn(dialect)
     const found = await refreshIntroduced({ dialect, account: introduction, refresh: refreshIn })
@@ -237,7 +236,7 @@ export function createScope(options: ScopeOptions) {
       if (wasAwaited) hurry.made(clock.now() - begunAt)
       if (!isClosed) conclude(outcome, asked, under)
     } catch (error) {
-      // A bug of ours that one upstream's data triggers must not affect other upstreams.
+      // A bug of ours that one upstream's data triggers must not affect others.
       onTrouble(`${setting.entry.id}: the refresh broke: ${(error as Error).stack}`)
       failures += 1
       scheduleNext(undefined)

@@ -108,6 +108,7 @@ export function createSliceStore({ blobs, clock, shared, onTrouble }: SliceStore
   const unsaved = new Map<string, { epoch: number; again(): void }>()
   const savedUnder = new Map<string, number>() // by name, the epoch of the turn in which this process saved it last
   const untold = new Map<string, () => void>() // under the same names: stops the next try to tell of the last reading
+  const walked = new Map<string, number>() // by name, when that was walked which others find here
   let saves = 0
   let isClosed = false
   let cancelFlush: (() => void) | undefined
@@ -158,8 +159,30 @@ export function createSliceStore({ blobs, clock, shared, onTrouble }: SliceStore
     marks.delete(name)
     unsaved.delete(name)
     savedUnder.delete(name)
+    walked.delete(name)
     tellNoMore(name)
     enqueue(name, () => (shared ? shared.sharing.remove(name, turn) : blobs.remove(name)))
+  }
+
+  /** Whoever finds the rows is told of them, and whoever is told of them finds them. */
+  async function writeShared(
+    { sharing, readings }: NonNullable<SliceStoreOptions['shared']>,
+    name: string,
+    parts: readonly Uint8Array[],
+    {
+      held,
+      turn,
+      mark = `${turn.epoch}.${++saves}`,
+    }: { held: HeldSlice; turn: Turn; mark?: string | undefined },
+  ): Promise<boolean> {
+    const { slice, confirmedAt } = held
+    const isTrusted = !distrusted.has(name)
+    const reading = { answered: true, failures: 0, confirmedAt, slice: mark }
+    const word = readings.wordOf(slice, isTrusted ? reading : { ...reading, distrusted: true })
+    const stood = await sharing.write(name, parts, turn, word)
+    if (stood) marks.set(name, mark)
+    else readings.lost(slice, slice, turn, marks.get(name))
+    return stood
   }
 
   /** `mark`: that of the same rows where they are saved again; absent where they are others. */
@@ -174,8 +197,8 @@ export function createSliceStore({ blobs, clock, shared, onTrouble }: SliceStore
     const parts = encode(held, owner)
     if (!shared) await blobs.write(name, parts)
     // A process that has lost its turn writes nothing: who has the turn next, this one perhaps, has to save again.
-    else if (!(await shared.sharing.write(name, parts, turn))) return
-    else marks.set(name, mark ?? `${turn.epoch}.${++saves}`)
+    else if (!(await writeShared(shared, name, parts, { held, turn, mark }))) return
+    walked.set(name, held.slice.walkedAt)
     savedUnder.set(name, turn.epoch)
     confirmations.set(name, held.confirmedAt)
     unsaved.delete(name)
@@ -287,6 +310,7 @@ export function createSliceStore({ blobs, clock, shared, onTrouble }: SliceStore
         save(held, owner, turn, marks.get(name))
       } else {
         confirmations.set(name, held.confirmedAt)
+        walked.set(name, held.slice.walkedAt)
         flushSoon()
       }
     },
@@ -305,14 +329,23 @@ export function createSliceStore({ blobs, clock, shared, onTrouble }: SliceStore
      * later reading says more.
      */
     report: (key: Key, reading: Reading, turn: Turn): void => report(key, reading, turn, 0),
-    /** Resolves when the others are told what was reported so far, or cannot be for now. */
-    async told(): Promise<void> {
-      const reports = [...writing.keys()].filter((name) => name.startsWith(REPORTS))
-      await Promise.all(reports.map(written))
+    /** Whether other processes find these slices, or newer ones: waits for what is being saved, and tries again what could not be. */
+    async areFound(slices: readonly Slice[]): Promise<boolean> {
+      if (!shared) return true
+      const found = slices.map(async (slice) => {
+        const name = nameOf(slice)
+        const isFound = () => (walked.get(name) ?? 0) >= slice.walkedAt
+        if (isFound() || !(writing.has(name) || unsaved.has(name))) return true
+        if (!writing.has(name)) unsaved.get(name)?.again()
+        await written(name)
+        return isFound()
+      })
+      return (await Promise.all(found)).every((is) => is)
     },
-    /** What another process saved is held here now. */
-    follows(key: Key, mark: string): void {
+    /** What another process saved is held here now; when it was walked. */
+    follows(key: Key, mark: string, walkedAt: number): void {
       marks.set(nameOf(key), mark)
+      walked.set(nameOf(key), walkedAt)
       unsaved.delete(nameOf(key))
     },
     remove,

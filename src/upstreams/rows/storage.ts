@@ -83,6 +83,9 @@ export const UNSAID = 0
 
 export type Hear = (name: string, value: unknown, ageMs: number) => void
 
+/** What is told under a name. */
+export type Word = { name: string; value: unknown }
+
 export type Sharing = {
   /**
    * All pieces of work of a kind that some process has to do. To be called again whenever they change. What no process with an older
@@ -110,10 +113,13 @@ export type Sharing = {
   keep(name: string): Promise<void>
   /** Hears the latest word under each name that begins so, and how long ago it was told. */
   hear(prefix: string, listener: Hear): void
-  /** Resolves when what was told so far is heard, or cannot be for now. */
-  heard(): Promise<void>
-  /** Replaces a blob while the turn stands; false when it does not. Rejects when the storage cannot take it. */
-  write(blob: string, parts: readonly Uint8Array[], under: Turn): Promise<boolean>
+  /** Resolves when what was told so far is heard; false when it cannot be for now. */
+  heard(): Promise<boolean>
+  /**
+   * Replaces a blob while the turn stands, and tells all processes of it in the same step; false when it does not stand. Rejects when
+   * the storage cannot take it.
+   */
+  write(blob: string, parts: readonly Uint8Array[], under: Turn, word?: Word): Promise<boolean>
   /** Removes a blob while the turn stands. Rejects when the storage cannot do it. */
   remove(blob: string, under: Turn): Promise<void>
   /** Bytes that the storage is rid of with each of these blobs, when those before it have gone. */

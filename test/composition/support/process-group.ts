@@ -25,6 +25,7 @@ export function createGroup() {
   const blobs = createPassingBlobs()
   const hears: { prefix: string; listener(name: string, value: unknown, ageMs: number): void }[] = []
   const turns: (() => void)[] = []
+  const state = { hears: true }
   let builder = 'none'
   let epoch = 0
   const otherForms = new Set<number>()
@@ -50,7 +51,7 @@ export function createGroup() {
       },
       keep: async (name) => void kept.set(name, time.clock.now()),
       freed: async (names) => names.map((name) => sizes.get(name) ?? 0),
-      heard: async () => {},
+      heard: async () => state.hears,
       hear: (prefix, listener) => void hears.push({ prefix, listener }),
       async write(name, parts, under) {
         await written.before()
@@ -66,6 +67,8 @@ export function createGroup() {
     blobs,
     /** Of processes of other releases that live. */
     otherForms,
+    /** `hears`: whether what others told can be heard. */
+    state,
     /** When words that were told were last kept, by name. */
     kept,
     /** What the storage is rid of with a blob. */
@@ -106,7 +109,7 @@ export function createGroup() {
         const under = generations.turn()
         const definitions = generations.definitions()
         const generation = { open: { snapshot, gaps }, accounts: new Map(), definitions }
-        if (under) await generations.tell(generation, under, Promise.resolve())
+        if (under) await generations.tell(generation, under, Promise.resolve(true))
         feed.publish(snapshot, time.clock.now(), { gaps })
       }
       const page = (cursor?: string) =>
