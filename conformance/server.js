@@ -1,13 +1,13 @@
 /**
- * A Tributary of its own: a fresh folder, a free port, no anonymous callers. Each transport has its own key, so that what
- * one leaves behind does not meet the other.
+ * A Tributary of its own: a fresh folder, a port that the system gives, no anonymous callers. Each transport has its own key, so
+ * that what one leaves behind does not meet the other.
  */
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { caller } from './wire.js'
 
@@ -17,16 +17,8 @@ const NEVER_THERE = 'signals.fogbank.example'
 
 export const KEYS = { mcp: 'conformance-mcp', a2a: 'conformance-a2a', other: 'conformance-other' }
 
-async function freePort() {
-  const probe = createServer()
-  await new Promise((resolve) => probe.listen(0, '127.0.0.1', resolve))
-  const { port } = probe.address()
-  await new Promise((resolve) => probe.close(resolve))
-  return port
-}
-
 /** JSON is YAML. `more` says which world is federated. */
-function configuration(port, folder, more) {
+function configuration(folder, more) {
   const keys = Object.entries(KEYS).map(([id, token]) => ({
     id,
     token_sha256: createHash('sha256').update(token).digest('hex'),
@@ -38,7 +30,7 @@ function configuration(port, folder, more) {
     ],
   }))
   return {
-    listen: { host: '127.0.0.1', port },
+    listen: { host: '127.0.0.1', port: 0 },
     registries: [{ url: 'https://registry.signalcommons.example', refresh: '1m' }],
     callers: { anonymous: 'deny', keys },
     storage: { url: `file:${folder}` },
@@ -46,18 +38,20 @@ function configuration(port, folder, more) {
   }
 }
 
-async function untilReady(url, server) {
-  const end = Date.now() + READY_MS
-  while (Date.now() < end) {
-    if (server.exitCode !== null) throw new Error(`Tributary ended with code ${server.exitCode}`)
-    const ready = await fetch(`${url}/readyz`).then(
-      (reply) => reply.ok,
-      () => false, // it does not listen yet
-    )
-    if (ready) return
-    await new Promise((resolve) => setTimeout(resolve, 100))
+/** Where it serves; it says so once there is a feed. */
+async function urlOf(server) {
+  const late = setTimeout(() => server.kill(), READY_MS)
+  const lines = createInterface({ input: server.stdout })
+  try {
+    for await (const line of lines) {
+      const [, url] = /in one feed at (http:\S+)\/mcp/.exec(line) ?? []
+      if (url) return url
+    }
+  } finally {
+    clearTimeout(late)
+    server.stdout.resume() // read on, so that it can write on
   }
-  throw new Error(`Tributary was not ready in ${READY_MS / 1_000} s`)
+  throw new Error(`Tributary ended, or served nothing in ${READY_MS / 1_000} s`)
 }
 
 /** Until every agent of the demo world is read, but the one that is never there: what is published first may lack some. */
@@ -76,14 +70,12 @@ async function untilWhole(url) {
 /** `more`: settings beside listen, registries, callers and storage; by default the demo world is federated. */
 export async function startTributary(more = { sandbox: true, preview_releases: ['3.2-beta.5'] }) {
   const folder = await mkdtemp(join(tmpdir(), 'tributary-conformance-'))
-  const port = await freePort()
   const config = join(folder, 'tributary.json')
-  await writeFile(config, JSON.stringify(configuration(port, join(folder, 'data'), more)))
+  await writeFile(config, JSON.stringify(configuration(join(folder, 'data'), more)))
   const server = spawn(process.execPath, [MAIN, 'serve', '--config', config], {
-    stdio: ['ignore', 'ignore', 'ignore'],
+    stdio: ['ignore', 'pipe', 'ignore'],
   })
   const ended = new Promise((resolve) => server.once('exit', resolve))
-  const url = `http://127.0.0.1:${port}`
 
   async function close() {
     server.kill('SIGTERM')
@@ -92,11 +84,11 @@ export async function startTributary(more = { sandbox: true, preview_releases: [
   }
 
   try {
-    await untilReady(url, server)
+    const url = await urlOf(server)
     await untilWhole(url)
+    return { url, close }
   } catch (error) {
     await close()
     throw error
   }
-  return { url, close }
 }
