@@ -389,7 +389,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     },
     async close() {
       await registered.close()
-      const stopping = [...runners.values()].map((runner) => runner.close())
+      const stopping = [...runners.values()].map((runner) => runner.end())
       runners.clear()
       unlisted.clear()
       await Promise.all(stopping)

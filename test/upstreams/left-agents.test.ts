@@ -11,6 +11,7 @@ const MANY = 65 // more than are kept
 async function startMany(slow: string) {
   const acts: string[] = []
   const waiting: (() => void)[] = []
+  let abandoned = 0 // requests that were hung up on before they were answered
   const running = await startHttp(async (request, response) => {
     if (request.method !== 'POST') return void response.writeHead(405).end()
     const path = request.url ?? ''
@@ -22,6 +23,9 @@ async function startMany(slow: string) {
     if (id === undefined) return void response.writeHead(202).end()
     const task = method === 'tools/call' ? params?.name : undefined
     if (task === 'get_adcp_capabilities' && path === slow) {
+      response.once('close', () => {
+        if (!response.writableEnded) abandoned += 1
+      })
       await new Promise<void>((resolve) => waiting.push(resolve))
     }
     if (task === 'activate_signal') acts.push(path)
@@ -37,7 +41,7 @@ async function startMany(slow: string) {
     response.writeHead(200, { 'content-type': 'application/json' })
     response.end(JSON.stringify({ jsonrpc: '2.0', id, result }))
   })
-  return { ...running, acts, waiting }
+  return { ...running, acts, waiting, abandoned: () => abandoned }
 }
 
 for (const [what, meanwhile] of [
@@ -64,3 +68,20 @@ for (const [what, meanwhile] of [
     t.equal(agents.acts.filter((path) => path === '/0').length, 1)
   })
 }
+
+test('what is read for a call that is over ends with the agent that is let go of', async (t) => {
+  const agents = await startMany('/0')
+  t.teardown(() => agents.close())
+  const config = configOf([], { timeoutMs: 60_000 })
+  const { upstreams } = await openUpstreams(t, config)
+  await upstreams.start()
+  const call = upstreams.call(`${agents.origin}/0`, 'activate_signal', {}, { deadline: Date.now() + 500 })
+  await until(
+    () => agents.waiting.length,
+    (count) => count > 0,
+  )
+  t.match(await call, { kind: 'failed' })
+  t.equal(agents.abandoned(), 0, 'it may still answer whoever calls next')
+  upstreams.reconfigure(config)
+  t.equal(await until(agents.abandoned, (count) => count > 0), 1, 'it is read no more')
+})

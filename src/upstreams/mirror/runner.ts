@@ -81,6 +81,8 @@ export function createRunner(options: RunnerOptions) {
   const open = added(EVERYBODY)
   for (const scope of setting.scopes) added(scope)
 
+  const closeScopes = () => Promise.all([...scopes.values()].map((kept) => kept.close()))
+
   function contactFor({ entry }: RunnerSetting): Contact {
     return createContact({
       entry,
@@ -226,7 +228,12 @@ export function createRunner(options: RunnerOptions) {
     /** Aborts the readings under way; calls go on to their end. The saved slices are kept. */
     async close(): Promise<void> {
       contact.close()
-      await Promise.all([...scopes.values()].map((kept) => kept.close()))
+      await closeScopes()
+    },
+    /** The same, when nothing goes on any more: also calls that were not sent yet end. */
+    async end(): Promise<void> {
+      contact.end()
+      await closeScopes()
     },
   }
 }

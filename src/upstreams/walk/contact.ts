@@ -175,7 +175,8 @@ export function createContact(options: ContactOptions) {
   const credential = credentialName(entry.auth)
   const lifetime = new AbortController()
   const { signal } = lifetime
-  const untilItsTime = new AbortController().signal // of a reading that a call waits for: it outlasts the contact, as calls do
+  const forCalls = new AbortController() // of readings that calls wait for: as calls do, they outlast the contact
+  let waiting = 0 // calls
   const sleep = (ms: number) => pause(clock, ms, signal)
   const wish = () => known?.value.signing
   const signedSend = sign && createSignedSend({ send, sign, wish, now: clock.now })
@@ -272,7 +273,18 @@ export function createContact(options: ContactOptions) {
   /** The dialect is needed before a request can be written, so it is asked for first; the answer is kept for a day. */
   async function dialectBy(deadline: number): ReturnType<typeof dialect> {
     const limits = { timeoutMs: deadline - clock.now(), clock }
-    return within(dialect(untilItsTime), limits, () => callFailed('timeout', 'the deadline has passed'))
+    const reading = dialect(forCalls.signal)
+    waiting += 1
+    try {
+      return await within(reading, limits, () => callFailed('timeout', 'the deadline has passed'))
+    } finally {
+      waiting -= 1
+      endUnawaited()
+    }
+  }
+
+  function endUnawaited(): void {
+    if (signal.aborted && waiting === 0) forCalls.abort()
   }
 
   /** `maySend`: for changes, which are not sent any more when too little time is left; asked just before one is. */
@@ -362,8 +374,16 @@ export function createContact(options: ContactOptions) {
     takePlaces: link.takePlaces,
     /** Whether it was closed: what was read through it counts for nothing any more. */
     isClosed: () => signal.aborted,
-    /** Aborts its readings. Calls go on to their end. */
-    close: () => lifetime.abort(),
+    /** Aborts its readings, except those that calls wait for. Calls go on to their end. */
+    close() {
+      lifetime.abort()
+      endUnawaited()
+    },
+    /** Aborts those as well. */
+    end() {
+      lifetime.abort()
+      forCalls.abort()
+    },
   }
 }
 
