@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { test } from 'tap'
-import { type Said, startOver, TRADE_DESK } from '../support/federation-over.js'
+import { activationOf, type Said, startOver, TRADE_DESK } from '../support/federation-over.js'
 import { until } from '../support/until.js'
 import { readJson, startHttp } from '../support/upstream-agent.js'
 import { CAPABILITIES } from '../support/upstream-feed.js'
@@ -61,12 +61,7 @@ test('what went with a credential waits for it, and is neither sent nor asked fo
   const upstreams = [{ id: 'north', url: agent.url, protocol: 'mcp', auth }]
   const over = await startOver(t, upstreams)
   const [signal] = (await over.wholesale()).signals
-  const activate = (key: string) =>
-    over.call('activate_signal', {
-      ...{ idempotency_key: key, destinations: [TRADE_DESK] },
-      signal_agent_segment_id: signal.signal_agent_segment_id,
-      pricing_option_id: signal.pricing_options[0].pricing_option_id,
-    })
+  const activate = (key: string) => over.call('activate_signal', activationOf(signal, key))
   const { task_id } = await activate(`key-${randomUUID()}`)
   const status = async () => (await over.call('get_task_status', { task_id })).status
   const open = `key-${randomUUID()}`

@@ -1,7 +1,7 @@
 /** An agent that is found to speak MCP, and speaks A2A at the same url afterwards, while an activation and a task are open there. */
 import { randomUUID } from 'node:crypto'
 import { type Test, test } from 'tap'
-import { type Said, startOver, TRADE_DESK } from '../support/federation-over.js'
+import { activationOf, type Said, startOver } from '../support/federation-over.js'
 import { until } from '../support/until.js'
 import { readJson, startHttp } from '../support/upstream-agent.js'
 import { CAPABILITIES } from '../support/upstream-feed.js'
@@ -67,12 +67,7 @@ test('what is open goes on where an agent speaks another transport than before, 
   const agent = await startChanging(t)
   const over = await startOver(t, [{ id: 'north', url: agent.url }])
   const [signal] = (await over.wholesale()).signals
-  const activate = (key: string) =>
-    over.call('activate_signal', {
-      ...{ idempotency_key: key, destinations: [TRADE_DESK] },
-      signal_agent_segment_id: signal.signal_agent_segment_id,
-      pricing_option_id: signal.pricing_options[0].pricing_option_id,
-    })
+  const activate = (key: string) => over.call('activate_signal', activationOf(signal, key))
   const { task_id } = await activate(`key-${randomUUID()}`)
   const open = `key-${randomUUID()}`
   agent.cut(true)

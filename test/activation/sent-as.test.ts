@@ -1,8 +1,8 @@
 /** Whom a stored call goes to, and in whose name, when the configuration changes while it is open. */
-import { hash, randomUUID } from 'node:crypto'
+import { hash } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { type Test, test } from 'tap'
-import { BUYER, startOver, TRADE_DESK } from '../support/federation-over.js'
+import { activationOf, BUYER, type Said, startOver, TRADE_DESK } from '../support/federation-over.js'
 import { until } from '../support/until.js'
 import { readJson, startHttp } from '../support/upstream-agent.js'
 import { row } from '../support/upstream-world.js'
@@ -80,11 +80,7 @@ for (const [what, before, after] of [
     const upstreams = [{ id: 'north', url: agent.url, auth: auth('ours') }]
     const over = await startOver(t, upstreams, { callers: caller(before) })
     const [signal] = (await over.wholesale()).signals
-    const request = {
-      ...{ idempotency_key: `key-${randomUUID()}`, destinations: [TRADE_DESK] },
-      signal_agent_segment_id: signal.signal_agent_segment_id,
-      pricing_option_id: signal.pricing_options[0].pricing_option_id,
-    }
+    const request = activationOf(signal)
     agent.answerBy((response) => !!response.destroy())
     t.match(await over.call('activate_signal', request), { adcp_error: { code: 'SERVICE_UNAVAILABLE' } })
     await over.reload({ callers: caller(after) })
@@ -104,13 +100,7 @@ test('a call that waits for a place goes to its agent, whoever has the id of tha
   const { signals } = await over.wholesale({ pagination: { max_results: 50 } })
   const hanging: ServerResponse[] = []
   first.answerBy((response) => hanging.push(response) > 0)
-  const asked = signals.map((signal: Fields & { pricing_options: { pricing_option_id: string }[] }) =>
-    over.call('activate_signal', {
-      ...{ idempotency_key: `key-${randomUUID()}`, destinations: [TRADE_DESK] },
-      signal_agent_segment_id: signal.signal_agent_segment_id,
-      pricing_option_id: signal.pricing_options[0]?.pricing_option_id,
-    }),
-  )
+  const asked = signals.map((signal: Said) => over.call('activate_signal', activationOf(signal)))
   const store = await over.stored()
   const written = async () => (await store.ledger.query({}, 50)).length
   await until(written, (count) => count === MANY)

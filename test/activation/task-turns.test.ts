@@ -1,7 +1,6 @@
 /** What an upstream says of its task, one question after the other. */
-import { randomUUID } from 'node:crypto'
 import { type Test, test } from 'tap'
-import { type Said, startOver, TRADE_DESK } from '../support/federation-over.js'
+import { activationOf, type Said, startOver, TRADE_DESK } from '../support/federation-over.js'
 import { until } from '../support/until.js'
 import { startMcpAgent } from '../support/upstream-agent.js'
 import { CAPABILITIES } from '../support/upstream-feed.js'
@@ -30,11 +29,7 @@ async function taskThatIs(t: Test, ...turns: readonly Fields[]) {
   t.teardown(() => agent.close())
   const over = await startOver(t, [{ id: 'north', url: agent.url, protocol: 'mcp' }])
   const [signal] = (await over.wholesale()).signals
-  const { task_id } = await over.call('activate_signal', {
-    ...{ idempotency_key: `key-${randomUUID()}`, destinations: [TRADE_DESK] },
-    signal_agent_segment_id: signal.signal_agent_segment_id,
-    pricing_option_id: signal.pricing_options[0].pricing_option_id,
-  })
+  const { task_id } = await over.call('activate_signal', activationOf(signal))
   const status = () => over.call('get_task_status', { task_id, include_result: true })
   return { over, status, asked: () => asked }
 }

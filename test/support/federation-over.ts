@@ -1,5 +1,5 @@
 /** A whole Tributary over agents that a test brings, with one buyer who may see the keys of one platform. */
-import { hash } from 'node:crypto'
+import { hash, randomUUID } from 'node:crypto'
 import { pino } from 'pino'
 import type { Test } from 'tap'
 import { startFederation } from '../../src/composition/federation.js'
@@ -15,6 +15,15 @@ export const OPERATOR = 'an-operator-key'
 
 // biome-ignore lint/suspicious/noExplicitAny: answers of every task are read
 export type Said = Record<string, any>
+
+/** What activate_signal is asked with for a signal of a page: at the trade desk, for its first price. */
+export const activationOf = (
+  { signal_agent_segment_id, pricing_options }: Said,
+  key = `key-${randomUUID()}`,
+) => ({
+  ...{ idempotency_key: key, destinations: [TRADE_DESK], signal_agent_segment_id },
+  pricing_option_id: pricing_options[0].pricing_option_id,
+})
 
 /** `upstreams` as in a configuration. */
 export async function startOver(t: Pick<Test, 'teardown'>, upstreams: readonly object[], more: object = {}) {
