@@ -154,15 +154,13 @@ function again(
  * stored, so later requests come after it.
  */
 export async function unwantedNow({ ledger }: Pick<PromisedRecords, 'ledger'>, call: Call): Promise<Decided> {
-  const { id, agentUrl, segment, isCredentialed } = call
+  const { id, agentUrl, segment } = call
   if (segment === undefined || !(await ledger.wasLeftOn(agentUrl, segment))) return { jobs: [], entries: [] }
   const entries = await ledger.ofSegment(agentUrl, segment)
   const wishes = leftOnFor(entries, holderOf(call)).flatMap(({ entry, destinations }, index) => {
     const others = standingFor(entries, entry)
     const unwanted = destinations.filter((one) => !others.some((other) => mayOverlap(one, other)))
-    return unwanted.length > 0
-      ? [again({ id: `${id}.off.${index}`, ...(isCredentialed && { isCredentialed }) }, entry, unwanted)]
-      : []
+    return unwanted.length > 0 ? [again({ ...call, id: `${id}.off.${index}` }, entry, unwanted)] : []
   })
   return { jobs: wishes.map((wish) => callJob(wish.call)), entries: wishes.map(({ entry }) => entry) }
 }

@@ -37,7 +37,7 @@ type UpstreamTask = {
   seenAs?: Call['seenAs']
   isCredentialed?: Call['isCredentialed']
   /** Since when its answers do not say how the task stands, ms since the epoch. */
-  errorsSince?: number
+  doubtsSince?: number
 }
 
 /** `isUnknown`: the task ends here, but whether the upstream did anything is not known. */
@@ -171,12 +171,12 @@ export function createTaskProgress(options: TaskProgressOptions) {
    * for a while. `data`: what the job is to know of that, if it changes.
    */
   function believed(held: Held, heard: Heard | undefined): { progress?: Ending; data?: UpstreamTask } {
-    const { errorsSince, ...known } = held.data as UpstreamTask
+    const { doubtsSince, ...known } = held.data as UpstreamTask
     if (!heard) return {}
     const { kind, progress } = heard
-    if (kind === 'progress') return { progress, ...(errorsSince !== undefined && { data: known }) }
-    if (errorsSince === undefined) return { data: { ...known, errorsSince: clock.now() } }
-    return clock.now() - errorsSince > DOUBT_MS ? { progress } : {}
+    if (kind === 'progress') return { progress, ...(doubtsSince !== undefined && { data: known }) }
+    if (doubtsSince === undefined) return { data: { ...known, doubtsSince: clock.now() } }
+    return clock.now() - doubtsSince > DOUBT_MS ? { progress } : {}
   }
 
   /** Asks the upstream about a task whose job is held, then releases the job. */

@@ -122,10 +122,11 @@ const FOLDER_MODE = 0o700 // the state holds callers' webhook credentials
 type Means = Pick<StoreOptions, 'now' | 'onProblem'> & {
   dialect: SqlDialect
   seal: Seal
-  answersMs: number
+  answersMs: number | undefined
 }
 
-function repositories(db: Db, { now, dialect, seal, answersMs }: Means): Repositories {
+function repositories(db: Db, means: Means): Repositories {
+  const { now, dialect, seal, answersMs = DEFAULT_RETENTION.answersMs } = means
   return {
     idempotency: createIdempotency(db, now, dialect, seal, answersMs),
     jobs: createJobs(db, now, dialect, seal),
@@ -189,7 +190,7 @@ function bringUpToDate(
 }
 
 async function openEmbedded(folder: string, options: StoreOptions): Promise<Store> {
-  const { now, keys = [], answersMs = DEFAULT_RETENTION.answersMs, whileInUse = false, onProblem } = options
+  const { now, keys = [], answersMs, whileInUse = false, onProblem } = options
   await makeFolder(folder, FOLDER_MODE)
   await makeFolder(join(folder, 'blobs')) // first: its error says best why a folder cannot be used
   await requireFiles(folder)
@@ -234,14 +235,7 @@ async function databaseNow(db: Db): Promise<number> {
 }
 
 async function openShared(options: StoreOptions): Promise<Store> {
-  const {
-    url,
-    now,
-    keys = [],
-    answersMs = DEFAULT_RETENTION.answersMs,
-    whileInUse = false,
-    onProblem,
-  } = options
+  const { url, now, keys = [], answersMs, whileInUse = false, onProblem } = options
   const { statementMs = STATEMENT_MS, lockMs = LOCK_MS } = options
   const told = {
     url,

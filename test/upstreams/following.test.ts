@@ -50,8 +50,7 @@ function follow(
     },
     hurry: { soon() {}, whole() {} },
   })
-  const lost = (of: HeldSlice, mark?: string) =>
-    readings.lost({ agentUrl: AGENT, scope: 'public' }, of.slice, TURN, mark)
+  const lost = ({ slice }: HeldSlice, mark?: string) => readings.lost(slice, TURN, mark)
   return { ...following, lost, taken, reader, loads: () => loads }
 }
 

@@ -182,7 +182,9 @@ export function createReadings({ sharing, clock }: ReadingsOptions) {
     heard: async (): Promise<boolean> => (await sharing?.heard()) !== false,
     wordOf,
     /** Tells the scope here that its rows could not be saved. */
-    lost: (key: Key, ...of: Parameters<Listener['lost']>): void => listeners.get(placeOf(key))?.lost(...of),
+    lost(slice: Slice, under: Turn, mark: string | undefined): void {
+      listeners.get(placeOf(slice))?.lost(slice, under, mark)
+    },
     /** The last message of another process. */
     of: (key: Key): Reading | undefined => heard.get(placeOf(key)),
     /** Receives messages about this scope from now on. Returns a function that stops it. */

@@ -164,24 +164,20 @@ export function createSliceStore({ blobs, clock, shared, onTrouble }: SliceStore
     enqueue(name, () => (shared ? shared.sharing.remove(name, turn) : blobs.remove(name)))
   }
 
-  /** Whoever finds the rows is told of them, and whoever is told of them finds them. */
+  /** Whoever finds the rows is told of them, and whoever is told of them finds them. False when the turn is over. */
   async function writeShared(
     { sharing, readings }: NonNullable<SliceStoreOptions['shared']>,
-    name: string,
+    { slice, confirmedAt }: HeldSlice,
     parts: readonly Uint8Array[],
-    {
-      held,
-      turn,
-      mark = `${turn.epoch}.${++saves}`,
-    }: { held: HeldSlice; turn: Turn; mark?: string | undefined },
+    turn: Turn,
+    mark: string,
   ): Promise<boolean> {
-    const { slice, confirmedAt } = held
-    const isTrusted = !distrusted.has(name)
-    const reading = { answered: true, failures: 0, confirmedAt, slice: mark }
-    const word = readings.wordOf(slice, isTrusted ? reading : { ...reading, distrusted: true })
-    const stood = await sharing.write(name, parts, turn, word)
+    const name = nameOf(slice)
+    const isDoubted = distrusted.has(name) && { distrusted: true }
+    const reading = { answered: true, failures: 0, confirmedAt, slice: mark, ...isDoubted }
+    const stood = await sharing.write(name, parts, turn, readings.wordOf(slice, reading))
     if (stood) marks.set(name, mark)
-    else readings.lost(slice, slice, turn, marks.get(name))
+    else readings.lost(slice, turn, marks.get(name))
     return stood
   }
 
@@ -191,13 +187,13 @@ export function createSliceStore({ blobs, clock, shared, onTrouble }: SliceStore
     held: HeldSlice,
     owner: Owner,
     turn: Turn,
-    mark?: string,
+    mark = `${turn.epoch}.${++saves}`,
   ): Promise<void> {
     unsaved.set(name, { epoch: turn.epoch, again: () => save(held, owner, turn) })
     const parts = encode(held, owner)
     if (!shared) await blobs.write(name, parts)
     // A process that has lost its turn writes nothing: who has the turn next, this one perhaps, has to save again.
-    else if (!(await writeShared(shared, name, parts, { held, turn, mark }))) return
+    else if (!(await writeShared(shared, held, parts, turn, mark))) return
     walked.set(name, held.slice.walkedAt)
     savedUnder.set(name, turn.epoch)
     confirmations.set(name, held.confirmedAt)

@@ -253,7 +253,7 @@ export function createLink(options: LinkOptions) {
       return goesOn
     },
     /** What its tools take, where it says so. Nothing rests on it alone: what fails is in the end as if it said nothing. */
-    async tools(auth: Auth, during: AbortSignal = signal): Promise<ToolInputs | undefined> {
+    async tools(auth: Auth, during: AbortSignal): Promise<ToolInputs | undefined> {
       const outcome = await repeated(() => toolsOnce(auth, during), during)
       return outcome.kind === 'tools' ? readToolInputs(outcome.tools) : undefined
     },
