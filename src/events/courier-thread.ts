@@ -9,16 +9,14 @@ import type { SigningKey } from '../signing/key.js'
 import { createSigner, WEBHOOKS } from '../signing/signature.js'
 import { createPost, type Letter } from './letter.js'
 
-export type CourierStart = { policy: EgressPolicy; key: SigningKey | undefined }
+/** `connections`: at one origin, at most. */
+export type CourierStart = { policy: EgressPolicy; key: SigningKey | undefined; connections: number }
 export type CourierOrder = { policy: EgressPolicy } | { letter: Letter; number: number }
 /** What became of the letter of this number, or why it could not be sent at all. */
 export type CourierAnswer = { number: number; answer: SendOutcome | string }
 
-/** At one origin. One caller has half of them at most: as many as it may have subscribers told at once. */
-const CONNECTIONS = 64
-
-const { policy, key } = workerData as CourierStart
-const egress = createEgress({ policy, resolve: callersResolve, connections: CONNECTIONS })
+const { policy, key, connections } = workerData as CourierStart
+const egress = createEgress({ policy, resolve: callersResolve, connections })
 const post = createPost({ send: egress.send, ...(key && { signer: createSigner(key, WEBHOOKS) }) })
 
 async function answerOf(letter: Letter): Promise<SendOutcome | string> {

@@ -1,17 +1,22 @@
 /**
  * What goes to places that callers name is signed and sent by a thread of its own: whoever is served meanwhile does not wait
  * for signatures, sockets and strangers' answers (docs/decisions.md#feed-events). It starts with the first letter, and one that
- * has ended is replaced with the next.
+ * has ended is replaced with the next. It is given a letter when its origin has a place for it: until then whoever sends the
+ * letter can still do without.
  */
 import type { Worker } from 'node:worker_threads'
+import { createDeadline } from '../net/clock.js'
+import { createPlaces } from '../net/places.js'
 import type { EgressPolicy } from '../net/routes.js'
 import { failed, type SendOutcome } from '../net/send.js'
 import { startThread } from '../process/threads.js'
 import type { SigningKey } from '../signing/key.js'
 import type { CourierAnswer, CourierOrder, CourierStart } from './courier-thread.js'
-import type { Post } from './letter.js'
+import type { Letter, Post } from './letter.js'
 
 const CODE = new URL('./courier-thread.js', import.meta.url)
+/** At one origin. One caller has half of them at most: as many as it may have subscribers told at once. */
+const CONNECTIONS = 64
 
 type Sent = { resolve(outcome: SendOutcome): void; reject(error: Error): void }
 
@@ -22,6 +27,7 @@ type CourierOptions = {
 }
 
 export function createCourier({ policy, key }: CourierOptions) {
+  const places = createPlaces(CONNECTIONS)
   const underWay = new Map<number, Sent>()
   let inForce = policy
   let thread: Worker | undefined
@@ -35,7 +41,7 @@ export function createCourier({ policy, key }: CourierOptions) {
   }
 
   function start(): Worker {
-    const workerData: CourierStart = { policy: inForce, key }
+    const workerData: CourierStart = { policy: inForce, key, connections: CONNECTIONS }
     const started = startThread(CODE, { workerData })
     const ended = (why: string) => {
       if (thread !== started) return
@@ -58,7 +64,7 @@ export function createCourier({ policy, key }: CourierOptions) {
 
   const order = (to: Worker, what: CourierOrder) => to.postMessage(what)
 
-  const post: Post = async (letter) => {
+  async function handOn(letter: Letter): Promise<SendOutcome> {
     if (isClosed) return failed('aborted', 'this process ends')
     try {
       thread ??= start()
@@ -70,6 +76,21 @@ export function createCourier({ policy, key }: CourierOptions) {
     order(thread, { letter, number })
     thread.ref() // keeps the process alive until it is answered
     return await new Promise((resolve, reject) => underWay.set(number, { resolve, reject }))
+  }
+
+  const post: Post = async (letter, isWanted) => {
+    const { caller, url, timeoutMs } = letter
+    const end = performance.now() + timeoutMs
+    const deadline = createDeadline({ timeoutMs })
+    const leave = await places.take(new URL(url).origin, deadline, caller)
+    deadline.release()
+    if (typeof leave === 'string') return failed(leave, `no place at its origin within ${timeoutMs} ms`)
+    try {
+      if (isWanted && !(await isWanted())) return failed('aborted', 'nobody wants it sent any more')
+      return await handOn({ ...letter, timeoutMs: Math.max(0, end - performance.now()) })
+    } finally {
+      leave()
+    }
   }
 
   return {

@@ -18,22 +18,25 @@ export type Letter = Pick<Outbound, 'url' | 'headers' | 'timeoutMs' | 'maxBytes'
   readonly isHeadEnough?: boolean
 }
 
-/** Sends one letter. Rejects where it is to be signed and there is no key. */
-export type Post = (letter: Letter) => Promise<SendOutcome>
+/**
+ * Sends one letter. Rejects where it is to be signed and there is no key. `isWanted` is asked once there is a place for it at its
+ * origin: where the answer is no, it is not sent, and has failed as `aborted`.
+ */
+export type Post = (letter: Letter, isWanted?: () => Promise<boolean>) => Promise<SendOutcome>
 
-/** Sends by `send`, and signs by `signer` (RFC 9421). */
-export function createPost({ send, signer }: { send: Send; signer?: Signer | undefined }): Post {
+/** Sends by `send` at once, and signs by `signer` (RFC 9421). */
+export function createPost({ send, signer }: { send: Send; signer?: Signer | undefined }) {
   function signed({ url, body, signedAt }: Letter): Record<string, string> {
     if (signedAt === undefined) return {}
     if (!signer) throw new Error('webhook: accepted without authentication and without a signing key')
     return signer(url, body, signedAt, randomBytes(NONCE_BYTES).toString('base64url'))
   }
 
-  return async (letter) => {
-    const { caller, url, headers, body, timeoutMs, maxBytes, isHeadEnough } = letter
+  return async (letter: Letter): Promise<SendOutcome> => {
+    const { url, headers, body, timeoutMs, maxBytes, isHeadEnough } = letter
     return await send({
       ...{ url, method: 'POST', headers: { ...signed(letter), ...headers }, body },
-      ...{ timeoutMs, maxBytes, caller },
+      ...{ timeoutMs, maxBytes },
       ...(isHeadEnough && { enough: () => () => true }),
     })
   }

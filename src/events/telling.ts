@@ -148,15 +148,17 @@ export function createTelling(options: TellingOptions & InTurn) {
   async function sent(
     subscription: StoredSubscription,
     stream: Stream,
-    isCutOff: (stream: Stream) => Promise<boolean>,
+    { isLong, isWanted }: { isLong(): boolean; isWanted(stream: Stream): Promise<boolean> },
   ): Promise<{ stream: Stream; isCut?: boolean; failure?: Failure }> {
     const config = subscription.config as unknown as PushConfig
     for (const [index, { type, body, sealed }] of stream.pending.entries()) {
       const left = () => (index === 0 ? stream : taken(stream, index))
       await spare()
-      if (await isCutOff(stream)) return { stream: left(), isCut: true }
+      const isStillWanted = () => isWanted(stream)
+      if (isLong() || !(await isStillWanted())) return { stream: left(), isCut: true }
       const headers = { 'x-adcp-notification-type': type }
-      const delivery = await webhook(subscription.caller, config, body ?? sealed ?? '', headers)
+      const text = body ?? sealed ?? ''
+      const delivery = await webhook(subscription.caller, config, text, headers, isStillWanted)
       if (delivery.kind === 'delivered') {
         onOutcome('delivered')
         continue
@@ -167,6 +169,7 @@ export function createTelling(options: TellingOptions & InTurn) {
         onProblem(`subscriber ${subscription.subscriberId}: our signature is refused (${delivery.signature})`)
         continue
       }
+      if (delivery.reason === 'aborted') return { stream: left(), isCut: true }
       return { stream: left(), failure: delivery }
     }
     return { stream: stream.pending.length === 0 ? stream : taken(stream, stream.pending.length) }
@@ -208,18 +211,19 @@ export function createTelling(options: TellingOptions & InTurn) {
     const eyes = eyesOf(caller, accountId)
     if (!eyes || !(await isOpen(caller, accountId))) return await rest(held, subscription, eyes !== undefined)
     let lookedAt = startedAt
-    const isCutOff = async (stream: Stream) => {
+    const isLong = () => clock.now() - startedAt >= LONGEST_TURN_MS
+    const isWanted = async (stream: Stream) => {
       if (clock.now() - lookedAt >= WANTED_MS) {
         lookedAt = clock.now()
-        if (!((await unsuspended(held.id)) && (await isOpen(caller, accountId)))) return true
+        if (!((await unsuspended(held.id)) && (await isOpen(caller, accountId)))) return false
       }
       const now = eyesOf(caller, accountId)
-      return isOver() || !now || eyesName(now) !== stream.eyes || clock.now() - startedAt >= LONGEST_TURN_MS
+      return !isOver() && now !== undefined && eyesName(now) === stream.eyes
     }
     let stream = held.data as Stream
     if (stream.eyes !== eyesName(eyes) || stream.pending.some(isLost)) stream = withheld(stream)
     for (;;) {
-      const { stream: after, failure, isCut } = await sent(subscription, stream, isCutOff)
+      const { stream: after, failure, isCut } = await sent(subscription, stream, { isLong, isWanted })
       if (failure) return await later(held, subscription, after, failure)
       if (isCut) return void (await release({ held, afterMs: 0, data: after }))
       const next = await compared(subscription, after, eyes)

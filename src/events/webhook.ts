@@ -13,7 +13,7 @@ import { callersResolve } from '../net/callers-names.js'
 import { within } from '../net/clock.js'
 import type { EgressPolicy } from '../net/routes.js'
 import { askedWaitMs, type SendFailure } from '../net/send.js'
-import type { Post } from './letter.js'
+import type { Letter, Post } from './letter.js'
 
 const TIMEOUT_MS = 10_000
 const LOOKUP_MS = 5_000 // a name that nobody answers for must not hold the request that carries it
@@ -180,15 +180,19 @@ type WebhookOptions = {
  * be signed and there is no key: only configurations with `authentication` were accepted then.
  */
 export function createWebhook({ post, now }: WebhookOptions) {
-  /** Sends `body` to the url that the caller configured; `headers` are sent in addition to those that authenticate it. */
+  /**
+   * Sends `body` to the url that the caller configured; `headers` are sent in addition to those that authenticate it. Where it
+   * `isWanted` no more once its turn comes, it is undelivered for the reason `aborted`.
+   */
   return async (
     caller: string,
     config: PushConfig,
     body: string,
     headers: Record<string, string> = {},
+    isWanted?: () => Promise<boolean>,
   ): Promise<WebhookOutcome> => {
     const { url, authentication } = config
-    const outcome = await post({
+    const letter: Letter = {
       caller,
       url: new URL(url).href,
       body,
@@ -197,7 +201,8 @@ export function createWebhook({ post, now }: WebhookOptions) {
       isHeadEnough: true,
       ...(!authentication && { signedAt: now() }),
       headers: { ...(authentication && legacyHeaders(authentication, body, now())), ...headers },
-    })
+    }
+    const outcome = await post(letter, isWanted)
     if (outcome.kind === 'failed') {
       const { reason } = outcome
       return reason === 'refused' ? { kind: 'rejected', reason } : { kind: 'undelivered', reason }

@@ -69,7 +69,7 @@ async function sendOnce(
   try {
     const early = spent()
     if (early) return early
-    const over = await places.take(routes().of(url).origin, deadline, request.caller)
+    const over = await places.take(routes().of(url).origin, deadline)
     if (typeof over === 'string') return spentBy(over, request)
     const { method = 'GET' } = request
     const asked = exchange(

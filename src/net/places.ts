@@ -16,11 +16,7 @@ export function createPlaces(most: number) {
    * Resolves with the function that leaves the place, or with what ended the deadline before there was one. `whose`: who asks;
    * undefined: not one of those who share.
    */
-  function take(
-    name: string,
-    { ended }: Pick<Deadline, 'ended'>,
-    whose: string | undefined,
-  ): Promise<Leave | End> {
+  function take(name: string, { ended }: Pick<Deadline, 'ended'>, whose?: string): Promise<Leave | End> {
     const here = all.get(name) ?? { taken: 0, held: new Map<string, number>(), waiting: new Set<Waiting>() }
     all.set(name, here)
     const { held, waiting } = here

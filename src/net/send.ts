@@ -20,8 +20,6 @@ export type Outbound = {
    */
   redirects?: 'same-site'
   signal?: AbortSignal
-  /** Who named the place: at one origin nobody has more requests under way than places are left for others. */
-  caller?: string
   /**
    * It changes nothing where it goes, as no GET does. If a connection that was kept is closed under it before any of an answer came,
    * it is sent once more, over a new one.

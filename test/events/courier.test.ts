@@ -82,6 +82,7 @@ test('each letter follows the policy of its time, also by a thread that starts l
   reconfigure(loopback)
   t.match(await post(letterTo(subscriber.url)), { kind: 'reply' })
   const first = post(letterTo(subscriber.url))
+  await until('it has a connection', () => subscriber.events.length === 2)
   reconfigure(nowhere)
   const second = post(letterTo(subscriber.url))
   t.match(await first, { kind: 'reply' })
@@ -134,21 +135,25 @@ test('however many letters of a few callers hang, places at their origin are lef
     })
     await until('they are under way', () => waiting.length >= before + count)
     t.equal(waiting.length, before + count)
+    t.match(await post(letterTo(subscriber.url, { caller, timeoutMs: 1 })), {
+      reason: 'timeout',
+      message: /no place/,
+    })
   }
   answer = (_, response) => void response.end()
   for (const response of waiting) response.end()
   for (const outcome of await Promise.all(hanging)) t.match(outcome, { status: 200 })
 })
 
-test('closing ends what is under way, and nothing is sent afterwards', async (t) => {
+test('closing ends what is under way or waits for a place, and nothing is sent afterwards', async (t) => {
   const subscriber = await startSubscriber({ answer: () => {} })
   t.teardown(() => subscriber.close())
   const { post, close } = opened(t)
-  const hanging = post(letterTo(subscriber.url))
-  await until('it is under way', () => subscriber.events.length === 1)
+  const hanging = Array.from({ length: 33 }, () => post(letterTo(subscriber.url)))
+  await until('as many as may are under way', () => subscriber.events.length === 32)
   await close()
   const ends = { kind: 'failed', reason: 'aborted' }
-  t.match(await hanging, ends)
+  for (const outcome of await Promise.all(hanging)) t.match(outcome, ends)
   t.match(await post(letterTo(subscriber.url)), ends)
-  t.equal(subscriber.events.length, 1)
+  t.equal(subscriber.events.length, 32)
 })

@@ -51,7 +51,7 @@ export async function startOver(t: Pick<Test, 'teardown'>, upstreams: readonly o
       version: '0.0.0',
       clock: systemClock,
       random: Math.random,
-      postThrough: (post) => (letter) => post({ ...letter, timeoutMs: 120_000 }), // it is not a receiver that hangs
+      postThrough: (post) => (letter, isWanted) => post({ ...letter, timeoutMs: 120_000 }, isWanted), // it is not a receiver that hangs
       openAfterMs: 60_000, // a busy machine opens with all that there is, too
       log: pino({ level: 'silent' }),
     })
