@@ -1,6 +1,6 @@
 /**
  * Answers of strangers who mean harm: each was once, or could be, the end of a process, a lie in the feed or a secret in a
- * log. They are played by `hostile-answers.test.ts`, mutated by `npm run fuzz` and timed by `bench/hostile.ts`.
+ * log. They are played by `hostile-answers.slow.test.ts`, mutated by `npm run fuzz` and timed by `bench/hostile.ts`.
  */
 import { gzipSync } from 'node:zlib'
 import { row } from '../../support/upstream-world.js'
