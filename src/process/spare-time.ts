@@ -6,8 +6,10 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 const REST = 10
 /** Idle time that is kept for later, ms: a few pieces begin at once where nothing was done before. */
 const SAVED_MS = 30
-/** A thread that is never idle begins a piece after so long. */
+/** A thread that is never idle rests so long for each piece that it began. */
 const LONGEST_WAIT_MS = 6
+/** Pieces that begin one turn after the other before the thread rests: what they wake, also elsewhere, wakes once for several. */
+const IN_ONE_GO = 8
 
 /** A thread's time, which passes whether or not a test moves the clock of everything else. */
 export type ThreadTime = {
@@ -23,10 +25,10 @@ const THIS_THREAD: ThreadTime = {
 }
 
 /**
- * The spare time of the thread that calls it, unless another is given. Pieces of work that can wait begin one after the
- * other, as long as the thread is idle for ten elevenths of its time: whoever else is served meets one piece of such work and
- * not all of it, and other threads, and other processes on the same cores, rest as well. A thread that is busy anyway
- * begins few pieces, but some.
+ * The spare time of the thread that calls it, unless another is given. Pieces of work that can wait begin a few in one go, each
+ * in a turn of its own, as long as the thread is idle for ten elevenths of its time: whoever else is served meets a few pieces
+ * of such work and not all of it, and other threads, and other processes on the same cores, rest as well. A thread that is busy
+ * anyway begins few pieces, but some (docs/decisions.md#feed-events).
  */
 export function createSpareTime({ spent, after }: ThreadTime = THIS_THREAD) {
   const waiting: (() => void)[] = []
@@ -39,22 +41,40 @@ export function createSpareTime({ spent, after }: ThreadTime = THIS_THREAD) {
   function measure(): void {
     const now = spent()
     const more = now.idle - last.idle - REST * (now.active - last.active)
-    spare = Math.max(-LONGEST_WAIT_MS, Math.min(SAVED_MS, spare + more))
+    spare = Math.max(-LONGEST_WAIT_MS * IN_ONE_GO, Math.min(SAVED_MS, spare + more))
     last = now
   }
 
-  async function give(): Promise<void> {
-    while (waiting.length + toBegin.length > 0) {
-      await nextTurn() // what the piece before it did in this turn is measured, and others are served
+  async function rest(longestMs: number): Promise<void> {
+    measure()
+    for (let waited = 0; spare < 0 && waited < longestMs && !isClosed; ) {
+      const ms = Math.min(Math.max(1, Math.ceil(-spare)), longestMs - waited)
+      await new Promise<void>((resolve) => after(ms, resolve))
+      waited += ms
       measure()
-      for (let waited = 0; spare < 0 && waited < LONGEST_WAIT_MS && !isClosed; ) {
-        const ms = Math.min(Math.max(1, Math.ceil(-spare)), LONGEST_WAIT_MS - waited)
-        await new Promise<void>((resolve) => after(ms, resolve))
-        waited += ms
-        measure()
-      }
-      const go = waiting.shift() ?? toBegin.shift()
-      go?.()
+    }
+  }
+
+  /** Begins a few of those that wait, or else one that makes further ones; how many. */
+  async function begin(): Promise<number> {
+    if (waiting.length === 0) {
+      toBegin.shift()?.()
+      return 1
+    }
+    let begun = 0
+    for (; begun < IN_ONE_GO && waiting.length > 0; begun += 1) {
+      if (begun > 0) await nextTurn() // others are served
+      waiting.shift()?.()
+    }
+    return begun
+  }
+
+  async function give(): Promise<void> {
+    let begun = 1
+    while (waiting.length + toBegin.length > 0) {
+      await nextTurn() // what was begun in this turn is measured
+      await rest(begun * LONGEST_WAIT_MS)
+      begun = await begin()
     }
     isGiving = false
   }
