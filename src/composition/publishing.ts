@@ -16,6 +16,7 @@ import type { Operations } from '../operations/operations.js'
 import type { Revisions } from '../server/monitoring.js'
 import { type BuilderHost, type Built, createBuilderHost } from '../snapshot/builder-host.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
+import { areWhole } from '../upstreams/rows/storage.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
 import type { Foundation, Stack } from './foundation.js'
 import { createGenerations, type Generations } from './generations.js'
@@ -301,8 +302,7 @@ export async function createPublishing(options: PublishingOptions, stack: Stack)
         inForce.onChanged(feed.resume(last.snapshot, clock.now(), last.gaps, last.chunks))
         rest = untilFirst()
       }
-      const areWhole = await Promise.all(last.chunks)
-      if (!areWhole.includes(false)) builder.restore(last.snapshot)
+      if (await areWhole(last.chunks)) builder.restore(last.snapshot)
     },
     /**
      * As long as only what was restored is shown: what any question waits for that needs more. False: it has not come in

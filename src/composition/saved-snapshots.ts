@@ -23,6 +23,7 @@ import {
   type BegunBlobs,
   type BegunPart,
   type Blobs,
+  type Coming,
   type Sharing,
   type Turn,
   UNSAID,
@@ -178,8 +179,8 @@ function markOf({ id, stamps, slices }: Snapshot): string {
 /** A saved feed whose rows are still read. */
 type Loaded = {
   snapshot: Snapshot
-  /** Whether each chunk of rows comes whole. */
-  chunks: readonly Promise<boolean>[]
+  /** Its chunks of rows. */
+  chunks: readonly Coming[]
   gaps?: readonly Gap[]
 }
 
@@ -280,7 +281,11 @@ export function createSavedFeed({ blobs, clock, revision, onTrouble }: SavedFeed
         saved = markOf(snapshot)
         if (last?.revision === under && holds(last)) resumed = last
         const gaps = resumed && { gaps: resumed.gaps.map(gapOf) }
-        return { snapshot, chunks: rows.map(chunkCame), ...gaps }
+        return {
+          snapshot,
+          chunks: rows.map((part) => ({ isWhole: chunkCame(part), hasten: part.hasten })),
+          ...gaps,
+        }
       } catch (error) {
         onTrouble(`the saved feed could not be read: ${(error as Error).message}`)
         return undefined

@@ -2,10 +2,11 @@
  * What an earlier process published last, shown while its rows are still read: its columns are there, and a page waits for the
  * chunks of the rows that it shows (docs/decisions.md#a-restart-serves-what-was-served).
  */
+import { areWhole, type Coming } from '../upstreams/rows/storage.js'
 import type { Layer } from './layers.js'
 
-/** Whether each chunk of rows comes whole. */
-export type Chunks = readonly Promise<boolean>[]
+/** Chunks of rows that are still read. */
+export type Chunks = readonly Coming[]
 
 export function createResumed() {
   const resumed = new WeakSet<Layer>()
@@ -29,7 +30,7 @@ export function createResumed() {
       resumed.add(layer)
       chunks = coming
       isThere = coming.map(() => false)
-      for (const [chunk, isWhole] of coming.entries()) {
+      for (const [chunk, { isWhole }] of coming.entries()) {
         void isWhole.then((is) => {
           isThere[chunk] = is
           if (!is) end()
@@ -37,12 +38,13 @@ export function createResumed() {
       }
       return end
     },
-    /** Resolves when it is known of the rows of these entries; undefined when they are there. */
+    /** Resolves when it is known of the rows of these entries, which are read before others; undefined when they are there. */
     reading({ snapshot: { rows } }: Layer, entries: Uint32Array): Promise<unknown> | undefined {
       const due = new Set<number>()
       for (const entry of entries) due.add(rows.chunkOf[entry] as number)
-      const coming = [...due].filter((chunk) => !isThere[chunk]).map((chunk) => chunks[chunk])
-      return coming.length > 0 ? Promise.all(coming) : undefined
+      const coming = [...due].flatMap((chunk) => (isThere[chunk] ? [] : (chunks[chunk] ?? [])))
+      for (const chunk of coming) chunk.hasten()
+      return coming.length > 0 ? areWhole(coming) : undefined
     },
   }
 }

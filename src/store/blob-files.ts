@@ -12,6 +12,7 @@ import { crc32 } from 'node:zlib'
 import { nextOwnPortion } from '../process/portion-turns.js'
 import { answerJobs, createPool } from '../process/thread-pool.js'
 import { type AddedBlobs, areWhole, type BegunPart } from '../upstreams/rows/storage.js'
+import { createReadingOrder } from './reading-order.js'
 
 const MAGIC = Buffer.from('TRBLOB1\n')
 const SUFFIX = '.blob'
@@ -151,23 +152,6 @@ async function readOpening(file: File): Promise<Opening | undefined> {
   return { header: JSON.parse(json.toString()) as Header, end, size, first }
 }
 
-/** Fills a part from what was read of the file at `first`, or from the file, after another part. */
-async function filled(
-  file: File,
-  part: Uint8Array,
-  position: number,
-  first: Buffer,
-  other: Promise<boolean> | undefined,
-): Promise<boolean> {
-  const end = position + part.byteLength
-  if (end <= first.byteLength) {
-    part.set(first.subarray(position, end))
-    return true
-  }
-  await other?.catch(() => {}) // whoever waits for that part is told
-  return await fill(file, part, position)
-}
-
 /** The parts, or what is wrong with the file. Some are checked while others are read. */
 async function beginParts(file: File, name: string): Promise<BegunPart[] | string> {
   const opening = await readOpening(file)
@@ -181,12 +165,16 @@ async function beginParts(file: File, name: string): Promise<BegunPart[] | strin
     return { ...part, position }
   })
   if (end > size) return 'it is cut short'
-  const reads: Promise<boolean>[] = []
-  return places.map(({ position, length, crc32: expected }, at) => {
+  const order = createReadingOrder(READS_AT_ONCE)
+  return places.map(({ position, length, crc32: expected }) => {
     const bytes = new Uint8Array(new SharedArrayBuffer(length)) // a thread reads it without a copy
-    const isRead = filled(file, bytes, position, first, reads[at - READS_AT_ONCE])
-    reads.push(isRead)
-    return { bytes, isWhole: isRead.then(async (is) => is && (await checksumOf(bytes)) === expected) }
+    const isSame = async () => (await checksumOf(bytes)) === expected
+    if (position + length <= first.byteLength) {
+      bytes.set(first.subarray(position, position + length))
+      return { bytes, isWhole: isSame(), hasten() {} }
+    }
+    const { done, hasten } = order.add(() => fill(file, bytes, position))
+    return { bytes, isWhole: done.then((is) => is && isSame()), hasten }
   })
 }
 
@@ -219,8 +207,8 @@ export async function openBlobFiles({ folder, sweep, onDamage }: BlobFilesOption
       isDamaged = true
       return false
     }
-    const all = parts.map(({ bytes, isWhole }) => ({
-      bytes,
+    const all = parts.map(({ isWhole, ...part }) => ({
+      ...part,
       isWhole: isWhole.then(
         (is) => is || damaged('a checksum does not match'),
         (error) => damaged(unreadable(error)),

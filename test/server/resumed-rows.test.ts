@@ -25,7 +25,11 @@ async function resumed(t: Test) {
   t.equal(whole.rows.chunks.length, 2)
   const chunks = whole.rows.chunks.map(({ byteLength }) => new Uint8Array(new SharedArrayBuffer(byteLength)))
   const settle: ((isWhole: boolean) => void)[] = []
-  const parts = chunks.map(() => new Promise<boolean>((resolve) => void settle.push(resolve)))
+  const hastened: number[] = []
+  const parts = chunks.map((_, chunk) => ({
+    isWhole: new Promise<boolean>((resolve) => void settle.push(resolve)),
+    hasten: () => void hastened.push(chunk),
+  }))
   const feed = emptyFeed()
   feed.resume({ ...whole, rows: { ...whole.rows, chunks } }, 0, [], parts)
   let waiting = 0
@@ -43,7 +47,7 @@ async function resumed(t: Test) {
     return answer
   }
   return {
-    ...{ whole, feed, page, answered },
+    ...{ whole, feed, page, answered, hastened },
     /** Resolves when so many pages wait for rows. */
     waited: (pages: number) =>
       until(
@@ -61,11 +65,14 @@ async function resumed(t: Test) {
 
 const names = (answer: { signals?: { name: string }[] }) => answer.signals?.map(({ name }) => name).sort()
 
-test('a page waits for the rows that it shows, and for no others', async (t) => {
-  const { feed, page, answered, waited, comes, status } = await resumed(t)
+test('a page waits for the rows that it shows, which are read before others, and for no others', async (t) => {
+  const { feed, page, answered, waited, comes, status, hastened } = await resumed(t)
   t.equal(await status(), 200)
   t.equal(feed.see({}, buyer), undefined, 'whoever does not ask for pages finds no feed yet')
-  const [late, all] = [page('late.example'), page()]
+  const late = page('late.example')
+  await waited(1)
+  t.same(hastened, [1])
+  const all = page()
   await waited(2)
   comes(0)
   const early = await page('early.example')

@@ -55,6 +55,24 @@ test('of a blob that is still read each part is known to be whole or not, and th
   t.equal(await blobs.begin('none'), undefined)
 })
 
+test('of a blob that is still read a part that somebody waits for comes before the others', async (t) => {
+  const { open } = await fresh(t)
+  const blobs = await open()
+  const parts = Array.from({ length: 20 }, (_, at) => new Uint8Array(100_000).fill(at))
+  await blobs.write('feed', parts)
+  const begun = (await blobs.begin('feed')) ?? []
+  begun[17]?.hasten()
+  const came: number[] = []
+  const all = begun.map(({ isWhole }, at) => isWhole.then((is) => is && came.push(at)))
+  begun[0]?.hasten() // being read
+  await Promise.all(all)
+  t.ok(came.indexOf(17) < 10, `in this order: ${came}`)
+  t.same(
+    begun.map(({ bytes }) => bytes),
+    parts,
+  )
+})
+
 test('a file in the place of another is ignored and named, whatever their names', async (t) => {
   const { folder, damage, open } = await fresh(t)
   const blobs = await open()

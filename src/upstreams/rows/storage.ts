@@ -5,15 +5,23 @@
  * and nobody to tell.
  */
 
-/** A part that may still be read: nothing of its bytes may be used before it is known to be whole. */
-export type BegunPart = { bytes: Uint8Array; isWhole: Promise<boolean> }
+/** Bytes that may still be read. */
+export type Coming = {
+  /** Whether they came as they were written: none of them may be used before that is known. */
+  isWhole: Promise<boolean>
+  /** Reads them before all others of their blob that are not begun: somebody waits for them. */
+  hasten(): void
+}
+
+/** A part that may still be read. */
+export type BegunPart = Coming & { bytes: Uint8Array }
 
 /** Parts that are there already. */
 export const begunParts = (parts: readonly Uint8Array[]): BegunPart[] =>
-  parts.map((bytes) => ({ bytes, isWhole: Promise.resolve(true) }))
+  parts.map((bytes) => ({ bytes, isWhole: Promise.resolve(true), hasten() {} }))
 
 /** Resolves when all of them are read, or when that cannot be. */
-export const areWhole = async (parts: readonly BegunPart[]): Promise<boolean> =>
+export const areWhole = async (parts: readonly Coming[]): Promise<boolean> =>
   !(await Promise.all(parts.map(({ isWhole }) => isWhole))).includes(false)
 
 /** Named bytes. A blob may be in parts, which come back as they were written. */
@@ -29,7 +37,7 @@ export type Blobs = {
 
 /** Where a large blob is used while it is read. */
 export type BegunBlobs = Blobs & {
-  /** As `read`, before all parts are read; they come in their order. */
+  /** As `read`, before all parts are read; they come in their order, unless one is hastened. */
   begin(name: string): Promise<BegunPart[] | undefined>
 }
 
