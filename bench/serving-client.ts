@@ -7,11 +7,14 @@ import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { request } from 'undici'
 import { ours } from './ours.js'
-import { type Ask, type Cost, cpuOf, headersOf, type Load, measure } from './serving-load.js'
+import { type Ask, CONNECTIONS, type Cost, cpuOf, headersOf, type Load, measure } from './serving-load.js'
 import { overMcp, PAGE } from './serving-questions.js'
 
 const PAGES = 400 // of the whole feed
-const OF_PAIRS = 2 // times as many requests: a part of two ratios is made of four figures, each of which differs from round to round
+/** Times as many requests: a part of two ratios is made of four figures, and each of them meets few collections in a round. */
+const OF_PAIRS = 5
+/** Requests of each connection at least: in rounds of fewer, opening them is a large part of what is measured. */
+const LEAST_EACH = 12
 const OTHER_SIZES = [49, 48, 47, 46, 45, 44, 43, 42, 41]
 const COMPILED = 10_000 // requests: after 3,000 the engine is still compiling what answers them, more of ours than of the others
 const WARM_AGAIN = 6_000 // requests of another kind to a server that has answered so many: its code is another in part, the others' is not
@@ -121,7 +124,8 @@ export async function startServers(requests: number) {
 
   const costAt = ({ url, load }: Aim, times = 1) => {
     const where = whereOf(url)
-    return (who: keyof Round) => measure(cpu, where[who], load, requests * times)
+    const most = Math.max(requests * times, LEAST_EACH * (load.connections ?? CONNECTIONS))
+    return (who: keyof Round) => measure(cpu, where[who], load, most)
   }
 
   /**
