@@ -4,7 +4,7 @@
  * taken from the history of this checkout, built in a temporary folder, and measured by its own benches; ours is what the benches
  * before this one measured in the same run.
  */
-import { execFile } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { rmSync } from 'node:fs'
 import { mkdtemp } from 'node:fs/promises'
@@ -19,9 +19,9 @@ const FIRST = 'd4393a0e60ac27787cacd81c0ff2f6b8d68a31f4'
 const ROUNDS = 3
 const SIGNALS = 300_000
 const BUILD_BYTES = 5_000 * SIGNALS // what a build of them writes to, and more
-/** What the first release had where the bars were set: listings a second, seconds, times the p99 of an idle server. */
-const THEN = { merged: 45_000, mirrored: 10.2, whileMerging: 0.7 }
-const TOGETHER = 'node dist/bench/run.js while-merging upstreams feed first-release'
+/** What the first release had where the bars were set: listings a second, times the p99 of an idle server, otherwise seconds. */
+const THEN = { merged: 45_000, mirrored: 10.2, whileMerging: 0.7, tested: 290 }
+const TOGETHER = 'node dist/bench/run.js while-merging upstreams feed tests first-release'
 const FEWER = { ...process.env, SIGNALS: String(SIGNALS) }
 
 const run = promisify(execFile)
@@ -40,6 +40,14 @@ async function ofFirst(folder: string, bench: string): Promise<string> {
   await haveAtHand(BUILD_BYTES)
   const { stdout } = await run('node', ['--expose-gc', `dist/bench/${bench}.js`], { cwd: folder, env: FEWER })
   return stdout
+}
+
+/** How long its `npm test` takes, in seconds, whether or not all of it passes on this machine. */
+async function testedFirst(folder: string): Promise<number> {
+  const startedAt = performance.now()
+  const child = spawn('npm', ['test'], { cwd: folder, stdio: 'ignore' })
+  await once(child, 'exit')
+  return (performance.now() - startedAt) / 1_000
 }
 
 /** The number that a pattern finds in what was printed. */
@@ -94,4 +102,8 @@ compare('cold mirror of a million signals', {
 compare('request p99 while listings are merged, each against its idle', {
   ...{ ours: 'listings are merged, against idle', first: middle(whileMerging), unit: 'x' },
   bar: { atMost: part(1, THEN.whileMerging) },
+})
+compare('`npm test`', {
+  ...{ ours: '`npm test`', first: await testedFirst(folder), unit: 's' },
+  bar: { atMost: part(150, THEN.tested) },
 })
