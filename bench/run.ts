@@ -32,7 +32,7 @@ const BENCHES: Record<string, { of: string; minutes: number; sizes?: readonly nu
   'change-served': { of: 'one price changed, over HTTP', minutes: 3, sizes: [1_000_000] },
   replicas: { of: 'replicas: reads of upstreams, generations', minutes: 4 },
   console: { of: 'console over a million signals', minutes: 3 },
-  serving: { of: 'pages and unchanged against a bare route, MCP and A2A', minutes: 10, sizes: [600, 15] },
+  serving: { of: 'pages and unchanged against a bare route, MCP and A2A', minutes: 14, sizes: [600, 15] },
   tests: { of: 'npm test', minutes: 5 },
   'first-release': { of: 'merging, mirroring and npm test against the first release', minutes: 16 },
   activation: { of: 'activations a second', minutes: 4, sizes: [20, 200_000] },
