@@ -4,7 +4,7 @@
  * taken from the history of this checkout, built in a temporary folder, and measured by its own benches; ours is what the benches
  * before this one measured in the same run.
  */
-import { execFile, spawn } from 'node:child_process'
+import { execFile } from 'node:child_process'
 import { once } from 'node:events'
 import { rmSync } from 'node:fs'
 import { mkdtemp } from 'node:fs/promises'
@@ -14,6 +14,7 @@ import { promisify } from 'node:util'
 import { unpack } from '../test/support/history.js'
 import { haveAtHand } from './new-memory.js'
 import { type Bar, middle, type Row, report, rounded } from './report.js'
+import { timeTests } from './timed-tests.js'
 
 const FIRST = 'd4393a0e60ac27787cacd81c0ff2f6b8d68a31f4'
 const ROUNDS = 3
@@ -40,14 +41,6 @@ async function ofFirst(folder: string, bench: string): Promise<string> {
   await haveAtHand(BUILD_BYTES)
   const { stdout } = await run('node', ['--expose-gc', `dist/bench/${bench}.js`], { cwd: folder, env: FEWER })
   return stdout
-}
-
-/** How long its `npm test` takes, in seconds, whether or not all of it passes on this machine. */
-async function testedFirst(folder: string): Promise<number> {
-  const startedAt = performance.now()
-  const child = spawn('npm', ['test'], { cwd: folder, stdio: 'ignore' })
-  await once(child, 'exit')
-  return (performance.now() - startedAt) / 1_000
 }
 
 /** The number that a pattern finds in what was printed. */
@@ -103,7 +96,8 @@ compare('request p99 while listings are merged, each against its idle', {
   ...{ ours: 'listings are merged, against idle', first: middle(whileMerging), unit: 'x' },
   bar: { atMost: part(1, THEN.whileMerging) },
 })
+const { seconds: tested } = await timeTests(folder) // whether or not all of it passes on this machine
 compare('`npm test`', {
-  ...{ ours: '`npm test`', first: await testedFirst(folder), unit: 's' },
+  ...{ ours: '`npm test`', first: tested, unit: 's' },
   bar: { atMost: part(150, THEN.tested) },
 })
