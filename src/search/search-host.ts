@@ -62,9 +62,10 @@ export function createSearchHost(synonyms: Synonyms, inPlaceBytes: number = SMAL
   const waiting: (() => void)[] = []
 
   function build({ count, rows }: Snapshot): Promise<SearchBuilt> {
+    const givesWay = current !== undefined && current.snapshot.shown.length > 0
     return smallBytes(rows.length) < inPlaceBytes
       ? inOwnTurns(indexInPortions({ count, rows }, synonyms))
-      : thread.run('', { count, rows, givesWay: current !== undefined }, [], 0)
+      : thread.run('', { count, rows, givesWay }, [], 0)
   }
 
   let closed = false

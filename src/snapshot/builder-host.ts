@@ -189,8 +189,8 @@ const rowsBytes = ({ slices }: BuildRequest): number =>
   slices.reduce((sum, { rows }) => sum + slabBytes(rows), 0)
 
 /**
- * A feed of at most `inPlaceBytes`, all layers together, is built in place: 0 when a thread builds every feed. The first feed
- * is built by two threads if its rows have more than `oneBuilderBytes`.
+ * A feed of at most `inPlaceBytes`, all layers together, is built in place: 0 when a thread builds every feed. As long as none
+ * has shown a signal, the public layer is built by two threads if its rows have more than `oneBuilderBytes`.
  */
 export function createBuilderHost(
   inPlaceBytes: number = SMALL_FEED_BYTES,
@@ -198,7 +198,7 @@ export function createBuilderHost(
 ) {
   let place: Place | undefined
   let queue: Promise<unknown> = Promise.resolve()
-  let hasBuilt = false // then something is served: the other core serves it, and a thread that builds gives way
+  let isServed = false // signals are: the other core serves them, and a thread that builds gives way
   let closed = false
 
   /** A thread that ends by itself, busy or idle, is replaced by the next build. */
@@ -222,21 +222,29 @@ export function createBuilderHost(
     return opened
   }
 
+  /** What is known there shows nothing, and of two threads neither must know more than the other. */
+  async function beginAgain(): Promise<void> {
+    const left = place
+    place = undefined
+    await left?.end()
+  }
+
   async function run(request: BuildRequest): Promise<Built> {
     if (closed) throw new Error('the builder is closed')
+    const isFirst = !isServed && request.account === undefined && rowsBytes(request) > oneBuilderBytes
+    if (isFirst) await beginAgain()
     const from = await placeFor(() => feedBytes(request))
     const { book, isThread } = from
-    const isShared = isThread && !hasBuilt && rowsBytes(request) > oneBuilderBytes
-    const order = book.order(request, hasBuilt)
+    const isShared = isFirst && isThread
+    const order = book.order(request, isServed)
     const second = isShared ? createSecond() : undefined
     const answer = await (second ? builtInHalves(from, second, order, request.slices) : from.answer(order))
     if (answer.kind === 'failed') {
       // After a bug, what is held there may differ from what this side believes: begin again.
-      place = undefined
-      await from.end()
+      await beginAgain()
       throw answer.error
     }
-    hasBuilt = true
+    isServed ||= answer.snapshot.shown.length > 0
     book.release()
     const byNumber = new Map(request.slices.map((slice) => [book.numberOf(slice), slice]))
     const held = book.memory(answer.views)
@@ -259,7 +267,7 @@ export function createBuilderHost(
   /** Gives the next build the public snapshot of an earlier process to start from. A thread starts at once. */
   function restore(snapshot: Snapshot): void {
     if (closed) return
-    hasBuilt = true
+    isServed = true
     queue = queue
       .then(() => placeFor(() => smallBytes(snapshot.rows.length)))
       .then((opened) => opened.tell({ kind: 'restore', snapshot }))

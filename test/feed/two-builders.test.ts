@@ -113,6 +113,27 @@ test('two threads build the first feed, and one all later ones', async (t) => {
   t.equal(started(), 2)
 })
 
+const SHOWING_NOTHING: readonly [what: string, more: Partial<BuildRequest>, threads: number][] = [
+  ['no rows', { slices: [] }, 1],
+  ['rows that nobody may see yet', { policy: { policy: 'strict', providers: {} } }, 2],
+]
+for (const [what, more, before] of SHOWING_NOTHING) {
+  test(`two threads build the first feed that shows a signal, after one of ${what}`, async (t) => {
+    const { host, started } = opened(t)
+    t.equal((await host.build(request(more))).snapshot.shown.length, 0)
+    t.equal(started(), before)
+    const ofAccount = await host.build(request({ ...more, account: 'acc' }))
+    t.equal(ofAccount.snapshot.shown.length, 0)
+    t.equal(started(), before, 'an account shares what was built for all')
+    assertSame((await host.build(request())).snapshot, ALONE)
+    t.equal(started(), before + 2)
+    t.equal(running(), 1)
+    await host.build(request(more))
+    t.equal((await host.build(request())).snapshot.id, ALONE.id)
+    t.equal(started(), before + 2, 'what was served once stays with the thread that built it')
+  })
+}
+
 test('one thread builds where something is served: after a restart, or when the builder died', async (t) => {
   const { host, started } = opened(t)
   host.restore(ALONE)

@@ -24,8 +24,8 @@ const request = (...upstreams: string[]): BuildRequest => ({
   slices: upstreams.map((upstream) => sliceOf(upstream, [listing('a'), listing('b')])),
   ...{ providers: [], policy: { policy: 'lenient', providers: {} }, now: 0 },
 })
-const snapshotOf = (upstream: string) =>
-  buildSnapshot({ slices: request(upstream).slices, judge: judgeThat() })
+const snapshotOf = (...upstreams: string[]) =>
+  buildSnapshot({ slices: request(...upstreams).slices, judge: judgeThat() })
 
 /** Linux alone has a priority for each thread. */
 const options = { skip: process.platform !== 'linux' && 'threads have no priority of their own here' }
@@ -33,8 +33,9 @@ const options = { skip: process.platform !== 'linux' && 'threads have no priorit
 test('a thread that builds gives way from the second feed on, once', options, async (t) => {
   const host = createBuilderHost(0)
   t.teardown(host.close)
+  await host.build(request())
   await host.build(request('north'))
-  t.same(nicer(), [], 'nothing was served before the first')
+  t.same(nicer(), [], 'no signal was served before')
   await host.build(request('west'))
   t.same(nicer(), [10])
   await host.build(request('north'))
@@ -74,8 +75,9 @@ test('what is built on the thread that serves takes no priority from it', option
 test('a thread that indexes gives way once there is an index', options, async (t) => {
   const search = createSearchHost(compileSynonyms(WORDS), 0)
   t.teardown(search.close)
+  await search.publish(snapshotOf())
   await search.publish(snapshotOf('north'))
-  t.same(nicer(), [], 'questions waited for the first')
+  t.same(nicer(), [], 'questions waited for the first signals')
   await search.publish(snapshotOf('west'))
   t.same(nicer(), [10])
 })
