@@ -19,10 +19,12 @@ import { timeTests } from './timed-tests.js'
 const FIRST = 'd4393a0e60ac27787cacd81c0ff2f6b8d68a31f4'
 const ROUNDS = 3
 const SIGNALS = 300_000
+/** What the first release's bench calls its smallest start, and its figure is of. */
+const STARTED_WITH = 1_000
 const BUILD_BYTES = 5_000 * SIGNALS // what a build of them writes to, and more
 /** What the first release had where the bars were set: listings a second, times the p99 of an idle server, otherwise seconds. */
-const THEN = { merged: 45_000, mirrored: 10.2, whileMerging: 0.7, tested: 290 }
-const TOGETHER = 'node dist/bench/run.js while-merging upstreams feed tests first-release'
+const THEN = { merged: 45_000, mirrored: 10.2, whileMerging: 0.7, started: 0.99, tested: 290 }
+const TOGETHER = 'node dist/bench/run.js while-merging upstreams restart feed tests first-release'
 const FEWER = { ...process.env, SIGNALS: String(SIGNALS) }
 
 const run = promisify(execFile)
@@ -37,9 +39,10 @@ async function buildFirst(): Promise<string> {
 }
 
 /** What one of its benches prints. */
-async function ofFirst(folder: string, bench: string): Promise<string> {
+async function ofFirst(folder: string, bench: string, sizes: readonly number[] = []): Promise<string> {
   await haveAtHand(BUILD_BYTES)
-  const { stdout } = await run('node', ['--expose-gc', `dist/bench/${bench}.js`], { cwd: folder, env: FEWER })
+  const script = [`dist/bench/${bench}.js`, ...sizes.map(String)]
+  const { stdout } = await run('node', ['--expose-gc', ...script], { cwd: folder, env: FEWER })
   return stdout
 }
 
@@ -51,7 +54,8 @@ function numberIn(printed: string, pattern: RegExp): number {
   return Number(found)
 }
 
-type Comparison = { ours: string; first: number; bar: Bar; unit: string }
+/** `ours`: words of the rows whose sum it is. */
+type Comparison = { ours: readonly string[]; first: number; bar: Bar; unit: string }
 
 /** What so much of then asks of any machine, as a bar. */
 const part = (bar: number, then: number) => Math.round((bar / then) * 100) / 100
@@ -63,9 +67,14 @@ async function earlierRows(): Promise<readonly Row[]> {
   return rows
 }
 
+function earlierOf(words: string): number {
+  const found = earlier.find((row) => row.what.includes(words))?.measured
+  if (found === undefined) throw new Error(`no bench before this one measured "${words}": ${TOGETHER}`)
+  return found
+}
+
 function compare(what: string, { ours, first, bar, unit }: Comparison): void {
-  const now = earlier.find((row) => row.what.includes(ours))?.measured
-  if (now === undefined) throw new Error(`no bench before this one measured "${ours}": ${TOGETHER}`)
+  const now = ours.map(earlierOf).reduce((sum, measured) => sum + measured)
   console.log(`    ${what}: ${rounded(now)} ${unit}, the first release ${rounded(first)} ${unit}`)
   report({ what: `${what}, against the first release`, measured: now / first, unit: 'x', bar })
 }
@@ -81,23 +90,28 @@ while (merged.length < ROUNDS) {
 }
 const mirrored = numberIn(await ofFirst(folder, 'upstreams'), /20 upstream\(s\).* listings in ([\d.]+) s/)
 compare('listings a second of CPU, validated', {
-  ...{ ours: 'validated as rows of agents are', first: middle(merged), unit: 'listings' },
+  ...{ ours: ['validated as rows of agents are'], first: middle(merged), unit: 'listings' },
   bar: { atLeast: part(100_000, THEN.merged) },
 })
 compare('listings a second of two cores', {
-  ...{ ours: 'index on two cores', first: middle(merged), unit: 'listings' },
+  ...{ ours: ['index on two cores'], first: middle(merged), unit: 'listings' },
   bar: { atLeast: part(180_000, THEN.merged) },
 })
 compare('cold mirror of a million signals', {
-  ...{ ours: 'cold mirror of', first: mirrored, unit: 's' },
+  ...{ ours: ['cold mirror of'], first: mirrored, unit: 's' },
   bar: { atMost: part(8, THEN.mirrored) },
 })
 compare('request p99 while listings are merged, each against its idle', {
-  ...{ ours: 'listings are merged, against idle', first: middle(whileMerging), unit: 'x' },
+  ...{ ours: ['listings are merged, against idle'], first: middle(whileMerging), unit: 'x' },
   bar: { atMost: part(1, THEN.whileMerging) },
+})
+const started = numberIn(await ofFirst(folder, 'restart', [STARTED_WITH]), /restart to served ([\d.]+) s/)
+compare(`start with ${STARTED_WITH} signals on disk, to served`, {
+  ours: ['a process with nothing on disk', `served with ${STARTED_WITH} signals on disk, beyond`],
+  ...{ first: started, unit: 's', bar: { atMost: part(0.5, THEN.started) } },
 })
 const { seconds: tested } = await timeTests(folder) // whether or not all of it passes on this machine
 compare('`npm test`', {
-  ...{ ours: '`npm test`', first: tested, unit: 's' },
+  ...{ ours: ['`npm test`'], first: tested, unit: 's' },
   bar: { atMost: part(150, THEN.tested) },
 })

@@ -27,7 +27,7 @@ const BENCHES: Record<string, { of: string; minutes: number; sizes?: readonly nu
   'while-merging': { of: 'pages served while 300,000 listings are merged', minutes: 3 },
   direct: { of: 'direct calls to 20 agents', minutes: 2 },
   upstreams: { of: 'cold mirror, unchanged polls', minutes: 3 },
-  restart: { of: 'restart to serve', minutes: 4 },
+  restart: { of: 'first start, restart to serve', minutes: 4 },
   feed: { of: 'merge, filter, memory, accounts, generations', minutes: 6 },
   'change-served': { of: 'one price changed, over HTTP', minutes: 3, sizes: [1_000_000] },
   replicas: { of: 'replicas: reads of upstreams, generations', minutes: 4 },

@@ -22,10 +22,14 @@ import type { Foundation, Stack } from './foundation.js'
 import { createGenerations, type Generations } from './generations.js'
 import { createSavedFeed, type Served } from './saved-snapshots.js'
 import { accountAccess, accountsOf } from './settings.js'
-import type { Sources } from './sources.js'
+import { isComing, type Sources } from './sources.js'
 import type { World, Worlds } from './world.js'
 
 const RETRY_WITHIN_MS = 1_000 // a build that failed is tried again after so long at first, and within some ten seconds always
+/** As long as no signal is shown, a build waits until nothing has come for so long, and not longer than that. */
+const QUIET_MS = 2_000
+const LONGEST_GATHERING_MS = 15_000
+const LOOK_MS = 20
 const INDEX_AGAIN_MS = 5_000
 const REST_MS = 15_000 // longer than the first feed waits for whoever does not answer, and than it takes to merge
 const SYNONYMS = fileURLToPath(new URL('../../../config/synonyms.yaml', import.meta.url))
@@ -39,6 +43,8 @@ type PublisherOptions = {
   log: Logger
   /** With other processes: one of them builds. Absent: this one is alone. */
   generations?: Generations
+  /** Whether more is being read. */
+  isComing(): boolean
   /** The rows that processes read for each other. */
   rows: Pick<Upstreams, 'loaded' | 'areFound'>
   /** Told of each generation's public snapshot, with how long its build took. */
@@ -57,7 +63,8 @@ const slicesOf = ({ open, accounts }: World) => [
 ]
 
 export function createPublisher(options: PublisherOptions) {
-  const { worlds, builder, feed, clock, random, log, generations, rows, onPublished, onFailure } = options
+  const { worlds, builder, feed, clock, random, log, generations, isComing, rows } = options
+  const { onPublished, onFailure } = options
   const built = new Set<string>() // accounts whose last snapshot the builder holds
   /** What was published from here last, and in which turn; alone, there is one turn. */
   let last: { revision: number; snapshot: Snapshot; epoch: number | undefined } | undefined
@@ -66,6 +73,8 @@ export function createPublisher(options: PublisherOptions) {
   let working: Promise<void> | undefined
   let cancelRetry: (() => void) | undefined
   let cancelRebuild = () => {}
+  let cameAt = Number.NEGATIVE_INFINITY // what the world was moved by last
+  const ending = new AbortController()
   let hasFirst = () => {}
   const first = new Promise<void>((resolve) => {
     hasFirst = resolve
@@ -95,6 +104,17 @@ export function createPublisher(options: PublisherOptions) {
 
   /** The revision that was published in this turn; 0: none, and whoever had the turn before has published something else. */
   const published = () => (last && last.epoch === generations?.turn()?.epoch ? last.revision : 0)
+
+  /**
+   * Rows and files come one after the other, and to merge a large feed takes longer than to wait for the next: begun with the
+   * first of them, a few signals would be shown somewhat earlier, and all others much later.
+   */
+  function isGathering(): boolean {
+    const isEmpty = last?.snapshot.shown.length === 0 && feed.current() === last.snapshot
+    const now = clock.now()
+    const isLate = now - cameAt >= QUIET_MS || now - (worlds.movedAt() ?? now) >= LONGEST_GATHERING_MS
+    return isEmpty && !isLate && isComing()
+  }
 
   async function publishNext(): Promise<void> {
     behindSince ??= worlds.movedAt()
@@ -131,6 +151,10 @@ export function createPublisher(options: PublisherOptions) {
 
   async function catchUp(): Promise<void> {
     while (isBehind() && !cancelRetry) {
+      if (isGathering()) {
+        await pause(clock, LOOK_MS, ending.signal)
+        continue
+      }
       try {
         await publishNext()
         failures = 0
@@ -153,7 +177,10 @@ export function createPublisher(options: PublisherOptions) {
     if (!working && !cancelRetry && isBehind()) working = catchUp()
   }
 
-  worlds.onMove(follow)
+  worlds.onMove(() => {
+    cameAt = clock.now()
+    follow()
+  })
   generations?.onTurns(follow)
   void generations?.first().then(() => hasFirst())
 
@@ -183,6 +210,7 @@ export function createPublisher(options: PublisherOptions) {
     },
     async close(): Promise<void> {
       state = 'closed'
+      ending.abort()
       cancelRetry?.()
       cancelRebuild()
       await working
@@ -208,7 +236,7 @@ export async function createPublishing(options: PublishingOptions, stack: Stack)
   const { foundation, sources, operations, feed, smallFeedBytes, restMs = REST_MS, onPublished } = options
   const { inForce, config, store, clock, random, log, replica, secret, warning } = foundation
   const { blobs } = store
-  const { upstreams, verdicts, worlds } = sources
+  const { upstreams, providers, verdicts, worlds } = sources
   const builder = stack.add(createBuilderHost(smallFeedBytes))
   const under = config().revision
   /** Undefined where an operator overrides the configuration. */
@@ -264,6 +292,7 @@ export async function createPublishing(options: PublishingOptions, stack: Stack)
     createPublisher({
       ...{ worlds, builder, feed, clock, random, log, rows: upstreams },
       ...(generations && { generations }),
+      isComing: () => isComing(upstreams, providers, clock),
       onPublished(before, snapshot, seconds) {
         operations.built(before, snapshot)
         if (!generations) savedFeed.keep(snapshot, publisher.served)

@@ -202,18 +202,26 @@ export function settled(
   return poll(() => statuses().every((status) => isSettled(status, clock.now())), clock, until, onLook)
 }
 
+/** Whether the registries, the agents and the accounts there have answered or failed, each at least once. */
+function areUpstreamsRead(upstreams: Upstreams, clock: Clock): boolean {
+  const isKnown = upstreams
+    .registries()
+    .every(({ fetchedAt, problem }) => fetchedAt !== undefined || problem !== undefined)
+  const statuses = [...upstreams.statuses(), ...upstreams.accountStatuses()]
+  return isKnown && statuses.every((status) => isSettled(status, clock.now()))
+}
+
+/** Whether an upstream is being read, or a provider for the first time. */
+export const isComing = (upstreams: Upstreams, providers: Providers, clock: Clock): boolean =>
+  !areUpstreamsRead(upstreams, clock) || !providers.isSettled()
+
 /** Resolves when the first snapshot should be built. Call it once `upstreams.start()` has resolved. */
 export function opening(options: OpeningOptions): Promise<void> {
   const { upstreams, providers, clock, openAfterMs = OPEN_AFTER_MS } = options
   const saved = new Set(upstreams.slices().map(({ agentUrl }) => agentUrl))
   const isRestored = () => upstreams.roster().entries.some(({ agentUrl }) => saved.has(agentUrl))
-  const areRegistriesKnown = () =>
-    upstreams.registries().every(({ fetchedAt, problem }) => fetchedAt !== undefined || problem !== undefined)
-  const statuses = () => [...upstreams.statuses(), ...upstreams.accountStatuses()]
-  const areUpstreamsRead = () => statuses().every((status) => isSettled(status, clock.now()))
   // All at one moment: while one is waited for, another may change, and so may the configuration.
-  const isEnough = () =>
-    (isRestored() || (areRegistriesKnown() && areUpstreamsRead())) && providers.isSettled()
+  const isEnough = () => (isRestored() || areUpstreamsRead(upstreams, clock)) && providers.isSettled()
   return poll(isEnough, clock, clock.now() + openAfterMs)
 }
 

@@ -319,6 +319,7 @@ test('who becomes the builder again builds again: the others show what somebody 
   let failures = 0
   const builder = createBuilderHost()
   const publisher = createPublisher({
+    isComing: () => false,
     ...{ worlds, builder, feed, generations, clock: group.time.clock, random: () => 0 },
     rows: {
       async loaded() {

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { pino } from 'pino'
 import { test } from 'tap'
 import { createPublisher } from '../../src/composition/publishing.js'
@@ -10,12 +11,12 @@ import { listing, sliceOf } from '../feed/world.js'
 import { createManualClock } from '../support/upstream-clock.js'
 import { until } from '../support/upstream-world.js'
 
-type Test = { teardown(task: () => unknown): void }
+type Test = { teardown(task: () => unknown): void; equal(found: unknown, wanted: unknown): boolean }
 
-/** A world with one upstream whose rows a test changes. */
-function movableWorlds(clock: Clock) {
+/** A world with one upstream, which has one row more each time it moves. */
+function movableWorlds(clock: Clock, rowsAtFirst: number) {
   const listeners: (() => void)[] = []
-  let count = 1
+  let count = rowsAtFirst
   let revision = 1
   let movedAt: number | undefined
   const current = (): World => {
@@ -43,14 +44,18 @@ function movableWorlds(clock: Clock) {
   return { worlds, rows: () => count }
 }
 
-function opened(t: Test, isBroken: (build: number) => boolean, clock: Clock = systemClock) {
-  const { worlds, rows } = movableWorlds(clock)
+type Given = { clock?: Clock; rowsAtFirst?: number; isComing?(): boolean }
+
+function opened(t: Test, isBroken: (build: number) => boolean, given: Given = {}) {
+  const { clock = systemClock, rowsAtFirst = 1, isComing = () => false } = given
+  const { worlds, rows } = movableWorlds(clock, rowsAtFirst)
   const builder = createBuilderHost()
   const feed = emptyFeed()
   let builds = 0
   let failures = 0
   const publisher = createPublisher({
     ...{ worlds, feed, clock, random: () => 0, log: pino({ level: 'silent' }) },
+    isComing,
     rows: { loaded: async () => {}, areFound: async () => true },
     builder: {
       ...builder,
@@ -70,7 +75,7 @@ function opened(t: Test, isBroken: (build: number) => boolean, clock: Clock = sy
     await publisher.close()
     await builder.close()
   })
-  return { publisher, feed, worlds, rows, failures: () => failures }
+  return { publisher, feed, worlds, rows, builds: () => builds, failures: () => failures }
 }
 
 const shown = (feed: ReturnType<typeof opened>['feed']) => feed.current()?.count
@@ -89,7 +94,7 @@ test('whatever changes during a build is in a generation soon after, however oft
 
 test('a build that fails is tried again by itself, and how far the feed is behind shows meanwhile', async (t) => {
   const time = createManualClock()
-  const { publisher, feed, worlds, rows, failures } = opened(t, (build) => build === 2, time.clock)
+  const { publisher, feed, worlds, rows, failures } = opened(t, (build) => build === 2, { clock: time.clock })
   await publisher.open()
   worlds.moved()
   await until('the failure', () => failures() === 1)
@@ -109,4 +114,63 @@ test('what was published last no longer counts as all that is known once somethi
   t.equal(publisher.served()?.snapshot, feed.current())
   worlds.moved()
   t.equal(publisher.served(), undefined)
+})
+
+/** One whose first feed shows nothing (to open it moves the world once), under a clock that `pass` moves. */
+async function emptyAtFirst(t: Test, isComing: () => boolean) {
+  const time = createManualClock()
+  const given = opened(t, () => false, { clock: time.clock, rowsAtFirst: -1, isComing })
+  await given.publisher.open()
+  t.equal(shown(given.feed), 0)
+  async function pass(ms: number): Promise<void> {
+    for (let passed = 0; passed < ms; passed += 20) {
+      time.advance(20)
+      await nextTurn()
+    }
+  }
+  return { ...given, pass }
+}
+
+test('as long as nothing is shown and more is to come, a build waits until nothing has come for two seconds', async (t) => {
+  const { feed, worlds, builds, pass } = await emptyAtFirst(t, () => true)
+  for (let news = 0; news < 5; news += 1) {
+    worlds.moved()
+    await pass(1_900)
+  }
+  t.equal(builds(), 1)
+  await pass(200)
+  await until('all that has come', () => shown(feed) === 5)
+  t.equal(builds(), 2)
+  worlds.moved()
+  await until('what came while signals were shown', () => shown(feed) === 6)
+})
+
+test('it waits no longer than fifteen seconds, however much comes', async (t) => {
+  const { feed, worlds, builds, pass } = await emptyAtFirst(t, () => true)
+  for (let news = 0; news < 14; news += 1) {
+    worlds.moved()
+    await pass(1_000)
+  }
+  t.equal(builds(), 1)
+  worlds.moved()
+  await pass(1_040)
+  await until('what has come', () => shown(feed) === 15)
+})
+
+test('where nothing more is to come, a feed that shows nothing waits for nothing', async (t) => {
+  let isComing = true
+  const { feed, worlds, pass } = await emptyAtFirst(t, () => isComing)
+  worlds.moved()
+  await pass(500)
+  t.equal(shown(feed), 0)
+  isComing = false
+  await pass(40)
+  await until('the row', () => shown(feed) === 1)
+})
+
+test('a publisher that waits for more ends at once', async (t) => {
+  const { publisher, worlds, builds } = await emptyAtFirst(t, () => true)
+  worlds.moved()
+  await publisher.close()
+  t.equal(builds(), 1)
 })

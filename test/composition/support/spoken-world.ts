@@ -55,6 +55,7 @@ export function startSpoken(
   const feed = emptyFeed(KEPT)
   const publisher = stack.add(
     createPublisher({
+      isComing: () => false,
       ...{ worlds, feed, clock, log, rows: upstreams },
       ...{ builder: stack.add(createBuilderHost()), random: () => 0, onPublished: () => {} },
       onFailure: () => {
