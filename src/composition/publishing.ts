@@ -26,10 +26,10 @@ import { isComing, type Sources } from './sources.js'
 import type { World, Worlds } from './world.js'
 
 const RETRY_WITHIN_MS = 1_000 // a build that failed is tried again after so long at first, and within some ten seconds always
-/** As long as no signal is shown, a build waits until nothing has come for so long, and not longer than that. */
+/** Until a signal is shown, a build waits until nothing has come for so long, and not longer than that. */
 const QUIET_MS = 2_000
 const LONGEST_GATHERING_MS = 15_000
-const LOOK_MS = 20
+const LOOK_MS = 100
 const INDEX_AGAIN_MS = 5_000
 const REST_MS = 15_000 // longer than the first feed waits for whoever does not answer, and than it takes to merge
 const SYNONYMS = fileURLToPath(new URL('../../../config/synonyms.yaml', import.meta.url))
@@ -74,6 +74,7 @@ export function createPublisher(options: PublisherOptions) {
   let cancelRetry: (() => void) | undefined
   let cancelRebuild = () => {}
   let cameAt = Number.NEGATIVE_INFINITY // what the world was moved by last
+  let hasShown = false // a signal, to whomever
   const ending = new AbortController()
   let hasFirst = () => {}
   const first = new Promise<void>((resolve) => {
@@ -110,10 +111,10 @@ export function createPublisher(options: PublisherOptions) {
    * first of them, a few signals would be shown somewhat earlier, and all others much later.
    */
   function isGathering(): boolean {
-    const isEmpty = last?.snapshot.shown.length === 0 && feed.current() === last.snapshot
     const now = clock.now()
-    const isLate = now - cameAt >= QUIET_MS || now - (worlds.movedAt() ?? now) >= LONGEST_GATHERING_MS
-    return isEmpty && !isLate && isComing()
+    const isWithin = (ms: number, since: number) => now >= since && now < since + ms
+    if (hasShown || feed.current()?.shown.length !== 0 || !isWithin(QUIET_MS, cameAt)) return false
+    return isWithin(LONGEST_GATHERING_MS, worlds.movedAt() ?? now) && isComing()
   }
 
   async function publishNext(): Promise<void> {
@@ -139,6 +140,7 @@ export function createPublisher(options: PublisherOptions) {
     feed.publish(open.snapshot, clock.now(), { gaps: world.open.gaps, accounts, isCurrent: world.isCurrent })
     last = { revision: world.revision, snapshot: open.snapshot, epoch: under?.epoch }
     served = accounts.size === 0 ? { snapshot: open.snapshot, gaps: world.open.gaps, rebuildAt } : undefined
+    hasShown ||= [open, ...accounts.values()].some(({ snapshot }) => snapshot.shown.length > 0)
     behindSince = undefined
     onPublished(before, open.snapshot, (clock.now() - startedAt) / 1_000)
     hasFirst()
@@ -151,11 +153,11 @@ export function createPublisher(options: PublisherOptions) {
 
   async function catchUp(): Promise<void> {
     while (isBehind() && !cancelRetry) {
-      if (isGathering()) {
-        await pause(clock, LOOK_MS, ending.signal)
-        continue
-      }
       try {
+        if (isGathering()) {
+          await pause(clock, LOOK_MS, ending.signal)
+          continue
+        }
         await publishNext()
         failures = 0
       } catch (err) {

@@ -81,7 +81,9 @@ function createBook() {
     release()
   }
 
-  return { order, release, forget, numberOf, memory: createHeldMemory(), layers: () => layers.size }
+  const isKnown = (slice: Slice) => posted.has(numberOf(slice))
+
+  return { order, release, forget, numberOf, isKnown, memory: createHeldMemory(), layers: () => layers.size }
 }
 
 /** Where builds are made. */
@@ -185,12 +187,12 @@ async function builtInHalves(
   }
 }
 
-const rowsBytes = ({ slices }: BuildRequest): number =>
+const rowsBytes = (slices: readonly Slice[]): number =>
   slices.reduce((sum, { rows }) => sum + slabBytes(rows), 0)
 
 /**
  * A feed of at most `inPlaceBytes`, all layers together, is built in place: 0 when a thread builds every feed. As long as none
- * has shown a signal, the public layer is built by two threads if its rows have more than `oneBuilderBytes`.
+ * has shown a signal, the public layer is built by two threads if most of its rows are new, and more than `oneBuilderBytes`.
  */
 export function createBuilderHost(
   inPlaceBytes: number = SMALL_FEED_BYTES,
@@ -222,7 +224,15 @@ export function createBuilderHost(
     return opened
   }
 
-  /** What is known there shows nothing, and of two threads neither must know more than the other. */
+  /** Whether two threads build it: from nothing, because neither must know more than the other. */
+  function isForTwo({ account, slices }: BuildRequest): boolean {
+    if (isServed || account !== undefined) return false
+    const known = rowsBytes(slices.filter((slice) => place?.book.isKnown(slice)))
+    const unknown = rowsBytes(slices) - known
+    return unknown > Math.max(known, oneBuilderBytes)
+  }
+
+  /** Ends what is known of earlier builds. */
   async function beginAgain(): Promise<void> {
     const left = place
     place = undefined
@@ -231,13 +241,12 @@ export function createBuilderHost(
 
   async function run(request: BuildRequest): Promise<Built> {
     if (closed) throw new Error('the builder is closed')
-    const isFirst = !isServed && request.account === undefined && rowsBytes(request) > oneBuilderBytes
-    if (isFirst) await beginAgain()
+    const isHalved = isForTwo(request)
+    if (isHalved) await beginAgain()
     const from = await placeFor(() => feedBytes(request))
     const { book, isThread } = from
-    const isShared = isFirst && isThread
     const order = book.order(request, isServed)
-    const second = isShared ? createSecond() : undefined
+    const second = isHalved && isThread ? createSecond() : undefined
     const answer = await (second ? builtInHalves(from, second, order, request.slices) : from.answer(order))
     if (answer.kind === 'failed') {
       // After a bug, what is held there may differ from what this side believes: begin again.
@@ -267,7 +276,7 @@ export function createBuilderHost(
   /** Gives the next build the public snapshot of an earlier process to start from. A thread starts at once. */
   function restore(snapshot: Snapshot): void {
     if (closed) return
-    isServed = true
+    isServed ||= snapshot.shown.length > 0
     queue = queue
       .then(() => placeFor(() => smallBytes(snapshot.rows.length)))
       .then((opened) => opened.tell({ kind: 'restore', snapshot }))

@@ -14,7 +14,7 @@ import { until } from '../support/upstream-world.js'
 type Test = { teardown(task: () => unknown): void; equal(found: unknown, wanted: unknown): boolean }
 
 /** A world with one upstream, which has one row more each time it moves. */
-function movableWorlds(clock: Clock, rowsAtFirst: number) {
+function movableWorlds(clock: Clock, rowsAtFirst: number, accounts: World['accounts']) {
   const listeners: (() => void)[] = []
   let count = rowsAtFirst
   let revision = 1
@@ -26,7 +26,7 @@ function movableWorlds(clock: Clock, rowsAtFirst: number) {
     return {
       revision,
       open: layer,
-      accounts: new Map(),
+      accounts,
       isCurrent: () => true,
       providers: [],
       policy: { policy: 'observe', providers: {} },
@@ -44,11 +44,11 @@ function movableWorlds(clock: Clock, rowsAtFirst: number) {
   return { worlds, rows: () => count }
 }
 
-type Given = { clock?: Clock; rowsAtFirst?: number; isComing?(): boolean }
+type Given = { clock?: Clock; rowsAtFirst?: number; accounts?: World['accounts']; isComing?(): boolean }
 
 function opened(t: Test, isBroken: (build: number) => boolean, given: Given = {}) {
-  const { clock = systemClock, rowsAtFirst = 1, isComing = () => false } = given
-  const { worlds, rows } = movableWorlds(clock, rowsAtFirst)
+  const { clock = systemClock, rowsAtFirst = 1, accounts = new Map(), isComing = () => false } = given
+  const { worlds, rows } = movableWorlds(clock, rowsAtFirst, accounts)
   const builder = createBuilderHost()
   const feed = emptyFeed()
   let builds = 0
@@ -117,18 +117,23 @@ test('what was published last no longer counts as all that is known once somethi
 })
 
 /** One whose first feed shows nothing (to open it moves the world once), under a clock that `pass` moves. */
-async function emptyAtFirst(t: Test, isComing: () => boolean) {
+async function emptyAtFirst(t: Test, isComing: () => boolean, accounts: World['accounts'] = new Map()) {
   const time = createManualClock()
-  const given = opened(t, () => false, { clock: time.clock, rowsAtFirst: -1, isComing })
+  let setBackMs = 0
+  const clock = { ...time.clock, now: () => time.clock.now() - setBackMs }
+  const given = opened(t, () => false, { clock, rowsAtFirst: -1, accounts, isComing })
   await given.publisher.open()
   t.equal(shown(given.feed), 0)
   async function pass(ms: number): Promise<void> {
-    for (let passed = 0; passed < ms; passed += 20) {
-      time.advance(20)
+    for (let passed = 0; passed < ms; passed += 100) {
+      time.advance(100)
       await nextTurn()
     }
   }
-  return { ...given, pass }
+  const setBack = (ms: number) => {
+    setBackMs = ms
+  }
+  return { ...given, pass, setBack }
 }
 
 test('as long as nothing is shown and more is to come, a build waits until nothing has come for two seconds', async (t) => {
@@ -153,7 +158,7 @@ test('it waits no longer than fifteen seconds, however much comes', async (t) =>
   }
   t.equal(builds(), 1)
   worlds.moved()
-  await pass(1_040)
+  await pass(1_100)
   await until('what has come', () => shown(feed) === 15)
 })
 
@@ -164,7 +169,7 @@ test('where nothing more is to come, a feed that shows nothing waits for nothing
   await pass(500)
   t.equal(shown(feed), 0)
   isComing = false
-  await pass(40)
+  await pass(100)
   await until('the row', () => shown(feed) === 1)
 })
 
@@ -173,4 +178,19 @@ test('a publisher that waits for more ends at once', async (t) => {
   worlds.moved()
   await publisher.close()
   t.equal(builds(), 1)
+})
+
+test('a clock that is set back holds up nothing', async (t) => {
+  const { feed, worlds, pass, setBack } = await emptyAtFirst(t, () => true)
+  worlds.moved()
+  setBack(60_000)
+  await pass(100)
+  await until('the row', () => shown(feed) === 1)
+})
+
+test('who shows signals to one account only holds up nothing', async (t) => {
+  const own = { slices: [sliceOf('north', [listing('own')])], gaps: [], hasOwn: true }
+  const { feed, worlds } = await emptyAtFirst(t, () => true, new Map([['acme', own]]))
+  worlds.moved()
+  await until('the row', () => shown(feed) === 1)
 })

@@ -113,26 +113,44 @@ test('two threads build the first feed, and one all later ones', async (t) => {
   t.equal(started(), 2)
 })
 
-const SHOWING_NOTHING: readonly [what: string, more: Partial<BuildRequest>, threads: number][] = [
-  ['no rows', { slices: [] }, 1],
-  ['rows that nobody may see yet', { policy: { policy: 'strict', providers: {} } }, 2],
-]
-for (const [what, more, before] of SHOWING_NOTHING) {
-  test(`two threads build the first feed that shows a signal, after one of ${what}`, async (t) => {
-    const { host, started } = opened(t)
-    t.equal((await host.build(request(more))).snapshot.shown.length, 0)
-    t.equal(started(), before)
-    const ofAccount = await host.build(request({ ...more, account: 'acc' }))
-    t.equal(ofAccount.snapshot.shown.length, 0)
-    t.equal(started(), before, 'an account shares what was built for all')
-    assertSame((await host.build(request())).snapshot, ALONE)
-    t.equal(started(), before + 2)
-    t.equal(running(), 1)
-    await host.build(request(more))
-    t.equal((await host.build(request())).snapshot.id, ALONE.id)
-    t.equal(started(), before + 2, 'what was served once stays with the thread that built it')
-  })
-}
+const STRICT = { policy: { policy: 'strict', providers: {} } } as const
+
+test('two threads build the first feed that shows a signal, whatever was built before it', async (t) => {
+  const { host, started } = opened(t)
+  const empty = await host.build(request({ slices: [] }))
+  t.equal(empty.snapshot.shown.length, 0)
+  t.equal(started(), 1)
+  assertSame((await host.build(request())).snapshot, ALONE)
+  t.equal(started(), 3)
+  t.equal(running(), 1)
+  t.equal((await host.build(request({ slices: [] }))).snapshot.shown.length, 0)
+  t.equal((await host.build(request())).snapshot.id, ALONE.id)
+  t.equal(started(), 3, 'what was served once stays with the thread that built it')
+})
+
+test('rows that nobody may see are taken up once, by two threads', async (t) => {
+  const { slices } = request()
+  const { host, started } = opened(t)
+  for (let build = 0; build < 3; build += 1) {
+    t.equal((await host.build(request({ ...STRICT, slices }))).snapshot.shown.length, 0)
+  }
+  const few = [...slices, sliceOf('west', rows(10))]
+  const ofAccount = await host.build(request({ ...STRICT, slices: few, account: 'acc' }))
+  t.equal(ofAccount.snapshot.shown.length, 0)
+  t.equal((await host.build(request({ ...STRICT, slices: few }))).snapshot.shown.length, 0)
+  t.equal(started(), 2)
+  t.equal(running(), 1)
+  t.equal((await host.build(request({ slices }))).snapshot.id, ALONE.id)
+  t.equal(started(), 2)
+})
+
+test('two threads build after a restart that showed nothing', async (t) => {
+  const { host, started } = opened(t)
+  const { snapshot } = await host.build(request({ slices: [] }))
+  host.restore(snapshot)
+  assertSame((await host.build(request())).snapshot, ALONE)
+  t.equal(started(), 3)
+})
 
 test('one thread builds where something is served: after a restart, or when the builder died', async (t) => {
   const { host, started } = opened(t)
