@@ -73,7 +73,7 @@ export function createPublisher(options: PublisherOptions) {
   let working: Promise<void> | undefined
   let cancelRetry: (() => void) | undefined
   let cancelRebuild = () => {}
-  let cameAt = Number.NEGATIVE_INFINITY // what the world was moved by last
+  let cameAt = Number.NEGATIVE_INFINITY // when the world moved last, ms
   let hasShown = false // a signal, to whomever
   const ending = new AbortController()
   let hasFirst = () => {}

@@ -192,6 +192,9 @@ function isSettled({ nextAttemptAt = 0, awaited = false }: UpstreamStatus, now: 
   return nextAttemptAt > now && !awaited
 }
 
+const areSettled = (statuses: readonly UpstreamStatus[], clock: Clock): boolean =>
+  statuses.every((status) => isSettled(status, clock.now()))
+
 /** Resolves when all of them have answered or failed, at `until` at the latest. `onLook` is called while it waits. */
 export function settled(
   statuses: () => readonly UpstreamStatus[],
@@ -199,16 +202,15 @@ export function settled(
   until: number,
   onLook?: () => void,
 ): Promise<void> {
-  return poll(() => statuses().every((status) => isSettled(status, clock.now())), clock, until, onLook)
+  return poll(() => areSettled(statuses(), clock), clock, until, onLook)
 }
 
-/** Whether the registries, the agents and the accounts there have answered or failed, each at least once. */
+/** Whether all registries have answered or failed, and none of the agents and of the accounts there is being read. */
 function areUpstreamsRead(upstreams: Upstreams, clock: Clock): boolean {
-  const isKnown = upstreams
+  const areRegistriesKnown = upstreams
     .registries()
     .every(({ fetchedAt, problem }) => fetchedAt !== undefined || problem !== undefined)
-  const statuses = [...upstreams.statuses(), ...upstreams.accountStatuses()]
-  return isKnown && statuses.every((status) => isSettled(status, clock.now()))
+  return areRegistriesKnown && areSettled([...upstreams.statuses(), ...upstreams.accountStatuses()], clock)
 }
 
 /** Whether an upstream is being read, or a provider for the first time. */
