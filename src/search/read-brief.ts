@@ -107,13 +107,7 @@ function daysIn(terms: readonly string[]): number[] {
 }
 
 /** Finds a platform that is named as the one to use: its name with the words before it. */
-function platformAt(
-  read: readonly string[],
-  terms: readonly string[],
-  at: number,
-  phrase: readonly string[],
-) {
-  if (!phrase.every((stem, offset) => terms[at + offset] === stem)) return undefined
+function platformAt(read: readonly string[], at: number, phrase: readonly string[]) {
   let from = at
   while (from > 0 && BEFORE_PLATFORM.has(read[from - 1] as string)) from -= 1
   const isPlain = phrase.length === 1 && /^[a-z]+$/.test(phrase[0] as string)
@@ -121,13 +115,19 @@ function platformAt(
   return isPlain && !verb ? undefined : { from: verb ? from - 1 : from, to: at + phrase.length }
 }
 
-type PlatformPhrase = { id: string; phrase: readonly string[] }
-type PlatformPhrases = ReadonlyMap<string, readonly PlatformPhrase[]>
+type PlatformPhrases = {
+  /** How many words the names that begin with a word have, the most first. */
+  lengths: ReadonlyMap<string, readonly number[]>
+  /** By all words of a name; the first of those that are called alike. */
+  ids: ReadonlyMap<string, string>
+}
+
+const wordsOf = (phrase: readonly string[]) => phrase.join(' ')
 
 /** By list of platforms, so that each list is prepared once for all questions. */
 const readLists = new WeakMap<Synonyms, WeakMap<readonly string[], PlatformPhrases>>()
 
-/** The names of the platforms, by their first word, the longest first. */
+/** The names of the platforms, so that a text is read in the time of its words, however many there are. */
 function phrasesOf(synonyms: Synonyms, known: readonly string[]): PlatformPhrases {
   const lists = readLists.get(synonyms) ?? new WeakMap<readonly string[], PlatformPhrases>()
   readLists.set(synonyms, lists)
@@ -137,15 +137,16 @@ function phrasesOf(synonyms: Synonyms, known: readonly string[]): PlatformPhrase
     const words = synonyms.destinations.get(id) ?? [tokens(id).map(termOf)]
     return words.map((phrase) => ({ id, phrase: phrase.filter((stem) => !isStop(stem)) }))
   })
-  phrases.sort((one, other) => other.phrase.length - one.phrase.length)
-  const made = new Map<string, PlatformPhrase[]>()
-  for (const each of phrases) {
-    const [first] = each.phrase
+  const lengths = new Map<string, Set<number>>()
+  const ids = new Map<string, string>()
+  for (const { id, phrase } of phrases) {
+    const [first] = phrase
     if (first === undefined) continue
-    const alike = made.get(first)
-    if (alike) alike.push(each)
-    else made.set(first, [each])
+    lengths.set(first, (lengths.get(first) ?? new Set()).add(phrase.length))
+    if (!ids.has(wordsOf(phrase))) ids.set(wordsOf(phrase), id)
   }
+  const longestFirst = [...lengths].map(([word, all]) => [word, [...all].sort((a, b) => b - a)] as const)
+  const made = { lengths: new Map(longestFirst), ids }
   lists.set(known, made)
   return made
 }
@@ -154,13 +155,15 @@ function phrasesOf(synonyms: Synonyms, known: readonly string[]): PlatformPhrase
 function platformsIn(synonyms: Synonyms, text: string, known: readonly string[]) {
   const read = tokens(text)
   const terms = read.map(termOf)
-  const phrases = phrasesOf(synonyms, known)
+  const { lengths, ids } = phrasesOf(synonyms, known)
   const found = new Set<string>()
   let rest = text
   for (let at = 0; at < terms.length; at += 1) {
-    for (const { id, phrase } of phrases.get(terms[at] as string) ?? []) {
-      const place = platformAt(read, terms, at, phrase)
-      if (!place) continue
+    for (const length of lengths.get(terms[at] as string) ?? []) {
+      const phrase = terms.slice(at, at + length)
+      const id = ids.get(wordsOf(phrase))
+      const place = id === undefined ? undefined : platformAt(read, at, phrase)
+      if (id === undefined || !place) continue
       found.add(id)
       rest = rest.replace(
         new RegExp(read.slice(place.from, place.to).join(String.raw`[^\p{L}\p{N}]+`), 'u'),
