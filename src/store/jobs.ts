@@ -265,12 +265,9 @@ export function createJobs(db: Db, now: () => number, dialect: SqlDialect, seal:
         ]),
       )
       .$if(target !== null, (query) => query.where((eb) => eb.not(isTaken(target ?? '', side ?? ''))))
-      .returning('seq')
+      .returningAll()
       .executeTakeFirst()
-    if (!taken) return undefined
-    // A separate read: what a writing statement returns is not checked for damage (sqlite-thread).
-    const row = await on.selectFrom('jobs').selectAll().where('seq', '=', taken.seq).executeTakeFirstOrThrow()
-    return { ...fromRow(row), owner: hold.owner }
+    return taken && { ...fromRow(taken), owner: hold.owner }
   }
 
   async function claim(id: string, hold: Hold, which = {}): Promise<Held | undefined> {
@@ -285,17 +282,12 @@ export function createJobs(db: Db, now: () => number, dialect: SqlDialect, seal:
   }
 
   async function claimAll(ids: readonly string[], hold: Hold): Promise<(Held | undefined)[]> {
-    if (!db.isTransaction) {
-      return await db.transaction().execute((tx) => createJobs(tx, now, dialect, seal).claimAll(ids, hold))
-    }
-    const { rows: taken } = await sql<Pick<Held, 'id'>>`update jobs
+    const { rows: taken } = await sql<Selectable<JobTable>>`update jobs
       set owner = ${hold.owner}, epoch = epoch + 1, attempts = attempts + 1, due = ${from(hold.ms)}
       from ${dialect.givenJobs(ids.map((id) => ({ id })))}
       where jobs.id = given.job and jobs.due <= ${dialect.now()} and jobs.target is null
-      returning jobs.id`.execute(db)
-    const { rows } = await sql<Selectable<JobTable>>`select jobs.* from ${dialect.given(taken)}
-      join jobs on jobs.id = value->>'id'`.execute(db)
-    const held = new Map(rows.map((row) => [row.id, { ...fromRow(row), owner: hold.owner }]))
+      returning *`.execute(db)
+    const held = new Map(taken.map((row) => [row.id, { ...fromRow(row), owner: hold.owner }]))
     return ids.map((id) => held.get(id))
   }
 

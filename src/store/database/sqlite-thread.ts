@@ -56,14 +56,26 @@ function decoded([bytes]: Row): string {
   return text.toString()
 }
 
-/** A prepared query: each row as one JSON text, as bytes. Reading throws `DamagedText` for a row that is not text. */
-function prepareQuery(db: Database.Database, sql: string) {
+/** What a writing statement returns, at its end. */
+const RETURNING = /\breturning\b(?!.*\breturning\b).*/is
+/** A statement about the database itself. */
+const OF_SQLITE = /^\s*(pragma|explain)\b/i
+
+/** The same statement, which returns each row as one JSON text, as bytes. */
+function withJsonRows(sql: string, columns: readonly string[]): string {
+  const row = `cast(json_array(${columns.map(quoted).join(', ')}) as blob)`
+  return RETURNING.test(sql)
+    ? sql.replace(RETURNING, () => `returning ${row}`)
+    : `select ${row} from (${sql})`
+}
+
+/** A prepared statement that returns rows. Reading throws `DamagedText` for a row that is not text. */
+function prepareRows(db: Database.Database, sql: string) {
   const columns = db
     .prepare(sql)
     .columns()
     .map(({ name }) => name)
-  const row = `json_array(${columns.map(quoted).join(', ')})`
-  const statement = db.prepare(`select cast(${row} as blob) from (${sql})`).raw()
+  const statement = db.prepare(withJsonRows(sql, columns)).raw()
   return {
     all(parameters: readonly unknown[]): SqliteRows {
       const rows = statement.all(parameters) as Row[]
@@ -122,7 +134,7 @@ function check(db: Database.Database): string | undefined {
   )
   for (const { name } of tables) {
     const [last] = rowsOf<{ rowid: number | null }>(db, `select max(rowid) as rowid from ${quoted(name)}`)
-    prepareQuery(db, `select * from ${quoted(name)} order by rowid desc limit ${NEWEST_ROWS}`).readThrough()
+    prepareRows(db, `select * from ${quoted(name)} order by rowid desc limit ${NEWEST_ROWS}`).readThrough()
     if ((last?.rowid ?? 0) <= SMALL_TABLE) {
       const [found] = rowsOf<{ integrity_check: string }>(db, `pragma integrity_check(${quoted(name)})`)
       if (found && found.integrity_check !== 'ok') return found.integrity_check
@@ -132,7 +144,7 @@ function check(db: Database.Database): string | undefined {
       const lost = missing(db, index)
       if (lost > 0) return `${lost} of the newest rows of ${name} are missing in its index ${index.name}`
     }
-    if (name === 'jobs') prepareQuery(db, 'select * from jobs where due is not null').readThrough()
+    if (name === 'jobs') prepareRows(db, 'select * from jobs where due is not null').readThrough()
   }
   return undefined
 }
@@ -171,27 +183,40 @@ function failed(error: unknown): ThreadReply {
   return { kind: 'failed', message, ...(code !== undefined && { code }) }
 }
 
-/** Whether a statement only reads. One that writes and returns rows returns ids and numbers that it was given. */
-function isQuery(sql: string): boolean {
-  return /^\s*select\b/i.test(sql)
-}
-
 /** Runs a statement with its parameters and returns its result. */
 type Prepared = (parameters: readonly unknown[]) => Extract<ThreadReply, { kind: 'done' }>
 
-function prepare(db: Database.Database, sql: string): Prepared {
-  if (isQuery(sql)) {
-    const query = prepareQuery(db, sql)
-    return (parameters) => ({ kind: 'done', rows: query.all(parameters) })
+/** What is written is undone when what it returns cannot be read. */
+function wholly<T>(db: Database.Database, work: () => T): T {
+  if (db.inTransaction) return work() // which is ended by whoever began it
+  db.exec('begin immediate')
+  try {
+    const result = work()
+    db.exec('commit')
+    return result
+  } catch (error) {
+    if (db.inTransaction) db.exec('rollback')
+    throw error
   }
+}
+
+function prepare(db: Database.Database, sql: string): Prepared {
   const statement = db.prepare(sql)
   if (!statement.reader) return (parameters) => ({ kind: 'done', changes: statement.run(parameters).changes })
-  const columns = statement.columns().map(({ name }) => name)
-  const returning = statement.raw()
-  return (parameters) => ({
-    kind: 'done',
-    rows: { columns, json: JSON.stringify(returning.all(parameters)) },
-  })
+  if (OF_SQLITE.test(sql)) {
+    const columns = statement.columns().map(({ name }) => name)
+    const raw = statement.raw()
+    return (parameters) => ({
+      kind: 'done',
+      rows: { columns, json: JSON.stringify(raw.all(parameters)) },
+    })
+  }
+  const rows = prepareRows(db, sql)
+  const isWriting = RETURNING.test(sql)
+  return (parameters) => {
+    const read = () => rows.all(parameters)
+    return { kind: 'done', rows: isWriting ? wholly(db, read) : read() }
+  }
 }
 
 function executor(db: Database.Database) {
