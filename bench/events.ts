@@ -93,9 +93,10 @@ async function bench(): Promise<void> {
   const child = ours(fork(receivers))
   const said = <T>() => new Promise<T>((resolve) => child.once('message', (value) => resolve(value as T)))
   const { port } = await said<{ port: number }>()
-  const count = async () => {
+  /** Resolves when so many events have come in all, with how many have. */
+  const come = async (inAll: number) => {
     const answer = said<number>()
-    child.send('count')
+    child.send(inAll)
     return await answer
   }
   const folder = await mkdtemp(join(tmpdir(), 'tributary-bench-'))
@@ -142,14 +143,14 @@ async function bench(): Promise<void> {
   }
   announcer.start()
   while (announcer.waiting() < CALLERS * EACH) await wait(20)
-  let expected = await count()
+  let expected = await come(0)
   /** Resolves with the seconds until everybody was told. */
   async function tell(swap: () => void, events: number): Promise<number> {
     const startedAt = performance.now()
     swap()
     announcer.published()
     expected += CALLERS * EACH * events
-    while ((await count()) < expected) await wait(20)
+    await come(expected)
     const seconds = (performance.now() - startedAt) / 1_000
     while (announcer.waiting() < CALLERS * EACH) await wait(20)
     return seconds

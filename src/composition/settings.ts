@@ -4,6 +4,7 @@
  * only a start takes up.
  */
 import { createHmac } from 'node:crypto'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
 import { parse } from 'tldts'
 import type { DeclaredAccounts } from '../activation/accounts.js'
@@ -127,7 +128,7 @@ export function credentialOf({ callers }: Config, caller: string, agentUrl: stri
  * once the account is removed from the configuration, no caller has it. Those that are asked for meanwhile are read as one.
  */
 export function declaredAccountsOf({ accounts }: Pick<Store, 'accounts'>): DeclaredAccounts {
-  const read = createLots(accounts.getAll)
+  const read = createLots(accounts.getAll, { next: nextTurn })
   return async (caller, accountId) => {
     const stored = await read({ caller, accountId })
     return stored?.naturalKey !== undefined && stored.status === 'active'

@@ -8,8 +8,10 @@ const REST = 10
 const SAVED_MS = 30
 /** A thread that is never idle rests so long for each piece that it began. */
 const LONGEST_WAIT_MS = 6
-/** Pieces that begin one turn after the other before the thread rests: what they wake, also elsewhere, wakes once for several. */
-const IN_ONE_GO = 8
+/** Pieces that begin one after the other before the thread rests: what is written for them is written once for several. */
+const IN_A_ROW = 8
+/** From one of them to the next, ms: whoever waits for a core meanwhile, in other threads and processes too, waits for one piece. */
+const APART_MS = 1
 
 /** A thread's time, which passes whether or not a test moves the clock of everything else. */
 export type ThreadTime = {
@@ -25,8 +27,8 @@ const THIS_THREAD: ThreadTime = {
 }
 
 /**
- * The spare time of the thread that calls it, unless another is given. Pieces of work that can wait begin a few in one go, each
- * in a turn of its own, as long as the thread is idle for ten elevenths of its time: whoever else is served meets a few pieces
+ * The spare time of the thread that calls it, unless another is given. Pieces of work that can wait begin a few in a row, a
+ * little apart, as long as the thread is idle for ten elevenths of its time: whoever else is served meets a few pieces
  * of such work and not all of it, and other threads, and other processes on the same cores, rest as well. A thread that is busy
  * anyway begins few pieces, but some (docs/decisions.md#feed-events).
  */
@@ -41,15 +43,17 @@ export function createSpareTime({ spent, after }: ThreadTime = THIS_THREAD) {
   function measure(): void {
     const now = spent()
     const more = now.idle - last.idle - REST * (now.active - last.active)
-    spare = Math.max(-LONGEST_WAIT_MS * IN_ONE_GO, Math.min(SAVED_MS, spare + more))
+    spare = Math.max(-LONGEST_WAIT_MS * IN_A_ROW, Math.min(SAVED_MS, spare + more))
     last = now
   }
+
+  const pause = (ms: number) => new Promise<void>((resolve) => after(ms, resolve))
 
   async function rest(longestMs: number): Promise<void> {
     measure()
     for (let waited = 0; spare < 0 && waited < longestMs && !isClosed; ) {
       const ms = Math.min(Math.max(1, Math.ceil(-spare)), longestMs - waited)
-      await new Promise<void>((resolve) => after(ms, resolve))
+      await pause(ms)
       waited += ms
       measure()
     }
@@ -62,8 +66,8 @@ export function createSpareTime({ spent, after }: ThreadTime = THIS_THREAD) {
       return 1
     }
     let begun = 0
-    for (; begun < IN_ONE_GO && waiting.length > 0; begun += 1) {
-      if (begun > 0) await nextTurn() // others are served
+    for (; begun < IN_A_ROW && waiting.length > 0; begun += 1) {
+      if (begun > 0) await pause(APART_MS)
       waiting.shift()?.()
     }
     return begun
