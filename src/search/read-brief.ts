@@ -106,72 +106,69 @@ function daysIn(terms: readonly string[]): number[] {
   })
 }
 
-/** Finds a platform that is named as the one to use: its name with the words before it. */
-function platformAt(read: readonly string[], at: number, phrase: readonly string[]) {
+/** A platform that is named as the one to use: its name with the words before it. `to`: where its name ends. */
+function platformAt(read: readonly string[], at: number, to: number) {
   let from = at
   while (from > 0 && BEFORE_PLATFORM.has(read[from - 1] as string)) from -= 1
-  const isPlain = phrase.length === 1 && /^[a-z]+$/.test(phrase[0] as string)
+  const isPlain = to === at + 1 && /^[a-z]+$/.test(termOf(read[at] as string))
   const verb = from > 0 && from < at && ACTIVATES.test(read[from - 1] as string)
-  return isPlain && !verb ? undefined : { from: verb ? from - 1 : from, to: at + phrase.length }
+  return isPlain && !verb ? undefined : { from: verb ? from - 1 : from, to }
 }
 
-type PlatformPhrases = {
-  /** How many words the names that begin with a word have, the most first. */
-  lengths: ReadonlyMap<string, readonly number[]>
-  /** By all words of a name; the first of those that are called alike. */
-  ids: ReadonlyMap<string, string>
-}
-
-const wordsOf = (phrase: readonly string[]) => phrase.join(' ')
+/** The names of platforms, word by word; `id`: of the first whose name ends here. */
+type PlatformNames = { id?: string; readonly next: Map<string, PlatformNames> }
 
 /** By list of platforms, so that each list is prepared once for all questions. */
-const readLists = new WeakMap<Synonyms, WeakMap<readonly string[], PlatformPhrases>>()
+const readLists = new WeakMap<Synonyms, WeakMap<readonly string[], PlatformNames>>()
 
-/** The names of the platforms, so that a text is read in the time of its words, however many there are. */
-function phrasesOf(synonyms: Synonyms, known: readonly string[]): PlatformPhrases {
-  const lists = readLists.get(synonyms) ?? new WeakMap<readonly string[], PlatformPhrases>()
+function namesOf(synonyms: Synonyms, known: readonly string[]): PlatformNames {
+  const lists = readLists.get(synonyms) ?? new WeakMap<readonly string[], PlatformNames>()
   readLists.set(synonyms, lists)
   const read = lists.get(known)
   if (read) return read
-  const phrases = known.flatMap((id) => {
-    const words = synonyms.destinations.get(id) ?? [tokens(id).map(termOf)]
-    return words.map((phrase) => ({ id, phrase: phrase.filter((stem) => !isStop(stem)) }))
-  })
-  const lengths = new Map<string, Set<number>>()
-  const ids = new Map<string, string>()
-  for (const { id, phrase } of phrases) {
-    const [first] = phrase
-    if (first === undefined) continue
-    lengths.set(first, (lengths.get(first) ?? new Set()).add(phrase.length))
-    if (!ids.has(wordsOf(phrase))) ids.set(wordsOf(phrase), id)
+  const names: PlatformNames = { next: new Map() }
+  for (const id of known) {
+    for (const phrase of synonyms.destinations.get(id) ?? [tokens(id).map(termOf)]) {
+      let end = names
+      for (const word of phrase.filter((stem) => !isStop(stem))) {
+        const further = end.next.get(word) ?? { next: new Map() }
+        end.next.set(word, further)
+        end = further
+      }
+      end.id ??= id
+    }
   }
-  const longestFirst = [...lengths].map(([word, all]) => [word, [...all].sort((a, b) => b - a)] as const)
-  const made = { lengths: new Map(longestFirst), ids }
-  lists.set(known, made)
-  return made
+  lists.set(known, names)
+  return names
+}
+
+/** The longest name that begins at a word. */
+function longestName(names: PlatformNames, terms: readonly string[], at: number) {
+  let [end, found]: [PlatformNames | undefined, { id: string; to: number } | undefined] = [names, undefined]
+  for (let to = at; end; to += 1) {
+    if (to > at && end.id !== undefined) found = { id: end.id, to }
+    end = end.next.get(terms[to] as string)
+  }
+  return found
 }
 
 /** The platforms that a text names, and the text without them. `known`: ids of the existing platforms. */
 function platformsIn(synonyms: Synonyms, text: string, known: readonly string[]) {
   const read = tokens(text)
   const terms = read.map(termOf)
-  const { lengths, ids } = phrasesOf(synonyms, known)
+  const names = namesOf(synonyms, known)
   const found = new Set<string>()
   let rest = text
   for (let at = 0; at < terms.length; at += 1) {
-    for (const length of lengths.get(terms[at] as string) ?? []) {
-      const phrase = terms.slice(at, at + length)
-      const id = ids.get(wordsOf(phrase))
-      const place = id === undefined ? undefined : platformAt(read, at, phrase)
-      if (id === undefined || !place) continue
-      found.add(id)
-      rest = rest.replace(
-        new RegExp(read.slice(place.from, place.to).join(String.raw`[^\p{L}\p{N}]+`), 'u'),
-        ' ',
-      )
-      at = place.to - 1
-      break
-    }
+    const name = longestName(names, terms, at)
+    const place = name && platformAt(read, at, name.to)
+    if (!place) continue
+    found.add(name.id)
+    rest = rest.replace(
+      new RegExp(read.slice(place.from, place.to).join(String.raw`[^\p{L}\p{N}]+`), 'u'),
+      ' ',
+    )
+    at = place.to - 1
   }
   return { platforms: [...found].sort(), rest }
 }

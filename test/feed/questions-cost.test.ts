@@ -22,3 +22,16 @@ test('a question takes the time of its words, not of the platforms that there ar
   const ratio = await costRatio(asking(places(200), 20), asking(places(20_000), 1), MOST)
   t.ok(ratio < MOST, `a hundred times the platforms: ${ratio.toFixed(1)} times the time`)
 })
+
+test('names of many words that begin alike are read once', async (t) => {
+  const synonyms = compileSynonyms(await readSynonyms('config/synonyms.yaml'))
+  const question = 'place '.repeat(1_000)
+  const asking = (platforms: readonly string[], times: number) => {
+    const read = () => readBrief(synonyms, question, platforms)
+    t.match(read(), { platforms: [] })
+    return { work: () => void read(), times }
+  }
+  const names = Array.from({ length: 200 }, (_, at) => `${'place '.repeat(at + 1)}x`)
+  const ratio = await costRatio(asking(names.slice(-1), 4), asking(names, 2), MOST)
+  t.ok(ratio < MOST, `two hundred names: ${ratio.toFixed(1)} times the time of the longest`)
+})
