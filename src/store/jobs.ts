@@ -282,6 +282,10 @@ export function createJobs(db: Db, now: () => number, dialect: SqlDialect, seal:
   }
 
   async function claimAll(ids: readonly string[], hold: Hold): Promise<(Held | undefined)[]> {
+    if (!db.isTransaction) {
+      // One that cannot be read keeps all from being claimed, so that the others can be claimed without it.
+      return await db.transaction().execute((tx) => createJobs(tx, now, dialect, seal).claimAll(ids, hold))
+    }
     const { rows: taken } = await sql<Selectable<JobTable>>`update jobs
       set owner = ${hold.owner}, epoch = epoch + 1, attempts = attempts + 1, due = ${from(hold.ms)}
       from ${dialect.givenJobs(ids.map((id) => ({ id })))}

@@ -1,6 +1,7 @@
-import { sql } from 'kysely'
-import { test } from 'tap'
+import { type RawBuilder, sql } from 'kysely'
+import { type Test, test } from 'tap'
 import { systemClock } from '../../src/net/clock.js'
+import type { Store } from '../../src/store/store.js'
 import { createWorker } from '../../src/store/worker.js'
 import { until } from '../support/upstream-world.js'
 import { due, embedded, onEveryStorage } from './support/storages.js'
@@ -272,13 +273,12 @@ onEveryStorage('jobs that begin together take no more places, and no more at onc
   t.same(both, [], 'long ones are claimed one by one')
 })
 
-test('a row that cannot be read keeps those that begin with it from nothing', async (t) => {
-  const storage = await embedded(t)
-  const { jobs, db } = await storage.open({ now: Date.now })
+/** Damages one of three jobs that are due, works on them together and expects that the others are done and it is named. */
+async function worksWithout(t: Test, { jobs, db }: Pick<Store, 'jobs' | 'db'>, damaged: RawBuilder<unknown>) {
   for (const id of ['a', 'hurt', 'b']) {
     await jobs.add({ id, lane: 'l', kind: 'call', caller: 'acme', data: { text: 'some text' } })
   }
-  await sql`update jobs set data = cast(x'7b22ff' as text) where id = 'hurt'`.execute(db)
+  await sql`update jobs set data = ${damaged} where id = 'hurt'`.execute(db)
   const [done, problems]: [string[], string[]] = [[], []]
   const worker = createWorker({
     ...{ jobs, clock: systemClock, owner: 'one', together: 8 },
@@ -295,5 +295,17 @@ test('a row that cannot be read keeps those that begin with it from nothing', as
   await worker.round()
   await worker.close()
   t.same(done.sort(), ['a', 'b'])
+  return problems
+}
+
+test('a row that is no text keeps those that begin with it from nothing', async (t) => {
+  const store = await (await embedded(t)).open({ now: Date.now })
+  const problems = await worksWithout(t, store, sql`cast(x'7b22ff' as text)`)
   t.match(problems, [/hurt could not be taken up: \/.* is damaged/])
+})
+
+onEveryStorage('a row that is no JSON keeps those that begin with it from nothing', async (t, storage) => {
+  const store = await storage.open({ now: Date.now })
+  const problems = await worksWithout(t, store, sql`'{"text#:"x"}'`)
+  t.match(problems, [/hurt could not be taken up: SyntaxError/])
 })

@@ -56,7 +56,7 @@ function decoded([bytes]: Row): string {
   return text.toString()
 }
 
-/** What a writing statement returns, at its end. */
+/** What a writing statement returns, at its end: columns of its table, under their names. */
 const RETURNING = /\breturning\b(?!.*\breturning\b).*/is
 /** A statement about the database itself. */
 const OF_SQLITE = /^\s*(pragma|explain)\b/i
@@ -186,20 +186,6 @@ function failed(error: unknown): ThreadReply {
 /** Runs a statement with its parameters and returns its result. */
 type Prepared = (parameters: readonly unknown[]) => Extract<ThreadReply, { kind: 'done' }>
 
-/** What is written is undone when what it returns cannot be read. */
-function wholly<T>(db: Database.Database, work: () => T): T {
-  if (db.inTransaction) return work() // which is ended by whoever began it
-  db.exec('begin immediate')
-  try {
-    const result = work()
-    db.exec('commit')
-    return result
-  } catch (error) {
-    if (db.inTransaction) db.exec('rollback')
-    throw error
-  }
-}
-
 function prepare(db: Database.Database, sql: string): Prepared {
   const statement = db.prepare(sql)
   if (!statement.reader) return (parameters) => ({ kind: 'done', changes: statement.run(parameters).changes })
@@ -212,11 +198,7 @@ function prepare(db: Database.Database, sql: string): Prepared {
     })
   }
   const rows = prepareRows(db, sql)
-  const isWriting = RETURNING.test(sql)
-  return (parameters) => {
-    const read = () => rows.all(parameters)
-    return { kind: 'done', rows: isWriting ? wholly(db, read) : read() }
-  }
+  return (parameters) => ({ kind: 'done', rows: rows.all(parameters) })
 }
 
 function executor(db: Database.Database) {
