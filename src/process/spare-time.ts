@@ -4,7 +4,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 
 /** Idle time for each active one. */
 const REST = 10
-/** Idle time that is kept for later, ms: a few pieces begin at once where nothing was done before. */
+/** Idle time that is kept for later, ms: a few pieces begin without a rest where nothing was done before. */
 const SAVED_MS = 30
 /** A thread that is never idle rests so long for each piece that it began. */
 const LONGEST_WAIT_MS = 6

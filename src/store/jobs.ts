@@ -144,6 +144,10 @@ export function createJobs(db: Db, now: () => number, dialect: SqlDialect, seal:
     sql`from ${dialect.givenJobs(given)} where jobs.id = given.job and jobs.owner = value->>'owner'
       and jobs.epoch = cast(value->>'epoch' as integer)`
 
+  /** In one transaction: that of the unit of work, or one of its own. */
+  const together = <T>(work: (on: Db) => Promise<T>): Promise<T> =>
+    db.isTransaction ? work(db) : db.transaction().execute(work)
+
   const from = (ms: number) => sql<number>`${dialect.now()} + ${ms}`
 
   /** Whether a job with the opposite direction on the same target is held. */
@@ -277,21 +281,19 @@ export function createJobs(db: Db, now: () => number, dialect: SqlDialect, seal:
       .where('id', '=', id)
       .executeTakeFirst()
     if (!known || known.due === null) return undefined
-    if (db.isTransaction) return await claimIn(db, known, hold, which)
-    return await db.transaction().execute((tx) => claimIn(tx, known, hold, which))
+    return await together((on) => claimIn(on, known, hold, which))
   }
 
   async function claimAll(ids: readonly string[], hold: Hold): Promise<(Held | undefined)[]> {
-    if (!db.isTransaction) {
+    const held = await together(async (on) => {
+      const { rows: taken } = await sql<Selectable<JobTable>>`update jobs
+        set owner = ${hold.owner}, epoch = epoch + 1, attempts = attempts + 1, due = ${from(hold.ms)}
+        from ${dialect.givenJobs(ids.map((id) => ({ id })))}
+        where jobs.id = given.job and jobs.due <= ${dialect.now()} and jobs.target is null
+        returning *`.execute(on)
       // One that cannot be read keeps all from being claimed, so that the others can be claimed without it.
-      return await db.transaction().execute((tx) => createJobs(tx, now, dialect, seal).claimAll(ids, hold))
-    }
-    const { rows: taken } = await sql<Selectable<JobTable>>`update jobs
-      set owner = ${hold.owner}, epoch = epoch + 1, attempts = attempts + 1, due = ${from(hold.ms)}
-      from ${dialect.givenJobs(ids.map((id) => ({ id })))}
-      where jobs.id = given.job and jobs.due <= ${dialect.now()} and jobs.target is null
-      returning *`.execute(db)
-    const held = new Map(taken.map((row) => [row.id, { ...fromRow(row), owner: hold.owner }]))
+      return new Map(taken.map((row) => [row.id, { ...fromRow(row), owner: hold.owner }]))
+    })
     return ids.map((id) => held.get(id))
   }
 

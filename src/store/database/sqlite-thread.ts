@@ -69,12 +69,10 @@ function withJsonRows(sql: string, columns: readonly string[]): string {
     : `select ${row} from (${sql})`
 }
 
-/** A prepared statement that returns rows. Reading throws `DamagedText` for a row that is not text. */
-function prepareRows(db: Database.Database, sql: string) {
-  const columns = db
-    .prepare(sql)
-    .columns()
-    .map(({ name }) => name)
+const columnsOf = (statement: Database.Statement) => statement.columns().map(({ name }) => name)
+
+/** A prepared statement that returns rows of these columns. Reading throws `DamagedText` for a row that is not text. */
+function prepareRows(db: Database.Database, sql: string, columns = columnsOf(db.prepare(sql))) {
   const statement = db.prepare(withJsonRows(sql, columns)).raw()
   return {
     all(parameters: readonly unknown[]): SqliteRows {
@@ -189,15 +187,15 @@ type Prepared = (parameters: readonly unknown[]) => Extract<ThreadReply, { kind:
 function prepare(db: Database.Database, sql: string): Prepared {
   const statement = db.prepare(sql)
   if (!statement.reader) return (parameters) => ({ kind: 'done', changes: statement.run(parameters).changes })
+  const columns = columnsOf(statement)
   if (OF_SQLITE.test(sql)) {
-    const columns = statement.columns().map(({ name }) => name)
     const raw = statement.raw()
     return (parameters) => ({
       kind: 'done',
       rows: { columns, json: JSON.stringify(raw.all(parameters)) },
     })
   }
-  const rows = prepareRows(db, sql)
+  const rows = prepareRows(db, sql, columns)
   return (parameters) => ({ kind: 'done', rows: rows.all(parameters) })
 }
 
