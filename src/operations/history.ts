@@ -84,38 +84,42 @@ function* notedBetween(before: Snapshot, after: Snapshot, at: number): InPortion
 
 /** The changes of signals, kept in the storage; what cannot be kept is told to `onTrouble`. */
 export function createSignalHistory({ records, onTrouble }: SignalHistoryOptions) {
+  /** What waits to be compared: several generations that come meanwhile are one. */
   let next: { before: Snapshot; after: Snapshot; at: number } | undefined
-  let working: Promise<void> | undefined
+  /** Resolves when all that was noted until now is kept. */
+  let kept = Promise.resolve()
   let closed = false
 
-  async function catchUp(): Promise<void> {
-    while (next && !closed) {
-      const { before, after, at } = next
-      next = undefined
-      try {
-        await records.note(await inOwnTurns(notedBetween(before, after, at)))
-      } catch (error) {
-        onTrouble(`what changed in the feed is not kept: ${String(error)}`)
-      }
+  async function keepNext(): Promise<void> {
+    if (!next || closed) return
+    const { before, after, at } = next
+    next = undefined
+    try {
+      await records.note(await inOwnTurns(notedBetween(before, after, at)))
+    } catch (error) {
+      onTrouble(`what changed in the feed is not kept: ${String(error)}`)
     }
-    working = undefined
   }
 
   return {
     /** Call it when `after` replaced `before` at `at`, ms since the epoch. Without `before` nothing is compared. */
     note(before: Snapshot | undefined, after: Snapshot, at: number): void {
       if (!before) return
+      if (!next) kept = kept.then(keepNext)
       next = { before: next?.before ?? before, after, at }
-      working ??= catchUp()
     },
-    /** The last changes of a signal, oldest first. Rejects with `StorageUnavailable`. */
+    /**
+     * The last changes of a signal, oldest first, up to the generation that was noted last: a page that shows that one asks no
+     * second time. Rejects with `StorageUnavailable`.
+     */
     async of(handle: string): Promise<object[]> {
+      await kept
       const found = await records.of(handle, MOST_TOLD)
       return found.map(({ at, kind, told }) => ({ at: new Date(at).toISOString(), kind, ...told }))
     },
     async close(): Promise<void> {
       closed = true
-      await working
+      await kept
     },
   }
 }
