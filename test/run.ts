@@ -8,6 +8,7 @@
  * tap's own command would load its coverage and process hooks into every test and into every process that a test starts:
  * nothing here reads them, and they cost more than most of the tests.
  */
+import './tell-failures.js'
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { availableParallelism, tmpdir } from 'node:os'
 import { dirname, join, relative, resolve } from 'node:path'
@@ -53,16 +54,6 @@ const compiled = (source: string) => relative('.', join(HERE, relative(SOURCES, 
 const isSlow = (source: string) => source.endsWith('.slow.test.ts')
 const triesProperties = (source: string) =>
   !isSlow(source) && readFileSync(source, 'utf8').includes('/support/proven.js')
-
-/** tap's diagnostics of one failed assertion, without what only its source says. */
-function printFailure(fullname: string, diagnostics: Record<string, unknown>): void {
-  console.log(`not ok - ${fullname.replace(/^TAP > /, '')}`)
-  for (const [name, value] of Object.entries(diagnostics)) {
-    if (name === 'source' || name === 'at' || value === null) continue
-    const text = typeof value === 'string' ? value.trimEnd() : (JSON.stringify(value) ?? String(value))
-    console.log(`    ${name}: ${text.replaceAll('\n', '\n      ')}`)
-  }
-}
 
 const { positionals, values } = givenOptions({
   allowPositionals: true,
@@ -145,9 +136,3 @@ for (const [at, { sources, claims, cases }] of parts.entries()) {
     env: { ...environment, SOAK: String(SOAK * cases), TAP_TIMEOUT: String((LONGEST_MS * cases) / 1_000) },
   })
 }
-
-// At the end, because of a long log often only the end is kept.
-process.on('exit', () => {
-  if (t.lists.fail.length > 0) console.log('\n# What failed:')
-  for (const { fullname, diag } of t.lists.fail) printFailure(fullname, diag ?? {})
-})
