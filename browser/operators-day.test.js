@@ -45,7 +45,7 @@ test('what an operator does in a browser', { skip: NO_BROWSER }, async (t) => {
     await once(receiver, 'listening')
     const { port } = /** @type {import('node:net').AddressInfo} */ (receiver.address())
     t.teardown(() => receiver.close())
-    world.sandbox.agents.meridian.briefTakes(2_500)
+    world.sandbox.agents.meridian.briefTakes(6_000)
     /** @type {import('../test/support/federation.js').Answer} */
     const asked = await callTool(
       local,
