@@ -16,6 +16,8 @@ RUN npm run build && npm pkg delete workspaces && npm prune --omit=dev --no-audi
 
 FROM node:20-bookworm-slim
 ENV NODE_ENV=production
+# glibc gives the memory of replaced snapshots back (docs/operations.md, "Sizing").
+ENV MALLOC_MMAP_THRESHOLD_=131072
 WORKDIR /app
 RUN install -d -o node -g node -m 0700 /var/lib/tributary
 COPY --from=build /app/node_modules ./node_modules
