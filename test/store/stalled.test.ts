@@ -126,5 +126,6 @@ test('whoever ends waits for no database that has fallen silent', { skip: NO_POS
   for (const { pid } of rows) process.kill(pid, 'SIGSTOP')
   await stop()
   await store.close()
-  t.equal(await until(sockets, (open) => open <= before), before, 'nothing keeps the process alive')
+  const left = await until(sockets, (open) => open <= before) // fewer where one of an earlier test was still closing
+  t.ok(left <= before, `${left} of ${before} sockets: nothing keeps the process alive`)
 })
