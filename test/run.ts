@@ -8,7 +8,6 @@
  * tap's own command would load its coverage and process hooks into every test and into every process that a test starts:
  * nothing here reads them, and they cost more than most of the tests.
  */
-import './tell-failures.js'
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { availableParallelism, tmpdir } from 'node:os'
 import { dirname, join, relative, resolve } from 'node:path'
@@ -18,6 +17,7 @@ import { makeCluster, postgresBinaries, startPostgres } from './store/support/po
 import { givenOptions, refuse } from './support/given.js'
 import { LONGEST_MS, SOAK } from './support/longest.js'
 import { keepFilesInMemory } from './support/memory-folder.js'
+import { tellFailures } from './support/tell-failures.js'
 
 /**
  * A process costs two seconds of a processor, for what its files import and until that is fast, so many files share one:
@@ -136,3 +136,5 @@ for (const [at, { sources, claims, cases }] of parts.entries()) {
     env: { ...environment, SOAK: String(SOAK * cases), TAP_TIMEOUT: String((LONGEST_MS * cases) / 1_000) },
   })
 }
+
+tellFailures()

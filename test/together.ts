@@ -5,6 +5,8 @@
  *
  * Every test is named with its file. A file has ended when its tests have, and what it asked `tap.teardown` for.
  *
+ * `--tell`: what failed is said once more at the end, where no other program does so.
+ *
  * With `--claims FOLDER` several processes are given the same files, and each runs those that no other has begun before.
  */
 import './no-hooks.js' // before tap
@@ -16,6 +18,7 @@ import { parseArgs } from 'node:util'
 import { setFlagsFromString } from 'node:v8'
 import { t } from 'tap'
 import { LONGEST_MS } from './support/longest.js'
+import { tellFailures } from './support/tell-failures.js'
 
 // Most of what tests run, they run seldom: a function is compiled for speed only after several times as much work as
 // otherwise. Of tests with servers that saves a sixth of the processor's time. Node 24's engine has no such flag.
@@ -60,8 +63,11 @@ async function runFile(file: string): Promise<void> {
 
 const {
   positionals: left,
-  values: { claims },
-} = parseArgs({ allowPositionals: true, options: { claims: { type: 'string' } } })
+  values: { claims, tell },
+} = parseArgs({
+  allowPositionals: true,
+  options: { claims: { type: 'string' }, tell: { type: 'boolean' } },
+})
 
 /** Whether no other process has begun it. */
 function isClaimed(file: string): boolean {
@@ -85,6 +91,7 @@ function failUnlessDone(): void {
 }
 process.once('beforeExit', failUnlessDone)
 process.once('exit', failUnlessDone)
+if (tell) tellFailures()
 
 while (left[0]) {
   if (isClaimed(left[0])) await runFile(left[0])

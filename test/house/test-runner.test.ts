@@ -7,7 +7,6 @@ import { temporaryFolder } from '../support/temporary-folder.js'
 import { ROOT } from './support/graph.js'
 
 const TOGETHER = fileURLToPath(new URL('../together.js', import.meta.url))
-const TELL = fileURLToPath(new URL('../tell-failures.js', import.meta.url))
 const PROVEN = join('support', 'proven.ts')
 const FOLDER = fileURLToPath(new URL('.', import.meta.url)) // where `tap` can be imported
 
@@ -21,16 +20,16 @@ async function written(t: Test, files: Texts): Promise<string[]> {
 }
 
 /** Runs them in one process: its exit code, what it printed, and the results in that. */
-async function run(given: readonly string[], flags: readonly string[] = []) {
+async function run(...given: string[]) {
   const { code, stdout } = await new Promise<{ code: unknown; stdout: string }>((resolve) => {
-    execFile(process.execPath, [...flags, TOGETHER, ...given], (error, stdout) =>
+    execFile(process.execPath, [TOGETHER, ...given], (error, stdout) =>
       resolve({ code: error?.code, stdout }),
     )
   })
   return { code, stdout, results: stdout.split('\n').filter((line) => /^(not )?ok/.test(line)) }
 }
 
-const together = async (t: Test, files: Texts) => run(await written(t, files))
+const together = async (t: Test, files: Texts) => run(...(await written(t, files)))
 
 test('of files that share a process, each that goes wrong is named, and the others run', async (t) => {
   const { code, results } = await together(t, {
@@ -71,12 +70,14 @@ test('a process that is asked to tells what failed at its end, with the numbers'
   const files = {
     'wrong.js': `import { test } from 'tap'; test('is wrong', async (t) => { t.equal(1, 2, 'as many') })`,
     'right.js': `import { test } from 'tap'; test('is right', async (t) => { t.pass() })`,
+    'ends.js': `import { test } from 'tap'; test('ends', async () => process.exit(0))`,
   }
-  const { code, stdout } = await run(await written(t, files), ['--import', TELL])
+  const { code, stdout } = await run('--tell', ...(await written(t, files)))
   t.equal(code, 1)
   const told = stdout.split('# What failed:\n')[1]
   t.match(told, /^not ok - \S+\/wrong\.js > is wrong > as many\n/)
   t.match(told, /^ +-2\n +\+1\n/m)
+  t.match(told, /^not ok \d+ - the process ended before these files: \S+\/ends\.js/m)
   t.notMatch(told, /right\.js/)
 })
 
@@ -91,7 +92,7 @@ test('of files that processes share, each is run once, and one that ends its pro
     'd.js': right,
   })
   const claims = await temporaryFolder(t)
-  const ended = await Promise.all([1, 2].map(() => run(['--claims', claims, ...paths])))
+  const ended = await Promise.all([1, 2].map(() => run('--claims', claims, ...paths)))
   t.equal(ended.filter(({ code }) => code === 1).length, 1)
   const results = ended.flatMap((each) => each.results)
   t.equal(

@@ -1,8 +1,3 @@
-/**
- * Says at the end of the process what failed, because of a long log often only the end is kept. To be imported by whatever
- * runs tests on its own; a part of a run leaves it to the run.
- */
-import './no-hooks.js' // before tap
 import { t } from 'tap'
 
 /** tap's diagnostics of one failed assertion, without what only its source says. */
@@ -15,7 +10,13 @@ function printFailure(fullname: string, diagnostics: Record<string, unknown>): v
   }
 }
 
-process.on('exit', () => {
-  if (t.lists.fail.length > 0) console.log('\n# What failed:')
-  for (const { fullname, diag } of t.lists.fail) printFailure(fullname, diag ?? {})
-})
+/**
+ * Says at the end of the process what failed, because of a long log often only the end is kept. What the end itself leaves
+ * unfinished tap says after it.
+ */
+export function tellFailures(): void {
+  process.on('exit', () => {
+    if (t.lists.fail.length > 0) console.log('\n# What failed:')
+    for (const { fullname, diag } of t.lists.fail) printFailure(fullname, diag ?? {})
+  })
+}
