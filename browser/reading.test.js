@@ -40,7 +40,7 @@ test('what readers do in the middle of something', { skip: NO_BROWSER }, async (
   await t.test('a search that has just been typed takes nobody back', async (t) => {
     const { page, faults } = await opened()
     await page.clock.install()
-    await page.clock.pauseAt(Date.now() + 1_000) // so that no pause of typing is over before it is let be
+    await page.clock.pauseAt(Date.now() + 10_000) // so that no pause of typing is over before it is let be
     await page.focus('#q')
     await page.keyboard.type('auto')
     await clickAtOnce(page, 'td.signal a')

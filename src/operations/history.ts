@@ -109,8 +109,8 @@ export function createSignalHistory({ records, onTrouble }: SignalHistoryOptions
       next = { before: next?.before ?? before, after, at }
     },
     /**
-     * The last changes of a signal, oldest first, up to the generation that was noted last: a page that shows that one asks no
-     * second time. Rejects with `StorageUnavailable`.
+     * The last changes of a signal, oldest first, up to the generation that was noted last, as far as they could be kept: a page
+     * that shows that one asks no second time. Rejects with `StorageUnavailable`.
      */
     async of(handle: string): Promise<object[]> {
       await kept

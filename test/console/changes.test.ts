@@ -21,7 +21,9 @@ test('what happened to a signal is told to operators, also after it left and aft
   const handle = signals.find(({ name }: Said) => name === 'Signal 1').signal_agent_segment_id
 
   async function asked(): Promise<Said> {
-    return (await over.get(`/console/api/signal?id=${handle}`)).json() as Promise<Said>
+    const answer = await over.get(`/console/api/signal?id=${handle}`)
+    if (!answer.ok) throw new Error(`the page is answered with ${answer.status}`)
+    return (await answer.json()) as Said
   }
   /** The agent's next state, and what is told with the first answer that shows it: a page asks no second time. */
   async function after(rows: Record<string, unknown>[], version: string): Promise<Said[]> {

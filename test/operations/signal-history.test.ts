@@ -1,10 +1,10 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { createSignalHistory } from '../../src/operations/history.js'
 import { buildSnapshot } from '../../src/snapshot/builder.js'
 import { handleAt, type Snapshot } from '../../src/snapshot/snapshot.js'
+import type { SignalChanges } from '../../src/store/records/activity.js'
 import { judgeThat, listing, sliceOf } from '../feed/world.js'
 import { onEveryStorage } from '../store/support/storages.js'
-
-const MANY = 50
 
 /** A generation in which the one signal costs so much. */
 function priced(cpm: number): Snapshot {
@@ -32,16 +32,33 @@ onEveryStorage(
     history.note(third, fourth, 4)
     t.equal((await told()).at(-1), 4)
 
-    let isTold = false
-    const asked = told().then(() => {
-      isTold = true
-    })
-    let noted = 0
-    for (; !isTold && noted < MANY; noted += 1) {
-      history.note(noted % 2 ? third : fourth, noted % 2 ? fourth : third, 5 + noted)
-      await signalChanges.of('', 1) // so long a question takes
+    const writes: (() => void)[] = []
+    const write = async () => {
+      while (writes.length === 0) await nextTurn()
+      writes.shift()?.()
     }
-    await asked
-    t.ok(noted < MANY, `${noted} generations came before it was told`)
+    const held: SignalChanges = {
+      ...signalChanges,
+      async note(changes) {
+        await new Promise<void>((resolve) => writes.push(resolve))
+        await signalChanges.note(changes)
+      },
+    }
+    const slow = createSignalHistory({ records: held, onTrouble: (message) => t.fail(message) })
+    let isTold = false
+    slow.note(fourth, first, 5)
+    while (writes.length === 0) await nextTurn()
+    slow.note(first, second, 6)
+    const asked = slow.of(handleAt(first, 0)).then((changes) => {
+      isTold = true
+      return changes
+    })
+    await write()
+    while (writes.length === 0) await nextTurn()
+    slow.note(second, third, 7)
+    t.notOk(isTold, 'what waits to be compared was noted before the question')
+    await write()
+    t.match((await asked).at(-1), { after: { cpm: 2 } }, 'what is noted later is not waited for')
+    await Promise.all([write(), slow.close()])
   },
 )
