@@ -29,7 +29,7 @@ function createLine(): () => Promise<void> {
  */
 export const nextPortion = createLine()
 
-/** The same for work of our own, which nobody waits for: it has turns of its own, so questions do not wait for them. */
+/** The same for work of our own, which hardly anybody waits for: it has turns of its own, so questions do not wait for them. */
 export const nextOwnPortion = createLine()
 
 async function run<T>(
