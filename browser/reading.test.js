@@ -136,6 +136,34 @@ test('what readers do in the middle of something', { skip: NO_BROWSER }, async (
     t.same(faults, [])
   })
 
+  await t.test('news that come faster than answers keep no answer away', async (t) => {
+    const { page, faults } = await opened()
+    const asked = 'the answer that was asked for first'
+    /** @type {(() => void)[]} */
+    const waiting = []
+    let news = 0
+    await page.route('**/console/api/live', (route) => {
+      news += 1
+      for (const go of waiting.splice(0)) go()
+      const body = `retry: 10\n\nevent: changed\ndata: ${JSON.stringify({ feed: String(news) })}\n\n`
+      return route.fulfill({ contentType: 'text/event-stream', body })
+    })
+    let answers = 0
+    await page.route('**/console/api/signal?*', async (route) => {
+      const before = news
+      while (news < before + 3) await new Promise((resolve) => waiting.push(() => resolve(undefined)))
+      answers += 1
+      const explanation = { signal: { name: answers === 1 ? asked : `what is asked after it, ${answers}` } }
+      await route.fulfill({ json: { explanation } }).catch(() => {}) // who does not wait for it has left
+    })
+    await page.goto(`${url}/?signal=sig_x`)
+    await page.getByRole('heading', { name: asked }).waitFor()
+    await page.getByRole('heading', { name: 'what is asked after it' }).first().waitFor()
+    t.same(faults, [])
+    await page.unrouteAll({ behavior: 'ignoreErrors' })
+    await page.close()
+  })
+
   await t.test('an address that means nothing is told so', async (t) => {
     const { page, faults } = await opened()
     for (const name of ['constructor', '__proto__', 'nothing']) {

@@ -6,6 +6,7 @@ import { html } from './h.js'
 import { useEffect, useLayoutEffect, useRef, useState } from './lib/hooks.js'
 
 const TYPING_MS = 120
+const LOST_MS = 60_000 // a connection may be gone without a word
 const SIGNS = { good: '●', wait: '◐', bad: '▲', off: '○' }
 
 /** A state told by a sign, a word and a colour. */
@@ -45,33 +46,51 @@ export function Trouble({ error, isPassing }) {
 }
 
 /**
- * Reads the answer to `question`, and again whenever `news` changes; the last answer stays while the next is awaited. What
- * passes by itself is asked again, and takes no answer to the same question away.
+ * Reads the answer to `question`, and again whenever `news` changes; the last answer stays while the next is awaited. News that
+ * come meanwhile wait for that answer: they may come faster than answers do. What passes by itself, or is lost, is asked again, and
+ * takes no answer to the same question away.
  */
 export function useAnswer(read, question, news) {
   const [state, setState] = useState({ isLoading: true })
-  const [attempt, setAttempt] = useState(0)
+  const drawn = useRef()
+  drawn.current = { read, news }
+  const asker = useRef()
   // With what is drawn, not after it: an answer that came in between was shown although something else was asked by then.
   useLayoutEffect(() => {
     const abort = new AbortController()
     let timer
-    setState((before) => ({ ...before, isLoading: true }))
+    let isAwaited = false
+    const answered = (value) => setState({ question, value, isLoading: false })
     const failed = (error) => {
-      if (abort.signal.aborted) return
       const pause = againAfter(error)
-      if (pause !== undefined) timer = setTimeout(() => setAttempt((before) => before + 1), pause)
+      if (pause !== undefined) timer = setTimeout(ask, pause)
       setState((before) => {
         const isKnown = pause !== undefined && before.value !== undefined && before.question === question
         return isKnown ? { ...before, isLoading: false } : { question, error, isLoading: false }
       })
     }
-    const answered = (value) => abort.signal.aborted || setState({ question, value, isLoading: false })
-    read(abort.signal).then(answered, failed)
+    function ask() {
+      if (isAwaited) return
+      clearTimeout(timer)
+      isAwaited = true
+      const asked = drawn.current
+      const ended = (show) => (outcome) => {
+        if (abort.signal.aborted) return
+        isAwaited = false
+        show(outcome)
+        if (drawn.current.news !== asked.news) ask()
+      }
+      setState((before) => ({ ...before, isLoading: true }))
+      const signal = AbortSignal.any([abort.signal, AbortSignal.timeout(LOST_MS)])
+      asked.read(signal).then(ended(answered), ended(failed))
+    }
+    asker.current = ask
     return () => {
       abort.abort()
       clearTimeout(timer)
     }
-  }, [question, news, attempt])
+  }, [question])
+  useLayoutEffect(() => asker.current(), [question, news])
   return state
 }
 

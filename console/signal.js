@@ -255,7 +255,8 @@ function SeenBy({ views = [] }) {
 
 export function Signal({ id, account, who, pulse }) {
   const query = new URLSearchParams({ id, ...(account && { account }) }).toString()
-  const { value, error } = useAnswer((signal) => get(`signal?${query}`, signal), query, pulse.feed)
+  const news = `${pulse.feed} ${pulse.changes}`
+  const { value, error } = useAnswer((signal) => get(`signal?${query}`, signal), query, news)
   const title = named(value?.signal?.name ?? value?.explanation?.signal?.name ?? id, id)
   useEffect(() => {
     document.title = `${title} · Tributary`

@@ -111,7 +111,8 @@ function createConsoleOf(options: ServingOptions, actions: Actions) {
   const { config, store, clock, secret } = foundation
   return createConsole({
     ...{ version, secret, admission, feed, declaredAccounts, clock },
-    ...{ views: operations.views, pulse: operations.pulse, changesOf: operations.changesOf },
+    ...{ views: operations.views, pulse: operations.pulse },
+    ...{ changesOf: operations.changesOf, changesKept: operations.changesKept },
     onAsked: operations.consoleAsked,
     current: () => feed.current(),
     searchable: publishing.briefs.searchable,

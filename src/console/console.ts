@@ -153,7 +153,7 @@ export function addActionRoutes(
 }
 
 /** One text for each part that a page may show; equal texts mean that nothing in it changed. Undefined: nothing yet. */
-type Pulse = { feed?: string | undefined; operations?: string | undefined }
+type Pulse = { feed?: string | undefined; operations?: string; changes?: number }
 
 type LiveOptions = {
   entrance: Entrance
@@ -162,6 +162,8 @@ type LiveOptions = {
   feed(): string | undefined
   /** Changes when anything else changes that operators are shown. Operators alone are told of it. */
   operations(): string
+  /** Changes when it is kept what happened to signals, which is after the feed has changed. Operators alone are told of it. */
+  changes(): number
 }
 
 type Listener = {
@@ -177,7 +179,8 @@ type Listener = {
  * `GET /console/api/live`: the events `changed` and `beat`, as server-sent events. They hold no data of the feed, only names
  * of states, so that they tell nobody more than the page may ask for. Answers 503 when too many connections are open.
  */
-export function addLive(app: FastifyInstance, { entrance, clock, feed, operations }: LiveOptions): void {
+export function addLive(app: FastifyInstance, options: LiveOptions): void {
+  const { entrance, clock, feed, operations, changes } = options
   const listeners = new Set<Listener>()
   let looks = 0
   let stop: (() => void) | undefined
@@ -190,7 +193,8 @@ export function addLive(app: FastifyInstance, { entrance, clock, feed, operation
       return seen
     }
     return ({ role }) => {
-      const pulse: Pulse = { feed: feed(), ...(role === 'operator' && { operations: ofOperations() }) }
+      const ofOperators = role === 'operator' && { operations: ofOperations(), changes: changes() }
+      const pulse: Pulse = { feed: feed(), ...ofOperators }
       return JSON.stringify(pulse)
     }
   }
@@ -265,6 +269,8 @@ type ConsoleOptions = Omit<SignalRouteOptions & ActionRoutesOptions, 'entrance'>
   views: Readonly<Record<string, (params: URLSearchParams) => unknown>>
   /** A text that changes when something that the views show changes. */
   pulse(): string
+  /** Another number when `changesOf` may give more. */
+  changesKept(): number
   /** Called once for each question about the feed, with its outcome. */
   onAsked: EntranceOptions['onAsked']
   clock: Clock
@@ -312,7 +318,7 @@ export async function createConsole(options: ConsoleOptions) {
       addActionRoutes(app, { ...options, entrance })
       addViews(app, entrance, options.views)
       addLive(app, {
-        ...{ entrance, clock, operations: options.pulse },
+        ...{ entrance, clock, operations: options.pulse, changes: options.changesKept },
         feed: () => options.current()?.id,
       })
     },

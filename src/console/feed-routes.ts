@@ -216,8 +216,8 @@ type Explained = { kind: string; explanation?: object }
 type SignalFactsOptions = {
   /** Why it is in the feed or not (explain/explain.ts); with a caller, also as that caller sees it. */
   explain(question: { ref: string; caller?: string }): Promise<Explained>
-  /** What happened to it, oldest first. Rejects with `StorageUnavailable`. */
-  changesOf(handle: string): Promise<readonly object[]>
+  /** What happened to it, oldest first; undefined where that is not told soon. Rejects with `StorageUnavailable`. */
+  changesOf(handle: string, signal: AbortSignal): Promise<readonly object[] | undefined>
   judge(): Judge
   providerState(domain: string): ProviderState | undefined
   /** Ids of the callers of the configuration. */
@@ -263,11 +263,11 @@ function createSignalFacts(options: SignalFactsOptions) {
   }
 
   /** Without the changes while the storage cannot serve: the rest of the page is shown all the same. */
-  async function changesIfKnown(handle: string): Promise<{ changes?: readonly object[] }> {
+  async function changesIfKnown(handle: string, signal: AbortSignal): Promise<readonly object[] | undefined> {
     try {
-      return handleKey(handle) ? { changes: await changesOf(handle) } : {}
+      return handleKey(handle) ? await changesOf(handle, signal) : undefined
     } catch (error) {
-      if (error instanceof StorageUnavailable) return {}
+      if (error instanceof StorageUnavailable) return undefined
       throw error
     }
   }
@@ -289,9 +289,10 @@ function createSignalFacts(options: SignalFactsOptions) {
       views.push(await viewOf(id, caller))
     }
     const handle = isRecord(row) ? String(row.signal_agent_segment_id) : signalPart(id)
+    const changes = await changesIfKnown(handle, signal)
     return {
       explanation,
-      ...(await changesIfKnown(handle)),
+      ...(changes && { changes }),
       ...(found && saidOf(found.snapshot, found.entry, judge(), ref)),
       evidence: evidenceTexts(state, pointersIn(explanation)),
       seen_by: views.filter((view) => view !== undefined),

@@ -9,7 +9,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { tryParseJson } from '../adcp/json.js'
 import { type Change, changesBetween } from '../events/changes.js'
 import { currencyCode } from '../merge/row.js'
-import { type Clock, pause } from '../net/clock.js'
+import { type Clock, pause, within } from '../net/clock.js'
 import { inOwnTurns } from '../process/portion-turns.js'
 import { createMeter, type InPortions } from '../process/portions.js'
 import { handleAt, rowAt, type Snapshot } from '../snapshot/snapshot.js'
@@ -19,6 +19,7 @@ import type { Blobs } from '../upstreams/rows/storage.js'
 const MOST_SINGLE = 1_000 // changes of one generation; of more, only their number is kept
 const UNITS_A_CHANGE = 200 // parsing two rows costs as much as looking at this many signals
 const MOST_TOLD = 200 // changes of one signal
+const TOLD_WITHIN_MS = 5_000
 
 const BLOB = 'console-history'
 const LOOK_EVERY_MS = 10_000
@@ -36,6 +37,7 @@ const SPANS = {
 
 type SignalHistoryOptions = {
   records: SignalChanges
+  clock: Clock
   onTrouble(message: string): void
 }
 
@@ -83,11 +85,11 @@ function* notedBetween(before: Snapshot, after: Snapshot, at: number): InPortion
 }
 
 /** The changes of signals, kept in the storage; what cannot be kept is told to `onTrouble`. */
-export function createSignalHistory({ records, onTrouble }: SignalHistoryOptions) {
+export function createSignalHistory({ records, clock, onTrouble }: SignalHistoryOptions) {
   /** What waits to be compared: several generations that come meanwhile are one. */
   let next: { before: Snapshot; after: Snapshot; at: number } | undefined
-  /** Resolves when all that was noted until now is kept. */
-  let kept = Promise.resolve()
+  let keeping = Promise.resolve()
+  let keptTimes = 0
   let closed = false
 
   async function keepNext(): Promise<void> {
@@ -96,6 +98,7 @@ export function createSignalHistory({ records, onTrouble }: SignalHistoryOptions
     next = undefined
     try {
       await records.note(await inOwnTurns(notedBetween(before, after, at)))
+      keptTimes += 1
     } catch (error) {
       onTrouble(`what changed in the feed is not kept: ${String(error)}`)
     }
@@ -105,24 +108,28 @@ export function createSignalHistory({ records, onTrouble }: SignalHistoryOptions
     /** Call it when `after` replaced `before` at `at`, ms since the epoch. Without `before` nothing is compared. */
     note(before: Snapshot | undefined, after: Snapshot, at: number): void {
       if (!before) return
-      if (!next) kept = kept.then(keepNext)
+      if (!next) keeping = keeping.then(keepNext)
       next = { before: next?.before ?? before, after, at }
     },
+    /** How often something was kept: another number says that `of` may give more. */
+    keptTimes: () => keptTimes,
     /**
-     * The last changes of a signal, oldest first, up to the generation that was noted last, as far as they could be kept: a page
-     * that shows that one asks no second time. Rejects with `StorageUnavailable`.
+     * The last changes of a signal that are kept, oldest first; undefined where the storage does not tell them soon, or the caller
+     * has left. Rejects with `StorageUnavailable`.
      */
-    async of(handle: string): Promise<object[]> {
-      await kept
-      const found = await records.of(handle, MOST_TOLD)
-      return found.map(({ at, kind, told }) => ({ at: new Date(at).toISOString(), kind, ...told }))
+    async of(handle: string, signal: AbortSignal): Promise<object[] | undefined> {
+      const limits = { timeoutMs: TOLD_WITHIN_MS, signal, clock }
+      const found = await within(records.of(handle, MOST_TOLD), limits, () => undefined)
+      return found?.map(({ at, kind, told }) => ({ at: new Date(at).toISOString(), kind, ...told }))
     },
     async close(): Promise<void> {
       closed = true
-      await kept
+      await keeping
     },
   }
 }
+
+export type SignalHistory = ReturnType<typeof createSignalHistory>
 
 export type Span = keyof typeof SPANS
 

@@ -27,7 +27,7 @@ import type { Slice } from '../upstreams/rows/slice.js'
 import type { Blobs } from '../upstreams/rows/storage.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
 import { type ActivitySources, createActivity, createJobsView } from './activity.js'
-import { createSignalHistory, createUpstreamHistory, type Sample } from './history.js'
+import { createSignalHistory, createUpstreamHistory, type Sample, type SignalHistory } from './history.js'
 import { createWatchdog } from './meters.js'
 import { createMetrics, type Metrics } from './metrics.js'
 import { tracedSend } from './tracing.js'
@@ -69,8 +69,10 @@ export type Operations = Pick<Metrics, 'buildFailed' | 'consoleAsked' | 'eventSe
   published(before: Snapshot | undefined, after: Snapshot, seconds: number): void
   /** Call it when this process built `after`, which replaced `before`. */
   built(before: Snapshot | undefined, after: Snapshot): void
-  /** What happened to a signal, oldest first. Rejects with `StorageUnavailable`. */
-  changesOf(handle: string): Promise<readonly object[]>
+  /** What happened to a signal (history.ts). */
+  changesOf: SignalHistory['of']
+  /** Another number when `changesOf` may give more. */
+  changesKept(): number
   /** What the server serves of these parts. */
   shown: Required<Pick<ServerOptions, 'operatorRegistry' | 'registryListing' | 'explain'>>
   /** What operators look at, by name. */
@@ -165,7 +167,7 @@ export function createOperations(options: OperationsOptions): Operations {
     upstreams: (agentUrls) => explainUpstreams(agentUrls, { ...observed, slices }),
   })
 
-  const changes = createSignalHistory({ records: store.signalChanges, onTrouble })
+  const changes = createSignalHistory({ records: store.signalChanges, clock, onTrouble })
   /** Of the public feed: an account's own signals stay without a name. */
   function nameOf(handle: string): string | undefined {
     const snapshot = observed.snapshot()
@@ -209,7 +211,7 @@ export function createOperations(options: OperationsOptions): Operations {
       former.note(roster(), publishedAt)
     },
     built: (before, after) => changes.note(before, after, now()),
-    changesOf: changes.of,
+    ...{ changesOf: changes.of, changesKept: changes.keptTimes },
     ...{ buildFailed, consoleAsked, eventSent, eventHeard },
     shown: { operatorRegistry: metrics.registry, registryListing: registryListing.list, explain },
     ...{ pulse, start: history.start },

@@ -21,7 +21,7 @@ const settings = (...keys: Key[]) => ({
 /** What stands at the console's entrance, with a clock that the test moves and parts that the test names. */
 async function start(t: Test, options: AdmissionOptions) {
   const admission = createAdmission(options)
-  const shown = { feed: 'one', operations: 'one' }
+  const shown = { feed: 'one', operations: 'one', changes: 0 }
   const due: (() => void)[] = []
   const did: string[] = []
   const { app, url } = await startServer(t, {
@@ -49,6 +49,7 @@ async function start(t: Test, options: AdmissionOptions) {
         ...{ entrance, clock: { now, after } },
         feed: () => shown.feed,
         operations: () => shown.operations,
+        changes: () => shown.changes,
       })
     },
   })
@@ -116,9 +117,12 @@ test('an open page is told what its caller may know now, not when it was opened'
       heard += value
     }
   }
-  t.same(JSON.parse((await next('changed')) ?? ''), { feed: 'one', operations: 'one' })
+  t.same(JSON.parse((await next('changed')) ?? ''), { feed: 'one', operations: 'one', changes: 0 })
+  shown.changes = 1
+  look()
+  t.match(JSON.parse((await next('changed')) ?? ''), { changes: 1 })
   admission.reconfigure(settings({ ...operator, role: 'buyer' }))
-  Object.assign(shown, { feed: 'two', operations: 'two' })
+  Object.assign(shown, { feed: 'two', operations: 'two', changes: 2 })
   look()
   t.same(JSON.parse((await next('changed')) ?? ''), { feed: 'two' })
   admission.reconfigure(settings())
