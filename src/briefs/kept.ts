@@ -8,7 +8,7 @@
 import { randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { createSignedCursors } from '../feed/cursor.js'
-import { WORDS } from '../merge/identity.js'
+import { WORDS } from '../merge/keys.js'
 import type { Clock } from '../net/clock.js'
 import { memoryOf, type Snapshot } from '../snapshot/snapshot.js'
 import type { Handover } from '../store/replicas/handover.js'

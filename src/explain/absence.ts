@@ -7,7 +7,8 @@
  */
 import { agentUrlOf, canonicalUrl } from '../adcp/url.js'
 import { type CompiledProvider, decide } from '../authz/rules/verdict.js'
-import { compareKeys, type Identity } from '../merge/identity.js'
+import type { Identity } from '../merge/identity.js'
+import { compareKeys } from '../merge/keys.js'
 import { createRecent } from '../process/memory.js'
 import { nextPortion } from '../process/portion-turns.js'
 import { PORTION } from '../process/portions.js'

@@ -13,14 +13,8 @@ import { accountNamed, overlayName, type Reader, type Selection } from '../feed/
 import { mergeCoverage } from '../merge/coverage.js'
 import { type Definition, mergeDefinition } from '../merge/definition.js'
 import { destinationKey, mergeDeployments } from '../merge/deployments.js'
-import {
-  findKey,
-  type Identity,
-  identityKey,
-  identityOf,
-  offerHandle,
-  signalHandle,
-} from '../merge/identity.js'
+import { type Identity, identityKey, identityOf, offerHandle, signalHandle } from '../merge/identity.js'
+import { findKey } from '../merge/keys.js'
 import { publishedRef, standingOffers } from '../merge/merged-signal.js'
 import type { Offer } from '../merge/offer.js'
 import { nextPortion } from '../process/portion-turns.js'
@@ -87,7 +81,7 @@ export type ViewExplanation = {
 
 type ExplainInput = {
   snapshot: Snapshot
-  /** The signal's place in the order of the feed (merge/identity.ts). */
+  /** The signal's place in the order of the feed (merge/keys.ts). */
   key: Uint32Array
   judge: Judge
   evidence(domain: string, verdict: Verdict): Evidence | undefined

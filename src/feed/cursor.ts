@@ -5,7 +5,7 @@
  * only where its next page begins.
  */
 import { createHmac, createSecretKey, timingSafeEqual } from 'node:crypto'
-import { KEY_BYTES, keyAt } from '../merge/identity.js'
+import { KEY_BYTES, keyAt } from '../merge/keys.js'
 import { createRecent } from '../process/memory.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import type { CacheScope, Criteria, Reader } from './query.js'

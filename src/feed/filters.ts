@@ -5,7 +5,7 @@
  */
 import { SIGNAL_TYPES } from '../adcp/signal.js'
 import { destinationMatcher } from '../merge/deployments.js'
-import { WORDS } from '../merge/identity.js'
+import { WORDS } from '../merge/keys.js'
 import type { InPortions, Meter } from '../process/portions.js'
 import { NO_PRICES } from '../snapshot/digests.js'
 import type { Snapshot } from '../snapshot/snapshot.js'

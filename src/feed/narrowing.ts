@@ -4,7 +4,7 @@
  * unchanged, at no cost.
  */
 import { LRUCache } from 'lru-cache'
-import { WORDS } from '../merge/identity.js'
+import { WORDS } from '../merge/keys.js'
 import { narrowRow, type PublishedRow } from '../merge/merged-signal.js'
 import type { Row } from '../merge/row.js'
 import { type Meter, PORTION } from '../process/portions.js'

@@ -1,5 +1,5 @@
 /** The hashes of what a view shows: of its rows, where whole rows are shown, else of their shown parts. */
-import { WORDS } from '../merge/identity.js'
+import { WORDS } from '../merge/keys.js'
 import { type InPortions, type Meter, PORTION } from '../process/portions.js'
 import { createDigest } from '../snapshot/digests.js'
 import type { Snapshot } from '../snapshot/snapshot.js'

@@ -3,7 +3,7 @@
  * bounds, and looked up in.
  */
 import { LRUCache } from 'lru-cache'
-import { compareKeys, countBelow } from '../merge/identity.js'
+import { compareKeys, countBelow } from '../merge/keys.js'
 import { createMeter, type InPortions } from '../process/portions.js'
 import { createColumn, u32 } from '../process/shared-memory.js'
 import type { Snapshot } from '../snapshot/snapshot.js'

@@ -27,10 +27,11 @@ import type { Slice } from '../upstreams/rows/slice.js'
 import type { Blobs } from '../upstreams/rows/storage.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
 import { type ActivitySources, createActivity, createJobsView } from './activity.js'
-import { createSignalHistory, createUpstreamHistory, type Sample, type SignalHistory } from './history.js'
 import { createWatchdog } from './meters.js'
 import { createMetrics, type Metrics } from './metrics.js'
+import { createSignalHistory, type SignalHistory } from './signal-history.js'
 import { tracedSend } from './tracing.js'
+import { createUpstreamHistory, type Sample } from './upstream-history.js'
 import { createViews, type ObservedState, type ViewSources, type Views } from './views.js'
 
 /** Parts that are made later than this one, and are read only at a scrape, a view or a question. */
@@ -69,7 +70,7 @@ export type Operations = Pick<Metrics, 'buildFailed' | 'consoleAsked' | 'eventSe
   published(before: Snapshot | undefined, after: Snapshot, seconds: number): void
   /** Call it when this process built `after`, which replaced `before`. */
   built(before: Snapshot | undefined, after: Snapshot): void
-  /** What happened to a signal (history.ts). */
+  /** What happened to a signal (signal-history.ts). */
   changesOf: SignalHistory['of']
   /** Another number when `changesOf` may give more. */
   changesKept(): number

@@ -18,7 +18,7 @@ import type { ScopeStatus, UpstreamStatus } from '../upstreams/mirror/scope-stat
 import type { RegistryStatus } from '../upstreams/roster/registries.js'
 import type { Roster } from '../upstreams/roster/roster.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
-import type { Span, UpstreamHistory } from './history.js'
+import type { Span, UpstreamHistory } from './upstream-history.js'
 
 const MOST_SHOWN = 500 // providers, upstreams, agents that are left out
 const AGENTS_NAMED = 10 // of those that a provider's file lists

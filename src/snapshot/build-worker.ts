@@ -12,7 +12,7 @@ import {
   type PolicySettings,
   type ProviderState,
 } from '../authz/rules/verdict.js'
-import type { Half } from '../merge/identity.js'
+import type { Half } from '../merge/keys.js'
 import { createNumbers } from '../process/memory.js'
 import { drained, type InPortions } from '../process/portions.js'
 import { giveWay, type Meeting, meet } from '../process/threads.js'

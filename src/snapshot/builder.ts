@@ -4,16 +4,8 @@
  * previous snapshot with the new rows.
  */
 import type { Judge, ProviderView, Verdict } from '../authz/rules/verdict.js'
-import {
-  compareKeys,
-  countBelow,
-  type Identity,
-  identityKey,
-  identityOf,
-  keyAt,
-  keyHandle,
-  signalHandle,
-} from '../merge/identity.js'
+import { type Identity, identityKey, identityOf, keyHandle, signalHandle } from '../merge/identity.js'
+import { compareKeys, countBelow, keyAt } from '../merge/keys.js'
 import { mergeSignal } from '../merge/merged-signal.js'
 import type { Offer } from '../merge/offer.js'
 import { spliceSignal } from '../merge/splice.js'

@@ -9,7 +9,7 @@
  * columns.
  */
 
-import { WORDS } from '../merge/identity.js'
+import { WORDS } from '../merge/keys.js'
 import { f64, type Maker, type Numbers, u8, u16, u32 } from '../process/shared-memory.js'
 
 const GROWTH = 2 // of columns that are full

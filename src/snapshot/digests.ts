@@ -8,7 +8,7 @@
 import { type BinaryLike, createHash, hash } from 'node:crypto'
 import { bufferOf } from '../adcp/json.js'
 import type { ActivationKey } from '../adcp/signal.js'
-import { countBelow, WORDS } from '../merge/identity.js'
+import { countBelow, WORDS } from '../merge/keys.js'
 import { coreOf, type Row } from '../merge/row.js'
 import { remembered } from '../process/remembered.js'
 import { u8 } from '../process/shared-memory.js'

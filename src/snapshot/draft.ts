@@ -1,7 +1,7 @@
 /** The signals that one build merged, in key order, as the columns of a snapshot of them alone. */
 import { SIGNAL_TYPES, VALUE_TYPES } from '../adcp/signal.js'
 import { type KeySpan, keySpans } from '../merge/deployments.js'
-import { WORDS } from '../merge/identity.js'
+import { WORDS } from '../merge/keys.js'
 import type { MergedSignal } from '../merge/merged-signal.js'
 import { NO_CURRENCY, placesIn, type Row } from '../merge/row.js'
 import { remembered } from '../process/remembered.js'

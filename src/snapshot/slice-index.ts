@@ -3,16 +3,8 @@
  * offers of the previous snapshot are now. A row whose bytes are known is not parsed again
  * (docs/decisions.md#memory-and-threads).
  */
-import {
-  type Half,
-  halfOf,
-  type Identity,
-  identityOf,
-  isNoKey,
-  putIdentity,
-  sortedPositions,
-  WORDS,
-} from '../merge/identity.js'
+import { type Identity, identityOf, putIdentity } from '../merge/identity.js'
+import { type Half, halfOf, isNoKey, sortedPositions, WORDS } from '../merge/keys.js'
 import { type InPortions, type Meter, rowUnits } from '../process/portions.js'
 import { u8, u16, u32 } from '../process/shared-memory.js'
 import { bytesOf, createRowFinder, type RowFinder } from '../upstreams/rows/slab.js'

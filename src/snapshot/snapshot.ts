@@ -6,7 +6,8 @@
  * restart the saved feed is used instead of a new merge (docs/decisions.md#a-restart-serves-what-was-served).
  */
 import { bufferOf, endOfString } from '../adcp/json.js'
-import { findKey, HANDLE_LENGTH, handleKey, signalPart } from '../merge/identity.js'
+import { HANDLE_LENGTH, handleKey, signalPart } from '../merge/identity.js'
+import { findKey } from '../merge/keys.js'
 import { byUpstream } from '../merge/offer.js'
 import type { Piece, RowBytes } from '../merge/row-writer.js'
 import { bytesOf, sharedBytes, slabRow } from '../upstreams/rows/slab.js'
@@ -15,7 +16,7 @@ import { columnsOf, type Filled, filled, listsOf, type Rows, specsOf, TABLE, val
 
 export type IndexedSlice = {
   readonly slice: Slice
-  /** The key of each row's identity (merge/identity.ts). */
+  /** The key of each row's identity (merge/keys.ts). */
   readonly keys: Uint32Array
 }
 

@@ -2,16 +2,8 @@
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import { test } from 'tap'
-import {
-  compareKeys,
-  type Identity,
-  identityKey,
-  keyHandle,
-  putIdentity,
-  signalHandle,
-  sortedPositions,
-  WORDS,
-} from '../../src/merge/identity.js'
+import { type Identity, identityKey, keyHandle, putIdentity, signalHandle } from '../../src/merge/identity.js'
+import { compareKeys, sortedPositions, WORDS } from '../../src/merge/keys.js'
 import { anyText, anyUrl } from '../support/any-text.js'
 import { proven } from '../support/proven.js'
 

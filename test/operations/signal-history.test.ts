@@ -1,6 +1,6 @@
 import { test } from 'tap'
 import { systemClock } from '../../src/net/clock.js'
-import { createSignalHistory } from '../../src/operations/history.js'
+import { createSignalHistory } from '../../src/operations/signal-history.js'
 import { buildSnapshot } from '../../src/snapshot/builder.js'
 import { handleAt, type Snapshot } from '../../src/snapshot/snapshot.js'
 import type { SignalChanges } from '../../src/store/records/activity.js'

@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type Test, test } from 'tap'
 import type { Clock } from '../../src/net/clock.js'
-import { createUpstreamHistory, type Sample } from '../../src/operations/history.js'
+import { createUpstreamHistory, type Sample } from '../../src/operations/upstream-history.js'
 import { type Blobs, createPassingBlobs } from '../../src/upstreams/rows/storage.js'
 
 const HOUR_MS = 3_600_000
