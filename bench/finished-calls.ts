@@ -35,10 +35,10 @@ export async function addFinishedCalls(url: string, total: number): Promise<numb
       from jobs cross join ${numbers(copies)} where ended_at is not null`.execute(tx)
     await sql`insert into activations (id, caller, account, action, handle, signal_handle, offer_handle,
         pricing_option_id, upstream_option_id, upstream, agent_url, segment_id, upstream_account, destinations, outcome,
-        deployments, error, task_id, seen_as, seq, created_at, updated_at)
+        deployments, error, task_id, seen_as, seq, past, created_at, updated_at)
       select id || ${copy}, caller, account, action, handle, signal_handle, offer_handle, pricing_option_id,
         upstream_option_id, upstream, agent_url, segment_id, upstream_account, destinations, outcome, deployments,
-        error, task_id, seen_as, seq, created_at - n * ${step}, updated_at - n * ${step}
+        error, task_id, seen_as, seq, 1, created_at - n * ${step}, updated_at - n * ${step}
       from activations cross join ${numbers(copies)}`.execute(tx)
     await sql`insert into idempotency (caller, key, task, fingerprint, answer, created_at, expires_at)
       select caller, key || ${copy}, task, fingerprint, answer, created_at - n * ${step}, expires_at - n * ${step}

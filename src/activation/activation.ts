@@ -21,6 +21,7 @@ import {
   type Reached,
   upstreamsUntil,
 } from './delivery.js'
+import { endedAmong } from './holders.js'
 import type { ResolveHandle } from './route.js'
 import { createTaskProgress } from './task-progress.js'
 
@@ -246,7 +247,7 @@ export function createActivation(options: ActivationOptions) {
   const progress = createdProgress(worker)
   const once = createOnce({ store, clock, delivery, reached })
 
-  const forgetOld = createForgetting(store, retention)
+  const forgetOld = createForgetting(store, retention, endedAmong)
   let forgetting: Promise<void> = Promise.resolve()
   let cancelForget = () => {}
   let closed = false

@@ -9,7 +9,7 @@ import { destinationKey, matchesDestination } from '../merge/deployments.js'
 import { type Call, callJob, type NewCall } from '../store/call.js'
 import type { Decided, EntryOfJob, PromisedRecords } from '../store/promised-work.js'
 import { canonical, upstreamKey } from '../store/records/idempotency.js'
-import type { Entry } from '../store/records/ledger.js'
+import type { EndedAmong, Entry } from '../store/records/ledger.js'
 
 /**
  * Whether two requests can affect the same deployment. An account that only one of them names does not separate them.
@@ -119,6 +119,49 @@ function leftOnFor(
     const live = (entry.deployments as readonly Deployment[] | undefined)?.filter(({ is_live }) => is_live)
     const destinations = newest.filter((destination) => live?.some((one) => mayOverlap(one, destination)))
     return destinations.length > 0 ? [{ entry, destinations }] : []
+  })
+}
+
+const isOpen = ({ outcome }: Entry) => outcome === 'pending' || outcome === 'submitted'
+
+/** Whether the two name a destination together. */
+function isAbout(one: Entry, other: Entry): boolean {
+  const destinations = other.destinations as readonly Destination[]
+  return (one.destinations as readonly Destination[]).some((wished) =>
+    destinations.some((named) => mayOverlap(wished, named)),
+  )
+}
+
+/** A holder's activations that are on or may come on, and those that are no longer on but not `old` yet. `entries`: newest first. */
+function restingOf(entries: readonly Entry[], isOld: (entry: Entry) => boolean): Entry[] {
+  const seen: Destination[] = []
+  return entries.filter((entry) => {
+    if (isOpen(entry)) return true
+    const newest = (entry.destinations as readonly Destination[]).filter(
+      (destination) => !seen.some((one) => mayOverlap(one, destination)),
+    )
+    seen.push(...newest)
+    return entry.action === 'activate' && (newest.length > 0 || !isOld(entry))
+  })
+}
+
+/**
+ * Entries on which nothing rests (`EndedAmong`): activations that are no longer on, and deactivations that end nothing which still
+ * has an entry. While anything is open, deactivations stay: they may have left something on for it.
+ */
+export const endedAmong: EndedAmong = (entries, isOld) => {
+  const counting = entries.filter(({ outcome }) => !NEVER_ON.has(outcome))
+  const holders = new Map<string, Entry[]>()
+  for (const entry of counting) {
+    const name = `${nameOf(entry)} ${entry.seenAs} ${canonical(entry.upstreamAccount ?? null)}`
+    holders.set(name, [...(holders.get(name) ?? []), entry])
+  }
+  const resting = new Set([...holders.values()].flatMap((own) => restingOf(own, isOld)))
+  return counting.filter((entry) => {
+    if (resting.has(entry) || !isOld(entry)) return false
+    if (entry.action === 'activate') return true
+    const isEnded = (other: Entry) => nameOf(other) === nameOf(entry) && isAbout(other, entry)
+    return ![...resting].some((other) => isOpen(other) || isEnded(other))
   })
 }
 

@@ -158,6 +158,20 @@ const workOrder = step(
   'create index idempotency_task on idempotency (task, created_at)',
 )
 
+/** What of a segment, and of a signal, is not past. */
+const standing = step(
+  'alter table activations add column past integer not null default 0',
+  `update activations set past = 1 where outcome = 'failed' or id in (select id from (
+      select id, row_number() over (partition by caller, account, action, offer_handle, pricing_option_id, agent_url,
+        segment_id, upstream_account, destinations, seen_as, outcome = 'superseded'
+        order by seq desc, created_at desc, id desc) as place
+      from activations where outcome not in ('failed', 'pending', 'submitted')) as settled where place > 1)`,
+  'create index activations_standing on activations (agent_url, segment_id, caller) where past = 0',
+  'create index activations_asked on activations (caller, signal_handle) where past = 0',
+  'drop index activations_segment',
+  'drop index activations_off',
+)
+
 const shelf = step(
   // Unlogged: what is kept for minutes may be lost in a crash of the database, and costs it no log.
   `create unlogged table shelf (name text primary key, kind text not null, owner text not null, kept_at bigint not null,
@@ -186,6 +200,7 @@ export const EMBEDDED_MIGRATIONS: Readonly<Record<string, Migration>> = {
   '011_audit': audit,
   '012_expand_signal_changes': signalChanges,
   '013_expand_work_order': workOrder,
+  '016_expand_standing': standing,
 }
 
 /** The same, and the tables that only processes on a shared PostgreSQL need. */

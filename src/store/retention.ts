@@ -1,7 +1,7 @@
 /** How long promised work is kept after its end, and how it is forgotten then. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { PromisedRecords } from './promised-work.js'
-import type { ForgetPosition } from './records/ledger.js'
+import type { EndedAmong, ForgetPosition } from './records/ledger.js'
 
 const A_STEP = 200 // rows: one short statement, after which others get a turn, however much there is to delete
 const MOST_STEPS = 500 // of one round; the next round does the rest
@@ -15,7 +15,7 @@ export type Retention = {
   callsMs: number
   /** Tasks, with their results. */
   tasksMs: number
-  /** Ledger entries that nothing can change any more; absent: they are kept for ever. */
+  /** Ledger entries on which nothing rests any more; absent: they are kept for ever. */
   ledgerMs?: number
 }
 
@@ -32,11 +32,12 @@ export const DEFAULT_RETENTION: Retention = {
 export function createForgetting(
   { idempotency, jobs, tasks, ledger }: PromisedRecords,
   { callsMs, tasksMs, ledgerMs }: Retention,
+  ended: EndedAmong,
 ) {
   let lookedAt: ForgetPosition | undefined // entries that must be kept are passed, so that no round looks at them again
 
   async function ofLedger(before: number): Promise<number> {
-    lookedAt = await ledger.forget(before, A_STEP, lookedAt)
+    lookedAt = await ledger.forget(before, A_STEP, ended, lookedAt)
     return lookedAt ? A_STEP : 0
   }
 

@@ -308,6 +308,17 @@ async function isEmpty(db: Kysely<Tables>, table: StateTable): Promise<boolean> 
   return (await db.selectFrom(table).select(sql.lit(1).as('row')).limit(1).execute()).length === 0
 }
 
+/** The next job has a higher number than any that was moved. The ledger keeps its numbers for longer than there are jobs. */
+async function goOnNumbering(tx: Transaction<Tables>, shared: boolean): Promise<void> {
+  const highest = sql`(select max(seq) from (select seq from jobs union all select seq from activations) as numbered)`
+  if (shared) {
+    await sql`select setval(pg_get_serial_sequence('jobs', 'seq'), nullif(${highest}, 0))`.execute(tx)
+    return
+  }
+  await sql`delete from sqlite_sequence where name = 'jobs'`.execute(tx)
+  await sql`insert into sqlite_sequence (name, seq) select 'jobs', coalesce(${highest}, 0)`.execute(tx)
+}
+
 /**
  * Moves the whole state: all rows in one transaction, then the blobs. The source is only read. Stop the server first: what it writes
  * during the move is lost. Throws when the target already holds state.
@@ -321,9 +332,7 @@ export async function moveStore(from: Store, to: Store): Promise<Moved> {
   const moved = { ...Object.fromEntries(stateTables.map((table) => [table, 0])), blobs: 0 } as Moved
   await to.db.transaction().execute(async (tx) => {
     for (const table of stateTables) moved[table] = await copyTable(from.db, tx, table)
-    // PostgreSQL's counter does not notice inserted numbers, so it is moved past them.
-    if (to.shared)
-      await sql`select setval(pg_get_serial_sequence('jobs', 'seq'), max(seq)) from jobs`.execute(tx)
+    await goOnNumbering(tx, to.shared)
   })
   for (const name of await from.blobs.list('')) {
     const parts = await from.blobs.read(name)

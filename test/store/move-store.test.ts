@@ -1,7 +1,7 @@
 import { test } from 'tap'
 import { STATE_TABLES } from '../../src/store/database/database.js'
 import { moveStore, type Store } from '../../src/store/store.js'
-import { bare, embedded, NO_POSTGRES } from './support/storages.js'
+import { bare, embedded, NO_POSTGRES, onEveryBareStorage } from './support/storages.js'
 
 async function fill(store: Store) {
   for (let index = 0; index < 450; index += 1) {
@@ -52,6 +52,40 @@ async function fill(store: Store) {
   await store.signalChanges.note([{ handle: 'sig_a', at: 1, kind: 'priced', told: { fields: [] } }])
   await store.blobs.write('slice/a', [new TextEncoder().encode('rows')])
 }
+
+onEveryBareStorage('what is asked for after a move comes after all that was moved', async (t, storage) => {
+  const from = await (await embedded(t)).open()
+  const call = { kind: 'call', lane: 'l', caller: 'acme', data: {} }
+  for (const id of ['a', 'b', 'c']) {
+    const { job } = await from.jobs.add({ id, ...call })
+    await from.ledger.recordAll([
+      {
+        ...{
+          id,
+          caller: 'acme',
+          action: 'activate',
+          handle: 'sig_a',
+          signalHandle: 'sig_a',
+          offerHandle: 'sig_a.1',
+        },
+        ...{
+          upstream: 'n',
+          agentUrl: 'https://n.example/mcp',
+          segmentId: 's',
+          destinations: [],
+          seenAs: 'shared',
+        },
+        seq: job.seq,
+      },
+    ])
+  }
+  await from.db.deleteFrom('jobs').execute() // calls are forgotten sooner than the ledger
+  const to = await storage.open()
+  await moveStore(from, to)
+  const [newest] = await to.ledger.query({}, 1)
+  const { job } = await to.jobs.add({ id: 'd', ...call })
+  t.ok(job.seq > (newest?.seq ?? Number.POSITIVE_INFINITY), `${job.seq} comes after ${newest?.seq}`)
+})
 
 test('the state of an embedded storage moves to PostgreSQL row by row', { skip: NO_POSTGRES }, async (t) => {
   const from = await (await embedded(t)).open()

@@ -1,3 +1,4 @@
+import { endedAmong } from '../../src/activation/holders.js'
 import type { NewEntry, Settlement } from '../../src/store/records/ledger.js'
 import { createForgetting, DEFAULT_RETENTION } from '../../src/store/retention.js'
 import { onEveryStorage } from './support/storages.js'
@@ -7,7 +8,8 @@ const STANDING = 450 // more than one step looks at
 
 const entry = (id: string, over: Partial<NewEntry> = {}): NewEntry => ({
   ...{ id, caller: 'acme', action: 'activate', handle: 'sig', signalHandle: 'sig', offerHandle: `sig.${id}` },
-  ...{ upstream: 'northwind', agentUrl: 'https://a.example/mcp', segmentId: id, destinations: [] },
+  ...{ upstream: 'northwind', agentUrl: 'https://a.example/mcp', segmentId: id },
+  destinations: [{ type: 'platform', platform: 'the-trade-desk' }],
   ...{ seenAs: 'shared', seq: 1, ...over },
 })
 
@@ -30,9 +32,10 @@ onEveryStorage(
     await record('open', undefined)
     await record('submitted', 'submitted')
     await record('failed', 'failed')
-    await record('was on', 'completed', { offerHandle: 'sig.off' })
-    await record('off', 'completed', { offerHandle: 'sig.off', action: 'deactivate' })
-    await record('other account', 'completed', { offerHandle: 'sig.off', account: '{"account_id":"a"}' })
+    const of = { offerHandle: 'sig.off', segmentId: 'off' }
+    await record('was on', 'completed', of)
+    await record('off', 'completed', { ...of, seq: 2, action: 'deactivate' })
+    await record('other account', 'completed', { ...of, account: '{"account_id":"a"}' })
     const left = async () => {
       const ids = await Promise.all(
         ['open', 'submitted', 'failed', 'was on', 'off', 'other account'].map((id) => ledger.get(id)),
@@ -41,9 +44,13 @@ onEveryStorage(
     }
     const all = await left()
     storage.clock.now += 400 * DAY
-    await createForgetting({ ...store, ledger }, DEFAULT_RETENTION)(storage.clock.now)
+    await createForgetting({ ...store, ledger }, DEFAULT_RETENTION, endedAmong)(storage.clock.now)
     t.same(await left(), all, 'by default nothing goes')
-    const forget = createForgetting({ ...store, ledger }, { ...DEFAULT_RETENTION, ledgerMs: 500 * DAY })
+    const forget = createForgetting(
+      { ...store, ledger },
+      { ...DEFAULT_RETENTION, ledgerMs: 500 * DAY },
+      endedAmong,
+    )
     await forget(storage.clock.now)
     t.same(await left(), all, 'nor before its time')
     storage.clock.now += 100 * DAY + 1
@@ -69,6 +76,7 @@ onEveryStorage('calls, tasks and answers are kept as long as they are set to', a
   const forget = createForgetting(
     { ...store, ledger },
     { answersMs: DAY / 2, callsMs: DAY, tasksMs: 2 * DAY },
+    endedAmong,
   )
   const left = async (after: number) => {
     storage.clock.now += after

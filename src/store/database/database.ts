@@ -72,6 +72,8 @@ export type ActivationTable = {
   seen_as: Fixed<string>
   /** The number of the job that carries it out; 0 for entries of the first release. */
   seq: Fixed<number>
+  /** 1: nothing is told by it that a later entry does not tell (store/records/ledger.ts). */
+  past: Generated<number>
   created_at: Fixed<number>
   updated_at: number
 }

@@ -2,6 +2,9 @@
  * What was activated and deactivated, by whom, where, at which price, and with which outcome. An active entry is never
  * deleted, the others only after a time that the operator sets: a handle that was activated must stay resolvable
  * (docs/decisions.md#handles).
+ *
+ * An entry is past when it failed, or when its caller asked for exactly the same again later. What is on is told by the others: there
+ * are as many as different requests, however often they are repeated.
  */
 import { type Selectable, sql } from 'kysely'
 import { signalPart } from '../../merge/identity.js'
@@ -85,22 +88,35 @@ export type Ledger = {
   get(id: string): Promise<Entry | undefined>
   /** Newest first, also within one millisecond; at most `limit`, itself at most 1,000. */
   query(filter: LedgerFilter, limit: number, after?: LedgerPosition): Promise<Entry[]>
-  /** The caller's newest entries for a signal's or an offer's handle, the latest request first. */
+  /** The caller's entries for a signal's or an offer's handle that are not past, the latest request first. */
   history(caller: string, handle: string): Promise<Entry[]>
-  /** All callers' newest entries for one segment of an agent, the latest request first. */
+  /** All callers' entries for one segment of an agent that are not past, the latest request first. */
   ofSegment(agentUrl: string, segmentId: string): Promise<Entry[]>
   /** Whether a deactivation ever left a segment of an agent on somewhere. */
   wasLeftOn(agentUrl: string, segmentId: string): Promise<boolean>
   /**
-   * Looks at so many entries made before a time, oldest first and from `after` on, and deletes those that have not
-   * changed since and can never change again. Returns the position where it ended; undefined when none is left.
+   * Looks at so many entries made before a time, oldest first and from `after` on, and deletes those on which nothing rests, as far as
+   * they have not changed since. Returns the position where it ended; undefined when none is left.
    */
-  forget(before: number, limit: number, after?: ForgetPosition): Promise<ForgetPosition | undefined>
+  forget(
+    before: number,
+    limit: number,
+    ended: EndedAmong,
+    after?: ForgetPosition,
+  ): Promise<ForgetPosition | undefined>
 }
 
+/** Which of one segment's entries nothing rests on any more, of those that are `old`. `entries`: as `ofSegment` gives them. */
+export type EndedAmong = (entries: readonly Entry[], isOld: (entry: Entry) => boolean) => Entry[]
+
 const LEDGER_PAGE = 1_000
-const HISTORY = 1_000 // of one signal or segment: active entries are among them
 const LEFT_ON = '%"is_live":true%' // in the deployments of a deactivation
+const NOT_PAST = sql.lit(0) // written out, as in the condition of the index
+
+/** Entries that ask for exactly the same, the newest first; one that was superseded tells less than one that was not. */
+const FROM_THE_NEWEST = sql`partition by entry.caller, entry.account, entry.action, entry.offer_handle,
+  entry.pricing_option_id, entry.agent_url, entry.segment_id, entry.upstream_account, entry.destinations, entry.seen_as,
+  entry.outcome = 'superseded' order by entry.seq desc, entry.created_at desc, entry.id desc`
 
 function fromRow(row: Selectable<ActivationTable>): Entry {
   return {
@@ -155,8 +171,16 @@ export function createLedger(db: Db, now: () => number, dialect: SqlDialect): Le
       ...{ id, outcome, deployments: json(deployments), error: json(error), taskId },
     }))
     await sql`update activations set outcome = value->>'outcome', deployments = value->>'deployments',
-        error = value->>'error', task_id = coalesce(value->>'taskId', task_id), updated_at = ${now()}
+        error = value->>'error', task_id = coalesce(value->>'taskId', task_id), updated_at = ${now()},
+        past = case value->>'outcome' when 'failed' then 1 else 0 end
       from ${dialect.given(rows)} where activations.id = value->>'id'`.execute(db)
+    const touched = sql`(select distinct agent_url, segment_id, caller from activations
+      where id in (${sql.join([...settlements.keys()])}))`
+    await sql`update activations set past = 1 where id in (select id from (
+      select entry.id, row_number() over (${FROM_THE_NEWEST}) as place
+      from ${touched} as touched join activations as entry on entry.agent_url = touched.agent_url
+        and entry.segment_id = touched.segment_id and entry.caller = touched.caller and entry.past = ${NOT_PAST}
+      where entry.outcome not in ('pending', 'submitted')) as settled where place > 1)`.execute(db)
   }
 
   async function get(id: string): Promise<Entry | undefined> {
@@ -195,9 +219,12 @@ export function createLedger(db: Db, now: () => number, dialect: SqlDialect): Le
   /** Entries of the first release have no number: they are older than all that have one. */
   async function latest(select: ReturnType<typeof entries>): Promise<Entry[]> {
     const inOrder = select.orderBy('seq', 'desc').orderBy('created_at', 'desc').orderBy('id', 'desc')
-    return (await inOrder.limit(HISTORY).execute()).map(fromRow)
+    return (await inOrder.execute()).map(fromRow)
   }
-  const entries = () => db.selectFrom('activations').selectAll()
+  const entries = () => db.selectFrom('activations').selectAll().where('past', '=', NOT_PAST)
+
+  const ofSegment = (agentUrl: string, segmentId: string) =>
+    latest(entries().where('agent_url', '=', agentUrl).where('segment_id', '=', segmentId))
 
   async function wasLeftOn(agentUrl: string, segmentId: string): Promise<boolean> {
     const found = await db
@@ -205,7 +232,8 @@ export function createLedger(db: Db, now: () => number, dialect: SqlDialect): Le
       .select('id')
       .where('agent_url', '=', agentUrl)
       .where('segment_id', '=', segmentId)
-      .where('action', '=', sql.lit('deactivate')) // by the index of what was
+      .where('past', '=', NOT_PAST)
+      .where('action', '=', 'deactivate')
       .where('outcome', '=', 'completed')
       .where('deployments', 'like', LEFT_ON)
       .limit(1)
@@ -213,51 +241,51 @@ export function createLedger(db: Db, now: () => number, dialect: SqlDialect): Le
     return found !== undefined
   }
 
-  async function forget(before: number, limit: number, after?: ForgetPosition) {
-    let oldest = db.selectFrom('activations').select(['id', 'created_at']).where('created_at', '<=', before)
+  async function forget(before: number, limit: number, ended: EndedAmong, after?: ForgetPosition) {
+    let oldest = db
+      .selectFrom('activations')
+      .select(['id', 'created_at'])
+      .where('created_at', '<=', before)
+      .orderBy('created_at')
+      .orderBy('id')
+      .limit(limit)
     if (after) oldest = oldest.where(sql<boolean>`(created_at, id) > (${after.createdAt}, ${after.id})`)
-    const page = await oldest.orderBy('created_at').orderBy('id').limit(limit).execute()
+    const page = await oldest.execute()
     const last = page.at(-1)
     if (!last) return undefined
-    const past = db
-      .selectFrom('activations as old')
-      .select('old.id')
-      .where(
-        'old.id',
-        'in',
-        page.map(({ id }) => id),
-      )
-      .where('old.updated_at', '<=', before)
-      .where('old.outcome', 'not in', ['pending', 'submitted'])
-      // Active entries are kept: switching off must stay possible however old they are.
-      .where((eb) =>
-        eb.or([
-          eb('old.action', '=', 'deactivate'),
-          eb('old.outcome', 'in', ['failed', 'superseded']),
-          eb.exists(
-            eb
-              .selectFrom('activations as next')
-              .select('next.id')
-              .whereRef('next.caller', '=', 'old.caller')
-              .whereRef('next.signal_handle', '=', 'old.signal_handle')
-              .whereRef('next.offer_handle', '=', 'old.offer_handle')
-              .whereRef('next.destinations', '=', 'old.destinations')
-              .where(sql<boolean>`next.account is not distinct from old.account`)
-              .whereRef('next.created_at', '>', 'old.created_at')
-              .where('next.outcome', '=', 'completed'),
-          ),
-        ]),
-      )
-    await db.deleteFrom('activations').where('id', 'in', past).execute()
+    const ids = page.map(({ id }) => id)
+    await db
+      .deleteFrom('activations')
+      .where('id', 'in', ids)
+      .where('updated_at', '<=', before)
+      .where((eb) => eb.or([eb('past', '=', 1), eb('outcome', '=', 'superseded')]))
+      .execute()
+    // An activation that nothing came after is on: most are, and are passed by.
+    const { rows: segments } = await sql<{ agent_url: string; segment_id: string }>`
+      select distinct old.agent_url, old.segment_id from activations as old
+      where old.id in (${sql.join(ids)}) and (old.action = 'deactivate'
+        or exists (select 1 from activations as newer where newer.agent_url = old.agent_url
+          and newer.segment_id = old.segment_id and newer.caller = old.caller and newer.past = ${NOT_PAST}
+          and (newer.seq, newer.created_at, newer.id) > (old.seq, old.created_at, old.id)))`.execute(db)
+    for (const { agent_url, segment_id } of segments) {
+      const over = ended(await ofSegment(agent_url, segment_id), ({ updatedAt }) => updatedAt <= before)
+      if (over.length > 0)
+        await db
+          .deleteFrom('activations')
+          .where(
+            'id',
+            'in',
+            over.map(({ id }) => id),
+          )
+          .execute()
+    }
     return page.length === limit ? { createdAt: last.created_at, id: last.id } : undefined
   }
 
   return {
-    ...{ recordAll, settleAll, get, query, wasLeftOn, forget },
+    ...{ recordAll, settleAll, get, query, ofSegment, wasLeftOn, forget },
     history: (caller, handle) =>
       latest(entries().where('caller', '=', caller).where('signal_handle', '=', signalPart(handle))),
-    ofSegment: (agentUrl, segmentId) =>
-      latest(entries().where('agent_url', '=', agentUrl).where('segment_id', '=', segmentId)),
   }
 }
 

@@ -5,6 +5,7 @@
  */
 import { setImmediate as nextTurn, setTimeout as wait } from 'node:timers/promises'
 import fc from 'fast-check'
+import { endedAmong } from '../../../src/activation/holders.js'
 import type { Answer } from '../../../src/adcp/answer.js'
 import type { Caller } from '../../../src/adcp/caller.js'
 import { createEgress } from '../../../src/net/egress.js'
@@ -307,7 +308,7 @@ export async function startModelGround({ open, isShared }: GroundOptions) {
         await result(one, one.activation.round())
         await result(
           one,
-          createForgetting(one.store, DEFAULT_RETENTION)(clock.now()).catch(() => {}),
+          createForgetting(one.store, DEFAULT_RETENTION, endedAmong)(clock.now()).catch(() => {}),
         )
       }
     }

@@ -1,0 +1,130 @@
+import { deepEqual } from 'node:assert/strict'
+import fc from 'fast-check'
+import { endedAmong, standingFor, unwantedNow } from '../../src/activation/holders.js'
+import type { Call } from '../../src/store/call.js'
+import type { Action, Entry, Ledger, NewEntry, Settlement } from '../../src/store/records/ledger.js'
+import { onEveryStorage } from '../store/support/storages.js'
+
+const AGENT = 'https://signals.northwind.example/mcp'
+const HOLDERS = [
+  { caller: 'acme', seenAs: 'shared' },
+  { caller: 'acme', seenAs: 'shared', account: '{"account_id":"a"}' },
+  { caller: 'acme', seenAs: 'own' },
+  { caller: 'other', seenAs: 'shared' },
+] as const
+const PLATFORMS = ['the-trade-desk', 'dv360', 'xandr']
+const OUTCOMES = [
+  ...(['completed', 'completed', 'completed', 'unknown'] as const),
+  ...(['failed', 'superseded', 'submitted', 'pending'] as const),
+]
+const OFFER = {
+  handle: 'sig',
+  signalHandle: 'sig',
+  offerHandle: 'sig.o',
+  upstream: 'northwind',
+  agentUrl: AGENT,
+}
+
+const wish = fc.record({
+  holder: fc.constantFrom(...HOLDERS),
+  action: fc.constantFrom<Action>('activate', 'deactivate'),
+  platforms: fc.subarray(PLATFORMS, { minLength: 1 }),
+  isLeftOn: fc.boolean(),
+  outcome: fc.constantFrom(...OUTCOMES),
+  /** Whether its outcome comes only after all others. */
+  isLate: fc.boolean(),
+})
+
+const isOpen = ({ outcome }: Entry) => outcome === 'pending' || outcome === 'submitted'
+
+/** What is told of a segment by these entries, now and when one of those that are open fails. */
+async function toldBy(entries: readonly Entry[], segment: string) {
+  const standing = HOLDERS.map((holder) => JSON.stringify(standingFor(entries, holder)))
+  const wishes = entries.filter(isOpen).map(async (failing) => {
+    const left = entries.map((one): Entry => (one === failing ? { ...one, outcome: 'failed' } : one))
+    const ledger = { ofSegment: async () => left, wasLeftOn: async () => true } as unknown as Ledger
+    const call = { ...failing, segment, args: {} } as unknown as Call
+    const { entries: again } = await unwantedNow({ ledger }, call)
+    return again.map(({ caller, destinations }) => ({ caller, destinations }))
+  })
+  return { standing, wishes: await Promise.all(wishes) }
+}
+
+async function forgetAll(ledger: Ledger, before: number): Promise<void> {
+  let at = await ledger.forget(before, 5, endedAmong)
+  while (at) at = await ledger.forget(before, 5, endedAmong, at)
+}
+
+onEveryStorage('what is on is told alike by all entries and by those that are kept', async (t, storage) => {
+  const { ledger } = await storage.open()
+  let run = 0
+  await fc.assert(
+    fc.asyncProperty(fc.array(wish, { minLength: 1, maxLength: 15 }), async (wishes) => {
+      run += 1
+      const segment = `nw_${run}`
+      const late: (() => Promise<void>)[] = []
+      for (const [at, { holder, action, platforms, isLeftOn, outcome, isLate }] of wishes.entries()) {
+        const destinations = platforms.map((platform) => ({ type: 'platform', platform }))
+        const id = `${segment}-${(at * 7) % 15}` // as ids are: in no order
+        const entry: NewEntry = {
+          ...OFFER,
+          ...holder,
+          id,
+          action,
+          destinations,
+          segmentId: segment,
+          seq: at + 1,
+        }
+        storage.clock.now += 1
+        await ledger.recordAll([entry])
+        if (outcome === 'pending') continue
+        const isLive = action === 'activate' || isLeftOn
+        const deployments = destinations.map((one) => ({ ...one, is_live: isLive }))
+        const end = () => ledger.settleAll(new Map([[id, { outcome, deployments } as Settlement]]))
+        if (isLate) late.push(end)
+        else await end()
+      }
+      for (const end of late.reverse()) await end()
+      const all = (await ledger.query({ handle: 'sig' }, 1_000))
+        .filter(({ segmentId }) => segmentId === segment)
+        .sort((one, other) => other.seq - one.seq)
+      const told = await toldBy(all, segment)
+      t.same(
+        await toldBy(await ledger.ofSegment(AGENT, segment), segment),
+        told,
+        'by those that are not past',
+      )
+      await forgetAll(ledger, storage.clock.now)
+      const kept = await ledger.ofSegment(AGENT, segment)
+      deepEqual(await toldBy(kept, segment), told, 'by those that are kept')
+      const isOneToUpstream = all.every(({ seenAs }) => seenAs === 'shared')
+      const isOff = told.standing.every((one) => one === '[]') && !kept.some(isOpen)
+      if (isOneToUpstream && isOff) deepEqual(kept, [], 'nothing is kept where nothing is on')
+    }),
+    { numRuns: 25 },
+  )
+})
+
+onEveryStorage('however often another switches on and off, what is on stays known', async (t, storage) => {
+  const { ledger } = await storage.open()
+  const destinations = [{ type: 'platform', platform: 'dv360' }]
+  const entry = (seq: number, caller: string, action: Action = 'activate'): NewEntry => ({
+    ...{ ...OFFER, id: `e${seq}`, caller, action, destinations, segmentId: 'nw', seenAs: 'shared', seq },
+  })
+  const rounds = Array.from({ length: 600 }, (_, at) => [
+    entry(2 * at + 2, 'other'),
+    entry(2 * at + 3, 'other', 'deactivate'),
+  ])
+  const asked = [entry(1, 'acme'), ...rounds.flat()]
+  await ledger.recordAll(asked)
+  for (const part of [asked.slice(0, 700), asked.slice(700)])
+    await ledger.settleAll(new Map(part.map(({ id }) => [id, { outcome: 'completed' }])))
+  const entries = await ledger.ofSegment(AGENT, 'nw')
+  t.same(
+    entries.map(({ seq }) => seq),
+    [1_201, 1_200, 1],
+  )
+  t.same(await ledger.history('acme', 'sig'), entries.slice(2))
+  await ledger.forget(storage.clock.now, 2_000, endedAmong)
+  t.same(await ledger.query({}, 10), entries.slice(2), 'the others leave')
+})
