@@ -41,7 +41,7 @@ function readErrors(errors: unknown): PartAnswer['errors'] {
 
 /** What a call to report_usage means. Parts do not affect each other, so none supersedes another. */
 export const usageCalls: CallKind = {
-  wantsLive: () => undefined, // partial acceptance is an answer
+  wish: () => undefined, // partial acceptance is an answer
   persists: true, // usage must be reported: the upstream gets it when it is back
   undone: () => 'nothing',
   digest(call, done): PartAnswer {
@@ -186,7 +186,7 @@ const state: NonNullable<CallKind['state']> = {
 /** What a call to activate_signal means; `newTaskId` names the task of an upstream that answered `submitted`. */
 export function activationCalls(newTaskId: () => string): CallKind {
   return {
-    wantsLive: (call) => actionOf(call) === 'activate',
+    wish: (call) => ({ wantsLive: actionOf(call) === 'activate', destinations: destinationsOf(call) }),
     persists: false,
     ...{ undone, stillToDo, state },
     digest(call, done): Activated {

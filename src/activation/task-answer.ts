@@ -3,6 +3,7 @@
  * only by what is said of it itself: an error may be about the asking, and an answer that names another task is about that one,
  * whose result may be another caller's. Pure.
  */
+import type { Destination } from '../adcp/signal.js'
 import type { TaskProgress, TaskStatus } from '../store/records/tasks.js'
 import type { AgentOutcome, Payload } from '../upstreams/agent/agent.js'
 import {
@@ -12,8 +13,10 @@ import {
   plainState,
   readStatus,
   readTold,
+  showsDone,
   taskIdsIn,
   understand,
+  type Wish,
 } from './upstream-answer.js'
 
 /** Error codes about get_task_status itself, which say nothing about the task. */
@@ -47,6 +50,15 @@ type AskedTask = {
   taskId: string
   /** Of an activation: the state that it is to bring about. */
   wantsLive?: boolean
+  /** And where. */
+  destinations?: readonly Destination[]
+}
+
+/** Where it is not said on which destinations, all count that the answer tells of, unless it says that the task failed. */
+function wishOf({ wantsLive, destinations }: AskedTask, payload: Payload): Wish | undefined {
+  if (wantsLive === undefined) return undefined
+  const shown = ENDED.has(plainState(payload.status)) ? [] : readTold(payload, []).deployments
+  return { wantsLive, destinations: destinations ?? shown }
 }
 
 /** That an upstream tells nothing of a task, so what came of it is not known. `field`: it is no refusal of a signal. */
@@ -82,12 +94,17 @@ function ended(upstream: string, status: string, code = ''): TaskWord {
  */
 function readError(
   outcome: Extract<AgentOutcome, { kind: 'error' }>,
-  { upstream, taskId: asked }: AskedTask,
+  asked: AskedTask,
 ): TaskWord | undefined {
-  const { code, field, taskId = asked, isOwnTask, rpcCode } = outcome.error
-  if (taskId !== asked && !isOwnTask) return OF_ANOTHER
-  const status = isOwnTask ? undefined : plainState(outcome.error.status)
+  const { error, payload = {}, isOwnTask } = outcome
+  const { code, field, rpcCode } = error
+  const { upstream } = asked
+  const { task_id, task_type } = payload
+  const namesTask = typeof task_id === 'string' || typeof task_type === 'string'
+  const status = namesTask && !isOwnTask ? plainState(payload.status) : undefined
   if (GOES_ON.has(status)) return { kind: 'goes_on', status: status as TaskStatus }
+  const wish = wishOf(asked, payload)
+  if (status !== undefined && wish && showsDone(payload, wish)) return { kind: 'completed', payload }
   const isEnded = status !== undefined && ENDED.has(status)
   if (NOT_KNOWN.test(code) && (!isEnded || field === 'task_id')) return { kind: 'forgotten' }
   if (isEnded) return ended(upstream, status, code)
@@ -100,16 +117,17 @@ function readError(
 /** Undefined when it says nothing of the task. */
 export function readTaskAnswer(outcome: AgentOutcome, asked: AskedTask): TaskWord | undefined {
   if (outcome.kind === 'failed') return undefined
-  if (outcome.kind === 'error') return readError(outcome, asked)
-  const { payload, rows, isOwnTask } = outcome
-  const { upstream, taskId, wantsLive } = asked
+  const { payload = {}, isOwnTask } = outcome
+  const { upstream, taskId } = asked
   const named = taskIdsIn(payload).filter((id) => !(isOwnTask && id === payload.task_id))
   if (named.length > 0 && !named.includes(taskId)) return OF_ANOTHER
-  const showsSome = wantsLive === undefined ? rows.elements > 0 : readTold(payload, []).deployments.length > 0
-  const status = readStatus(payload, wantsLive) ?? (showsSome ? 'completed' : undefined)
+  if (outcome.kind === 'error') return readError(outcome, asked)
+  const wish = wishOf(asked, payload)
+  const showsSome = wish ? readTold(payload, []).deployments.length > 0 : outcome.rows.elements > 0
+  const status = readStatus(payload, wish) ?? (showsSome ? 'completed' : undefined)
   if (GOES_ON.has(status)) return { kind: 'goes_on', status: status as TaskStatus }
   if (status !== undefined && ENDED.has(status)) return ended(upstream, status)
   if (status !== 'completed') return undefined
-  const failure = wantsLive === undefined ? undefined : failureIn(payload, wantsLive)
+  const failure = wish && failureIn(payload, wish)
   return failure ? ended(upstream, 'failed', failure.code) : { kind: 'completed', payload }
 }

@@ -86,6 +86,9 @@ const INSTEAD: Readonly<Record<string, string>> = {
 
 type Payload = Readonly<Record<string, unknown>>
 
+/** What an activation is to bring about: a state, on these destinations. */
+export type Wish = { wantsLive: boolean; destinations: readonly Destination[] }
+
 type Told = {
   deployments: Deployment[]
   /** Requested destinations that the answer does not mention. */
@@ -192,13 +195,13 @@ export function plainState(status: unknown): string | undefined {
 
 /**
  * The state of a task, in the protocol's words; undefined when nothing states it. An envelope may say that the question is
- * completed, and inside it the task that it is not: then the task counts, unless something was done. `wantsLive`: the state that
- * was wanted.
+ * completed, and inside it the task that it is not: then the task counts. Where something of a wish was done, it ended with that.
  */
-export function readStatus(payload: Payload, wantsLive?: boolean): string | undefined {
+export function readStatus(payload: Payload, wish?: Wish): string | undefined {
   const states = [...inside(payload)].flatMap(({ status }) => plainState(status) ?? [])
   const [first] = states
-  if (first !== 'completed' || (wantsLive !== undefined && showsDone(payload, wantsLive))) return first
+  if (wish && showsDone(payload, wish)) return ENDED.has(first) ? 'completed' : first
+  if (first !== 'completed') return first
   return states.find((state) => GOES_ON.has(state) || ENDED.has(state)) ?? first
 }
 
@@ -307,36 +310,41 @@ function fromError(upstream: string, { code, field, recovery, retryAfterMs }: Sa
   return { kind: 'refused', error: upstreamRefusal(upstream, code, field) }
 }
 
-/** Whether a deployment has come to the state that was wanted: then something was done, whatever else the answer says. */
-function showsDone(payload: Payload, wantsLive: boolean): boolean {
-  return readTold(payload, []).deployments.some(({ is_live }) => is_live === wantsLive)
+/**
+ * Whether a destination of the wish has come to the state that was wanted: then something was done, whatever else the answer says.
+ * What it shows of other destinations was not asked for.
+ */
+export function showsDone(payload: Payload, { wantsLive, destinations }: Wish): boolean {
+  return readTold(payload, []).deployments.some(
+    (told) => told.is_live === wantsLive && destinations.some((one) => mayOverlap(told, one)),
+  )
 }
 
 /**
  * The failure of an activation that an answer tells, wherever it tells it (schema signals/activate-signal-response); undefined
- * where it shows that something was done. `wantsLive`: the state that was wanted.
+ * where it shows that something of the wish was done.
  */
-export function failureIn(payload: Payload, wantsLive: boolean): SaidError | undefined {
-  if (showsDone(payload, wantsLive)) return undefined
+export function failureIn(payload: Payload, wish: Wish): SaidError | undefined {
+  if (showsDone(payload, wish)) return undefined
   for (const { adcp_error, errors, error } of inside(payload)) {
     const single = [adcp_error, error].find(isRecord)
     const said = firstError(single ? [single] : errors)
     if (said) return said
   }
-  return ENDED.has(readStatus(payload, wantsLive)) ? { code: undefined } : undefined
+  return ENDED.has(readStatus(payload)) ? { code: undefined } : undefined
 }
 
 type Circumstances = {
   upstream: string
-  /** Of an activation: the state that it is to bring about. An answer to any other call tells no failure. */
-  wantsLive?: boolean | undefined
+  /** Of an activation. An answer to any other call tells no failure. */
+  wish?: Wish | undefined
   /** Whether the call may have reached the upstream before: a failure to reach it now is then no result. */
   mayHaveActed: boolean
 }
 
 /** What is known after the call. */
 export function understand(outcome: AgentOutcome, circumstances: Circumstances): UnderstoodAnswer {
-  const { upstream, wantsLive, mayHaveActed } = circumstances
+  const { upstream, wish, mayHaveActed } = circumstances
   if (outcome.kind === 'failed') {
     const retryAfter = retrySeconds(outcome.retryAfterMs)
     if (outcome.reason === 'unrepeatable') return { kind: 'unrepeatable' }
@@ -352,10 +360,11 @@ export function understand(outcome: AgentOutcome, circumstances: Circumstances):
     return { kind: 'not_made', error, retryAfter }
   }
   if (outcome.kind === 'error') {
-    const { code, field, status, taskId } = outcome.error
-    if (outcome.error.unsent) return { kind: 'refused', error: inexpressible(upstream, field) }
+    const { error, payload = {} } = outcome
+    const { code, field } = error
+    if (error.unsent) return { kind: 'refused', error: inexpressible(upstream, field) }
     // It did not come to the task this time: the agent may speak another transport now, or lack the tool.
-    if (mayHaveActed && outcome.error.rpcCode !== undefined) {
+    if (mayHaveActed && error.rpcCode !== undefined) {
       return { kind: 'unknown', retryAfter: RETRY_SECONDS }
     }
     // It was carried out, or never arrived: the upstream no longer knows.
@@ -364,16 +373,17 @@ export function understand(outcome: AgentOutcome, circumstances: Circumstances):
     // its transport (another release, for example). Its answer is lost; the feed shows what is live.
     if (mayHaveActed && code === 'IDEMPOTENCY_CONFLICT') return { kind: 'done', payload: {} }
     // It waits for somebody there, who may let it go on at any time.
-    if (GOES_ON.has(plainState(status)) && isText(taskId)) return { kind: 'submitted', taskId }
-    return fromError(upstream, { ...outcome.error, code: shownCode(code) })
+    if (GOES_ON.has(plainState(payload.status)) && isText(payload.task_id)) {
+      return { kind: 'submitted', taskId: payload.task_id }
+    }
+    if (wish && showsDone(payload, wish)) return { kind: 'done', payload }
+    return fromError(upstream, { ...error, code: shownCode(code) })
   }
   const { payload } = outcome
-  const failure = wantsLive === undefined ? undefined : failureIn(payload, wantsLive)
+  const failure = wish && failureIn(payload, wish)
   if (failure) return fromError(upstream, failure)
-  if (!GOES_ON.has(readStatus(payload, wantsLive))) return { kind: 'done', payload }
+  if (!GOES_ON.has(readStatus(payload, wish))) return { kind: 'done', payload }
   const taskId = taskIn(payload)
   if (taskId !== undefined) return { kind: 'submitted', taskId }
-  return wantsLive === undefined || showsDone(payload, wantsLive)
-    ? { kind: 'done', payload }
-    : { kind: 'submitted' }
+  return !wish || showsDone(payload, wish) ? { kind: 'done', payload } : { kind: 'submitted' }
 }

@@ -4,6 +4,7 @@ import { readStatus, readTold, understand } from '../../src/activation/upstream-
 import type { AdcpError } from '../../src/adcp/answer.js'
 import type { Call } from '../../src/store/call.js'
 import type { AgentOutcome } from '../../src/upstreams/agent/agent.js'
+import { readMessages } from '../../src/upstreams/agent/answer.js'
 import { NO_ROWS } from '../../src/upstreams/rows/read-rows.js'
 
 const answered = (payload: Record<string, unknown>): AgentOutcome => ({
@@ -21,7 +22,13 @@ const failed = (reason: Extract<AgentOutcome, { kind: 'failed' }>['reason']): Ag
   message: 'x',
 })
 
-const first = { upstream: 'northwind', wantsLive: true, mayHaveActed: false }
+const place = (platform: string, is_live: boolean) => ({ type: 'platform' as const, platform, is_live })
+const destinations = [
+  { type: 'platform', platform: 'the-trade-desk' },
+  { type: 'platform', platform: 'dv360' },
+] as const
+const first = { upstream: 'northwind', wish: { wantsLive: true, destinations }, mayHaveActed: false }
+const off = { ...first, wish: { wantsLive: false, destinations } }
 const repeated = { ...first, mayHaveActed: true }
 
 test('only a refusal for good ends a call', (t) => {
@@ -47,17 +54,58 @@ test('a failure is told wherever it stands, and not where something was done all
     { status: 'completed', result: { errors } },
     { status: 'completed', result: { adcp_error: errors[0] } },
     { task: { status: { state: 'TASK_STATE_FAILED' } } },
-    { deployments: [{ type: 'platform', platform: 'dv360', is_live: false }], errors },
+    { deployments: [place('dv360', false)], errors },
   ]
   for (const payload of told)
     t.equal(understand(answered(payload), first).kind, 'refused', JSON.stringify(payload))
-  const deployments = [
-    { type: 'platform', platform: 'the-trade-desk', is_live: true },
-    { type: 'platform', platform: 'dv360', is_live: false },
-  ]
+  const deployments = [place('the-trade-desk', true), place('dv360', false)]
   t.equal(understand(answered({ deployments, errors }), first).kind, 'done', 'one of two is live')
-  const off = { ...first, wantsLive: false }
   t.equal(understand(answered({ deployments: deployments.slice(0, 1), errors }), off).kind, 'refused')
+  t.end()
+})
+
+test('what a failed answer shows of a wanted destination counts, however the failure is told', (t) => {
+  const error = { code: 'TERMS_REJECTED', message: 'no' }
+  const failures: [as: 'mcp' | 'a2a', (data: object) => object][] = [
+    ['mcp', (data) => ({ isError: true, content: [], structuredContent: { errors: [error], ...data } })],
+    ['mcp', (data) => ({ isError: true, content: [{ type: 'text', text: JSON.stringify(data) }] })],
+    ['mcp', (data) => ({ structuredContent: { status: 'failed', errors: [error], ...data } })],
+    ['mcp', (data) => ({ structuredContent: { adcp_error: error, ...data } })],
+    [
+      'a2a',
+      (data) => ({
+        task: { id: 't', status: { state: 'TASK_STATE_FAILED' }, artifacts: [{ parts: [{ data }] }] },
+      }),
+    ],
+  ]
+  for (const [as, failure] of failures) {
+    const heard = (...deployments: object[]) => {
+      const result = failure({ deployments })
+      const message = Buffer.from(JSON.stringify({ jsonrpc: '2.0', id: 1, result }))
+      const read = readMessages({ messages: [message], id: 1, as, bounds: {} })
+      return read.kind === 'answer' ? read.outcome : failed('protocol_error')
+    }
+    const partly = heard(place('the-trade-desk', true), place('dv360', false))
+    t.equal(partly.kind, 'error')
+    const shown = { kind: 'done', payload: { deployments: [{ is_live: true }, { is_live: false }] } }
+    t.match(understand(partly, first), shown, 'one of two is live')
+    t.match(understand(partly, off), shown, 'one of two is off')
+    t.equal(understand(heard(place('dv360', true)), off).kind, 'refused')
+    t.equal(understand(heard(place('dv360', false)), first).kind, 'refused')
+    t.equal(understand(heard(place('another', true)), first).kind, 'refused', 'nobody asked for that one')
+  }
+  t.end()
+})
+
+test('what an answer shows of destinations that nobody asked for is not what was done', (t) => {
+  const errors = [{ code: 'TERMS_REJECTED' }]
+  const deployments = [place('dv360', false), place('another', true)]
+  t.equal(understand(answered({ deployments, errors }), first).kind, 'refused')
+  const on = [place('dv360', true), place('another', false)]
+  t.equal(understand(answered({ deployments: on, errors }), off).kind, 'refused')
+  t.equal(understand(answered({ status: 'submitted', deployments }), first).kind, 'submitted')
+  const ofAccount = { ...place('dv360', true), account: 'seat-1' }
+  t.equal(understand(answered({ deployments: [ofAccount], errors }), first).kind, 'done', 'an account of it')
   t.end()
 })
 
@@ -133,7 +181,7 @@ test('what an upstream has no word for is refused without asking it, and with wh
 test('a row that an upstream refused is told with its code where it gave one', (t) => {
   const call = { agentUrl: 'https://a.example/', rows: [4, 5] } as unknown as Call
   const told = (errors: object[]) => {
-    const understood = understand(answered({ accepted: 1, errors }), { ...first, wantsLive: undefined })
+    const understood = understand(answered({ accepted: 1, errors }), { ...first, wish: undefined })
     const answer = understood.kind === 'done' && usageCalls.digest(call, understood)
     return partOutcome({ call: { ...call, state: 'answered', answer } }).errors
   }
@@ -236,7 +284,7 @@ test('work that goes on is told by its status, with a task id or without', (t) =
   for (const task_id of [undefined, '', 7]) {
     const said = answered({ status: 'submitted', task_id })
     t.same(understand(said, first), { kind: 'submitted' }, `task ${task_id}`)
-    t.equal(understand(said, { ...first, wantsLive: undefined }).kind, 'done', 'of no other call')
+    t.equal(understand(said, { ...first, wish: undefined }).kind, 'done', 'of no other call')
   }
   const done = { deployments: [{ type: 'platform', platform: 'the-trade-desk', is_live: true }] }
   t.equal(understand(answered({ status: 'submitted', ...done }), first).kind, 'done')

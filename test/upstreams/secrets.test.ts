@@ -63,6 +63,16 @@ test('nor does what is said of a failure hold it', (t) => {
   t.end()
 })
 
+test('nor do the words of an answer that says that it failed, which is kept beside its error', (t) => {
+  const said = { code: 'X', message: `no entry for ${TOKEN}` }
+  const deployments = [{ type: 'platform', platform: 'dv360', is_live: true }]
+  const told = { adcp_error: said, errors: [said], error: said, message: said.message, deployments }
+  const clean = withoutSecrets({ kind: 'error', error: said, payload: told }, () => [TOKEN])
+  t.notMatch(JSON.stringify(clean), TOKEN)
+  t.match(clean, { error: { code: 'X' }, payload: { errors: [{ code: 'X' }], deployments } })
+  t.end()
+})
+
 test('errors beside an answer are held without it too', async (t) => {
   const agent = await startEcho(t, 'errors beside an answer')
   const auth = { type: 'bearer', token: TOKEN } as const

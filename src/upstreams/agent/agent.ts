@@ -10,6 +10,9 @@ import type { ReadRows, RowBounds } from '../rows/read-rows.js'
 const SECOND_LOOK_MS = 30_000 // the longest wait before the second look
 const FEW = 10 // with fewer rows, a loss of half is normal
 
+/** Members of an answer that hold words about what went wrong. */
+const WORDS = ['adcp_error', 'errors', 'error', 'message'] as const
+
 const READS: ReadonlySet<string> = new Set([
   'get_adcp_capabilities',
   'get_protocol_capabilities',
@@ -79,10 +82,6 @@ export type AgentError = {
   field?: string
   retryAfterMs?: number
   details?: Readonly<Record<string, unknown>>
-  /** The status of the task in the answer, in the agent's own spelling, and its id, when it states them. */
-  status?: string
-  taskId?: string
-  isOwnTask?: true
   /** It is JSON-RPC's, by this code: what speaks there did not come to the task. */
   rpcCode?: number
   /** Not sent, because the agent's dialect cannot express the request; `field` names the argument. */
@@ -104,7 +103,8 @@ export type AgentOutcome =
    * that of the A2A task that brought it.
    */
   | { kind: 'answer'; payload: Payload; rows: ReadRows; isOwnTask?: true }
-  | { kind: 'error'; error: AgentError }
+  /** `payload`: the answer that says that it failed, because it may show what was done all the same; without its rows. */
+  | { kind: 'error'; error: AgentError; payload?: Payload; isOwnTask?: true }
   | CallFailure
 
 /** The list of its tools or skills, as received; undefined when it has none. */
@@ -157,18 +157,26 @@ export function secretsOf(auth: Auth, url: string): string[] {
   return secretsShown(auth.type === 'bearer' ? [auth.token] : auth.type === 'header' ? [auth.value] : [], url)
 }
 
+/** The payload with secrets removed from its words about what went wrong. */
+function withCleanWords(payload: Payload, secrets: () => readonly string[]): Payload {
+  const told = WORDS.filter((name) => payload[name] !== undefined)
+  if (told.length === 0) return payload
+  const known = secrets()
+  const clean = told.map((name) => [name, redactedValue(payload[name], known)])
+  return { ...payload, ...Object.fromEntries(clean) }
+}
+
 /**
- * The outcome with secrets removed from its texts: errors repeat what they refuse, and errors are stored and shown. An answer with
- * rows may list errors beside them: secrets are removed from those. `secrets` is called only where there is such a text.
+ * The outcome with secrets removed from its texts: errors repeat what they refuse, and errors are stored and shown. An answer
+ * may list errors beside what it shows: secrets are removed from those. `secrets` is called only where there is such a text.
  */
 export function withoutSecrets(outcome: AgentOutcome, secrets: () => readonly string[]): AgentOutcome {
   if (outcome.kind === 'failed') return { ...outcome, message: redacted(outcome.message, secrets()) }
-  if (outcome.kind === 'answer') {
-    const { errors } = outcome.payload
-    if (errors === undefined) return outcome
-    return { ...outcome, payload: { ...outcome.payload, errors: redactedValue(errors, secrets()) } }
-  }
-  return { kind: 'error', error: redactedValue(outcome.error, secrets()) as AgentError }
+  const payload = outcome.payload && withCleanWords(outcome.payload, secrets)
+  const clean = { ...outcome, ...(payload && { payload }) }
+  return clean.kind === 'error'
+    ? { ...clean, error: redactedValue(clean.error, secrets()) as AgentError }
+    : clean
 }
 
 type DoubtOptions = {

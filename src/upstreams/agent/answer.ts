@@ -98,14 +98,6 @@ function readError(raw: Record<string, unknown>): AgentError {
   }
 }
 
-/** A failed task arrives as its error; what the answer says about the task is kept. */
-function ofTask(payload: Payload | undefined): Pick<AgentError, 'status' | 'taskId'> {
-  const { task_id, task_type, status } = payload ?? {}
-  const isOfTask = typeof task_id === 'string' || typeof task_type === 'string'
-  if (!isOfTask || typeof status !== 'string') return {}
-  return { status, ...(typeof task_id === 'string' && { taskId: task_id }) }
-}
-
 /** The error a payload reports, wherever it reports it; undefined when it is an answer. */
 function errorIn({ payload, text, failed }: UnwrappedAnswer): AgentError | undefined {
   if (isRecord(payload?.adcp_error)) return readError(payload.adcp_error)
@@ -219,11 +211,8 @@ function pendingTask(message: unknown, outcome: AgentOutcome): string | undefine
 /** The outcome, marked when the task that it names is the A2A task that brought it. */
 function markedOwn(message: unknown, outcome: AgentOutcome): AgentOutcome {
   const { id } = bodyOf(message) ?? {}
-  if (typeof id !== 'string') return outcome
-  if (outcome.kind === 'answer')
-    return outcome.payload.task_id === id ? { ...outcome, isOwnTask: true } : outcome
-  const isOwn = outcome.kind === 'error' && outcome.error.taskId === id
-  return isOwn ? { ...outcome, error: { ...outcome.error, isOwnTask: true } } : outcome
+  const isOwn = outcome.kind !== 'failed' && typeof id === 'string' && outcome.payload?.task_id === id
+  return isOwn ? { ...outcome, isOwnTask: true } : outcome
 }
 
 function isHandedOver({ status, task_id }: Payload): boolean {
@@ -272,9 +261,9 @@ function located(skimmed: Skimmed, locate: Locate): UnwrappedAnswer | undefined 
 function readAnswer(skimmed: Skimmed, locate: Locate, bounds: RowBounds): AgentOutcome {
   const found = located(skimmed, locate)
   if (!found) return callFailed('protocol_error', 'the answer has no shape that any dialect reads')
-  const error = errorIn(found)
-  if (error) return { kind: 'error', error: { ...error, ...ofTask(found.payload) } }
   const { payload, rows } = found
+  const error = errorIn(found)
+  if (error) return { kind: 'error', error, ...(payload && { payload: emptied(payload) }) }
   if (!payload) return callFailed('protocol_error', 'the answer carries no object')
   const elements = rows && holdsCut(payload) ? rows : rowsIn(payload)
   // Nobody reads the message again.
