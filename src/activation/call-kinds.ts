@@ -9,6 +9,7 @@ import type { Call } from '../store/call.js'
 import type { PromisedRecords } from '../store/promised-work.js'
 import type { Action } from '../store/records/ledger.js'
 import type { NewTask } from '../store/records/tasks.js'
+import { failuresAmong } from '../upstreams/agent/answer.js'
 import { readRow } from '../upstreams/rows/listing.js'
 import type { CallKind, Delivered, StillToDo } from './delivery.js'
 import { holderOf, mayOverlap, standingFor, unwantedNow, visibleDeployments } from './holders.js'
@@ -23,11 +24,9 @@ const ROW_FIELD = /^usage\[(\d{1,6})\](?:\.([a-z_]{1,64}))?$/
 
 /** The rows an upstream refused, where it says which. */
 function readErrors(errors: unknown): PartAnswer['errors'] {
-  if (!Array.isArray(errors)) return []
-  return errors.flatMap((error: unknown) => {
-    const { code, field, severity } = (error ?? {}) as Record<string, unknown>
+  return failuresAmong(errors).flatMap(({ code, field }) => {
     const match = typeof field === 'string' ? ROW_FIELD.exec(field) : null
-    if (!match || severity === 'warning') return []
+    if (!match) return []
     const shown = shownCode(code)
     return [
       {

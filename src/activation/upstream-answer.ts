@@ -12,6 +12,7 @@ import { destinationKey, isMoment } from '../merge/deployments.js'
 import type { Action } from '../store/records/ledger.js'
 import type { TaskStatus } from '../store/records/tasks.js'
 import type { AgentOutcome, UpstreamFailure } from '../upstreams/agent/agent.js'
+import { failuresAmong } from '../upstreams/agent/answer.js'
 import { hasBadText } from '../upstreams/rows/listing.js'
 import { mayOverlap } from './holders.js'
 
@@ -293,15 +294,10 @@ function inexpressible(upstream: string, field = 'action'): AdcpError {
 
 type SaidError = { code: string | undefined; field?: string; recovery?: unknown; retryAfterMs?: number }
 
-function firstError(errors: unknown): SaidError | undefined {
-  const [first] = Array.isArray(errors) ? errors : []
-  const { code, severity, field } = (first ?? {}) as Record<string, unknown>
-  if (!first || severity === 'warning') return undefined
-  return {
-    code: shownCode(code),
-    ...(typeof field === 'string' && { field }),
-  }
-}
+const saidError = ({ code, field }: Readonly<Record<string, unknown>>): SaidError => ({
+  code: shownCode(code),
+  ...(typeof field === 'string' && { field }),
+})
 
 function fromError(upstream: string, { code, field, recovery, retryAfterMs }: SaidError): UnderstoodAnswer {
   if (UNDECIDED.has(code ?? '') || recovery === 'transient') {
@@ -327,9 +323,9 @@ export function showsDone(payload: Payload, { wantsLive, destinations }: Wish): 
 export function failureIn(payload: Payload, wish: Wish): SaidError | undefined {
   if (showsDone(payload, wish)) return undefined
   for (const { adcp_error, errors, error } of inside(payload)) {
-    const single = [adcp_error, error].find(isRecord)
-    const said = firstError(single ? [single] : errors)
-    if (said) return said
+    const singles = [adcp_error, error].filter(isRecord)
+    const [first] = [...failuresAmong(singles), ...failuresAmong(errors)]
+    if (first) return saidError(first)
   }
   return ENDED.has(readStatus(payload)) ? { code: undefined } : undefined
 }

@@ -109,6 +109,31 @@ test('what an answer shows of destinations that nobody asked for is not what was
   t.end()
 })
 
+test('the error that counts is a real one, whatever its place', (t) => {
+  const warning = { code: 'DEPRECATED', message: 'soon', severity: 'warning' }
+  const real = { code: 'TERMS_REJECTED', message: 'no' }
+  const heard = (data: object) => {
+    const message = Buffer.from(
+      JSON.stringify({ jsonrpc: '2.0', id: 1, result: { structuredContent: data } }),
+    )
+    const read = readMessages({ messages: [message], id: 1, as: 'mcp', bounds: {} })
+    return understand(read.kind === 'answer' ? read.outcome : failed('protocol_error'), first)
+  }
+  const refused = { kind: 'refused', error: { details: { upstream_code: 'TERMS_REJECTED' } } }
+  for (const data of [
+    { errors: [warning, real] },
+    { errors: [null, warning, real] },
+    { status: 'failed', errors: [warning, real] },
+    { result: { errors: [warning, real] } },
+    { error: warning, errors: [real] },
+    { status: 'failed', errors: [warning], error: real },
+  ])
+    t.match(heard(data), refused, JSON.stringify(data))
+  t.equal(heard({ errors: [warning] }).kind, 'done', 'a warning alone is no failure')
+  t.equal(heard({ errors: ['it failed'] }).kind, 'refused', 'a text is one')
+  t.end()
+})
+
 test('a call that never left decides nothing about an attempt before it', (t) => {
   for (const reason of [
     'refused',

@@ -98,12 +98,24 @@ function readError(raw: Record<string, unknown>): AgentError {
   }
 }
 
+/**
+ * The entries of `errors[]` without its warnings, which may stand beside them in any order (docs/protocol.md#envelope). One that is
+ * no object is taken for a message.
+ */
+export function failuresAmong(errors: unknown): Record<string, unknown>[] {
+  if (!Array.isArray(errors)) return []
+  return errors
+    .filter(Boolean)
+    .map((error): Record<string, unknown> => (isRecord(error) ? error : { message: error }))
+    .filter(({ severity }) => severity !== 'warning')
+}
+
 /** The error a payload reports, wherever it reports it; undefined when it is an answer. */
 function errorIn({ payload, text, failed }: UnwrappedAnswer): AgentError | undefined {
   if (isRecord(payload?.adcp_error)) return readError(payload.adcp_error)
   const reports = failed || FAILED.has(String(payload?.status))
   if (!reports) return undefined
-  const first = Array.isArray(payload?.errors) ? payload.errors.find(isRecord) : undefined
+  const [first] = failuresAmong(payload?.errors)
   if (first) return readError(first)
   if (isRecord(payload?.error)) return readError(payload.error)
   return agentError('TOOL_ERROR', boundedText(payload?.message) ?? boundedText(text) ?? 'no message')
