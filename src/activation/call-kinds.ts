@@ -9,48 +9,22 @@ import type { Call } from '../store/call.js'
 import type { PromisedRecords } from '../store/promised-work.js'
 import type { Action } from '../store/records/ledger.js'
 import type { NewTask } from '../store/records/tasks.js'
-import { failuresAmong } from '../upstreams/agent/answer.js'
 import { readRow } from '../upstreams/rows/listing.js'
 import type { CallKind, Delivered, StillToDo } from './delivery.js'
 import { holderOf, mayOverlap, standingFor, unwantedNow, visibleDeployments } from './holders.js'
 import { upstreamTaskJob } from './task-progress.js'
-import { type Activated, readDeployments, readTold, seeCode, shownCode } from './upstream-answer.js'
-
-/** What is kept of an upstream's answer; `errors` are by the row's index in the part. */
-type PartAnswer = { accepted: number; errors: { at: number; field?: string; code?: string }[] }
+import { type Activated, activationJudge, readDeployments, readTold, seeCode } from './upstream-answer.js'
+import { type PartAnswer, readUsage, usageJudge } from './usage-answer.js'
 
 const RETRY_SECONDS = 10
-const ROW_FIELD = /^usage\[(\d{1,6})\](?:\.([a-z_]{1,64}))?$/
-
-/** The rows an upstream refused, where it says which. */
-function readErrors(errors: unknown): PartAnswer['errors'] {
-  return failuresAmong(errors).flatMap(({ code, field }) => {
-    const match = typeof field === 'string' ? ROW_FIELD.exec(field) : null
-    if (!match) return []
-    const shown = shownCode(code)
-    return [
-      {
-        at: Number(match[1]),
-        ...(match[2] !== undefined && { field: match[2] }),
-        ...(shown !== undefined && { code: shown }),
-      },
-    ]
-  })
-}
+const ASK = 'Ask whoever runs the upstream; a report under a fresh key may count the row a second time.'
 
 /** What a call to report_usage means. Parts do not affect each other, so none supersedes another. */
 export const usageCalls: CallKind = {
-  wish: () => undefined, // partial acceptance is an answer
+  judge: ({ rows }) => usageJudge(rows.length),
   persists: true, // usage must be reported: the upstream gets it when it is back
   undone: () => 'nothing',
-  digest(call, done): PartAnswer {
-    // `submitted` is not in the schema of report_usage: the upstream has the rows.
-    const { accepted, errors } = done?.kind === 'done' ? done.payload : { accepted: undefined, errors: [] }
-    const refused = readErrors(errors).filter(({ at }) => at < call.rows.length)
-    const most = call.rows.length - new Set(refused.map(({ at }) => at)).size
-    const told = typeof accepted === 'number' && Number.isInteger(accepted) && accepted >= 0 ? accepted : most
-    return { accepted: Math.min(told, call.rows.length), errors: refused }
-  },
+  digest: (call, done): PartAnswer => readUsage(done?.kind === 'done' ? done.payload : {}, call.rows.length),
   follows: async () => ({}), // the call itself is the record
 }
 
@@ -65,9 +39,7 @@ function partError({ call, retryAfter = RETRY_SECONDS }: Delivered, field: strin
   const details = { upstream: call.agentUrl }
   if (call.state !== 'open') {
     const message = 'The upstream never answered, and whether it counted the row is not known.'
-    const suggestion =
-      'Ask whoever runs the upstream; a report under a fresh key may count the row a second time.'
-    return adcpError('INVALID_REQUEST', message, { field, details, suggestion })
+    return adcpError('INVALID_REQUEST', message, { field, details, suggestion: ASK })
   }
   return adcpError(
     'SERVICE_UNAVAILABLE',
@@ -80,6 +52,31 @@ function partError({ call, retryAfter = RETRY_SECONDS }: Delivered, field: strin
       details,
     },
   )
+}
+
+/** A row that the upstream refused in its answer. */
+function refusedRow({ agentUrl, rows }: Call, at: number, field?: string, code?: string): AdcpError {
+  return adcpError('INVALID_REQUEST', 'The upstream that sold this signal refused the row.', {
+    field: rowField(rows[at] ?? 0, field),
+    suggestion: `Mend the row and report it under a new idempotency_key.${seeCode(code)}`,
+    details: { upstream: agentUrl, ...(code !== undefined && { upstream_code: code }) },
+  })
+}
+
+/** The rows of an answered part that may not have been counted. */
+function notCounted(call: Call, { accepted, errors, code }: PartAnswer): AdcpError[] {
+  const named = new Set(errors.map(({ at }) => at))
+  const others = [...call.rows.keys()].filter((at) => !named.has(at))
+  const told = errors.map((error) => refusedRow(call, error.at, error.field, error.code))
+  if (others.length <= (accepted ?? 0)) return told
+  if (accepted === 0) return [...told, ...others.map((at) => refusedRow(call, at, undefined, code))]
+  const message = 'The upstream that sold this signal did not say whether it counted the row.'
+  const details = { upstream: call.agentUrl, ...(code !== undefined && { upstream_code: code }) }
+  const unsaid = others.map((at) => {
+    const field = rowField(call.rows[at] ?? 0)
+    return adcpError('INVALID_REQUEST', message, { field, details, suggestion: ASK })
+  })
+  return [...told, ...unsaid]
 }
 
 export type PartOutcome = {
@@ -99,15 +96,9 @@ export function partOutcome(delivered: Delivered): PartOutcome {
     const pending = call.state === 'open' ? rows : 0
     return { accepted: 0, pending, refused: rows - pending, errors }
   }
-  const { accepted, errors } = call.answer as PartAnswer
-  const told = errors.map(({ at, field, code }) =>
-    adcpError('INVALID_REQUEST', 'The upstream that sold this signal refused the row.', {
-      field: rowField(call.rows[at] ?? 0, field),
-      suggestion: `Mend the row and report it under a new idempotency_key.${seeCode(code)}`,
-      details: { upstream: call.agentUrl, ...(code !== undefined && { upstream_code: code }) },
-    }),
-  )
-  return { accepted, pending: 0, refused: rows - accepted, errors: told }
+  const answer = call.answer as PartAnswer
+  const { accepted = 0 } = answer
+  return { accepted, pending: 0, refused: rows - accepted, errors: notCounted(call, answer) }
 }
 
 function actionOf(call: Call): Action {
@@ -185,7 +176,8 @@ const state: NonNullable<CallKind['state']> = {
 /** What a call to activate_signal means; `newTaskId` names the task of an upstream that answered `submitted`. */
 export function activationCalls(newTaskId: () => string): CallKind {
   return {
-    wish: (call) => ({ wantsLive: actionOf(call) === 'activate', destinations: destinationsOf(call) }),
+    judge: (call) =>
+      activationJudge({ wantsLive: actionOf(call) === 'activate', destinations: destinationsOf(call) }),
     persists: false,
     ...{ undone, stillToDo, state },
     digest(call, done): Activated {

@@ -15,7 +15,7 @@ import { pauseAfter, type Worker } from '../store/worker.js'
 import type { AgentOutcome } from '../upstreams/agent/agent.js'
 import { withSignals } from '../upstreams/agent/answer.js'
 import { listingsOf } from '../upstreams/rows/read-rows.js'
-import { type UnderstoodAnswer, understand, type Wish } from './upstream-answer.js'
+import { type AnswerJudge, type UnderstoodAnswer, understand } from './upstream-answer.js'
 
 /** Upstreams remember keys for 24 h; a repetition after that could activate twice. */
 const REPEAT_FOR_MS = 20 * 60 * 60 * 1_000
@@ -63,8 +63,7 @@ export type StillToDo = { call: Call; isNeeded: boolean }
 
 /** What a kind of call means beyond being made. */
 export type CallKind = {
-  /** What an activation is to bring about; undefined for any other call, in whose answer errors are a part of it. */
-  wish(call: Call): Wish | undefined
+  judge(call: Call): AnswerJudge
   /** Whether a call that did not reach its agent is tried again in the background, or left to its caller. */
   persists: boolean
   /** The part of `call` that the `later` calls on the same target, taken together, reversed. */
@@ -168,7 +167,7 @@ export function createDelivery(options: DeliveryOptions) {
     })
     const upstream = upstreamAt(agentUrl)
     return understand(outcome, {
-      ...{ upstream, wish: kinds[task].wish(call) },
+      ...{ upstream, judge: kinds[task].judge(call) },
       mayHaveActed: sentAt !== undefined,
     })
   }

@@ -7,8 +7,8 @@ import type { Destination } from '../adcp/signal.js'
 import type { TaskProgress, TaskStatus } from '../store/records/tasks.js'
 import type { AgentOutcome, Payload } from '../upstreams/agent/agent.js'
 import {
+  activationJudge,
   ENDED,
-  failureIn,
   GOES_ON,
   plainState,
   readStatus,
@@ -128,6 +128,6 @@ export function readTaskAnswer(outcome: AgentOutcome, asked: AskedTask): TaskWor
   if (GOES_ON.has(status)) return { kind: 'goes_on', status: status as TaskStatus }
   if (status !== undefined && ENDED.has(status)) return ended(upstream, status)
   if (status !== 'completed') return undefined
-  const failure = wish && failureIn(payload, wish)
+  const failure = wish && activationJudge(wish).failureIn(payload)
   return failure ? ended(upstream, 'failed', failure.code) : { kind: 'completed', payload }
 }

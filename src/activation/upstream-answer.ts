@@ -11,7 +11,7 @@ import type { ActivationKey, Deployment, Destination } from '../adcp/signal.js'
 import { destinationKey, isMoment } from '../merge/deployments.js'
 import type { Action } from '../store/records/ledger.js'
 import type { TaskStatus } from '../store/records/tasks.js'
-import type { AgentOutcome, UpstreamFailure } from '../upstreams/agent/agent.js'
+import type { AgentOutcome, Payload, UpstreamFailure } from '../upstreams/agent/agent.js'
 import { failuresAmong } from '../upstreams/agent/answer.js'
 import { hasBadText } from '../upstreams/rows/listing.js'
 import { mayOverlap } from './holders.js'
@@ -85,8 +85,6 @@ const INSTEAD: Readonly<Record<string, string>> = {
   destinations: 'Send one request for each platform.',
 }
 
-type Payload = Readonly<Record<string, unknown>>
-
 /** What an activation is to bring about: a state, on these destinations. */
 export type Wish = { wantsLive: boolean; destinations: readonly Destination[] }
 
@@ -96,7 +94,8 @@ type Told = {
   unknown: Destination[]
 }
 
-function* inside(payload: Payload, depth = 0): Generator<Payload> {
+/** The answer, and all that it wraps. */
+export function* inside(payload: Payload, depth = 0): Generator<Payload> {
   yield payload
   if (depth === DEEPEST) return
   for (const name of WRAPPERS) {
@@ -294,11 +293,6 @@ function inexpressible(upstream: string, field = 'action'): AdcpError {
 
 type SaidError = { code: string | undefined; field?: string; recovery?: unknown; retryAfterMs?: number }
 
-const saidError = ({ code, field }: Readonly<Record<string, unknown>>): SaidError => ({
-  code: shownCode(code),
-  ...(typeof field === 'string' && { field }),
-})
-
 function fromError(upstream: string, { code, field, recovery, retryAfterMs }: SaidError): UnderstoodAnswer {
   if (UNDECIDED.has(code ?? '') || recovery === 'transient') {
     return { kind: 'unknown', retryAfter: retrySeconds(retryAfterMs) }
@@ -316,31 +310,52 @@ export function showsDone(payload: Payload, { wantsLive, destinations }: Wish): 
   )
 }
 
-/**
- * The failure of an activation that an answer tells, wherever it tells it (schema signals/activate-signal-response); undefined
- * where it shows that something of the wish was done.
- */
-export function failureIn(payload: Payload, wish: Wish): SaidError | undefined {
-  if (showsDone(payload, wish)) return undefined
-  for (const { adcp_error, errors, error } of inside(payload)) {
-    const singles = [adcp_error, error].filter(isRecord)
-    const [first] = [...failuresAmong(singles), ...failuresAmong(errors)]
-    if (first) return saidError(first)
+/** All errors that an answer tells, wherever it tells them. */
+export function failuresIn(payload: Payload): Readonly<Record<string, unknown>>[] {
+  return [...inside(payload)].flatMap(({ adcp_error, error, errors }) => [
+    ...failuresAmong([adcp_error, error].filter(isRecord)),
+    ...failuresAmong(errors),
+  ])
+}
+
+/** The failure that an answer tells, by its first error or its state. */
+export function toldFailure(payload: Payload): SaidError | undefined {
+  const [first] = failuresIn(payload)
+  if (!first) return ENDED.has(readStatus(payload)) ? { code: undefined } : undefined
+  const { code, field } = first
+  return { code: shownCode(code), ...(typeof field === 'string' && { field }) }
+}
+
+/** How an answer is judged, by what its call was for. */
+export type AnswerJudge = {
+  /** Whether it shows that something was done, whatever else it says. */
+  showsDone(payload: Payload): boolean
+  /** The failure that it tells, where nothing was done. */
+  failureIn(payload: Payload): SaidError | undefined
+  /** Whether the upstream still works on it. */
+  goesOn(payload: Payload): boolean
+}
+
+/** An activation fails as a whole, wherever the answer tells it (schema signals/activate-signal-response), unless it shows more. */
+export function activationJudge(wish: Wish): AnswerJudge {
+  return {
+    showsDone: (payload) => showsDone(payload, wish),
+    failureIn: (payload) => (showsDone(payload, wish) ? undefined : toldFailure(payload)),
+    goesOn: (payload) => GOES_ON.has(readStatus(payload, wish)),
   }
-  return ENDED.has(readStatus(payload)) ? { code: undefined } : undefined
 }
 
 type Circumstances = {
   upstream: string
-  /** Of an activation. An answer to any other call tells no failure. */
-  wish?: Wish | undefined
+  /** Absent where the outcome is an error and nothing else. */
+  judge?: AnswerJudge
   /** Whether the call may have reached the upstream before: a failure to reach it now is then no result. */
   mayHaveActed: boolean
 }
 
 /** What is known after the call. */
 export function understand(outcome: AgentOutcome, circumstances: Circumstances): UnderstoodAnswer {
-  const { upstream, wish, mayHaveActed } = circumstances
+  const { upstream, judge, mayHaveActed } = circumstances
   if (outcome.kind === 'failed') {
     const retryAfter = retrySeconds(outcome.retryAfterMs)
     if (outcome.reason === 'unrepeatable') return { kind: 'unrepeatable' }
@@ -372,14 +387,14 @@ export function understand(outcome: AgentOutcome, circumstances: Circumstances):
     if (GOES_ON.has(plainState(payload.status)) && isText(payload.task_id)) {
       return { kind: 'submitted', taskId: payload.task_id }
     }
-    if (wish && showsDone(payload, wish)) return { kind: 'done', payload }
+    if (judge?.showsDone(payload)) return { kind: 'done', payload }
     return fromError(upstream, { ...error, code: shownCode(code) })
   }
   const { payload } = outcome
-  const failure = wish && failureIn(payload, wish)
+  const failure = judge?.failureIn(payload)
   if (failure) return fromError(upstream, failure)
-  if (!GOES_ON.has(readStatus(payload, wish))) return { kind: 'done', payload }
+  if (!judge?.goesOn(payload)) return { kind: 'done', payload }
   const taskId = taskIn(payload)
   if (taskId !== undefined) return { kind: 'submitted', taskId }
-  return !wish || showsDone(payload, wish) ? { kind: 'done', payload } : { kind: 'submitted' }
+  return judge.showsDone(payload) ? { kind: 'done', payload } : { kind: 'submitted' }
 }

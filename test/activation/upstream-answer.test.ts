@@ -1,8 +1,7 @@
 import { test } from 'tap'
-import { partOutcome, usageCalls } from '../../src/activation/call-kinds.js'
-import { readStatus, readTold, understand } from '../../src/activation/upstream-answer.js'
+import { activationJudge, readStatus, readTold, understand } from '../../src/activation/upstream-answer.js'
+import { usageJudge } from '../../src/activation/usage-answer.js'
 import type { AdcpError } from '../../src/adcp/answer.js'
-import type { Call } from '../../src/store/call.js'
 import type { AgentOutcome } from '../../src/upstreams/agent/agent.js'
 import { readMessages } from '../../src/upstreams/agent/answer.js'
 import { NO_ROWS } from '../../src/upstreams/rows/read-rows.js'
@@ -27,8 +26,9 @@ const destinations = [
   { type: 'platform', platform: 'the-trade-desk' },
   { type: 'platform', platform: 'dv360' },
 ] as const
-const first = { upstream: 'northwind', wish: { wantsLive: true, destinations }, mayHaveActed: false }
-const off = { ...first, wish: { wantsLive: false, destinations } }
+const judge = activationJudge({ wantsLive: true, destinations })
+const first = { upstream: 'northwind', judge, mayHaveActed: false }
+const off = { ...first, judge: activationJudge({ wantsLive: false, destinations }) }
 const repeated = { ...first, mayHaveActed: true }
 
 test('only a refusal for good ends a call', (t) => {
@@ -203,26 +203,6 @@ test('what an upstream has no word for is refused without asking it, and with wh
   t.end()
 })
 
-test('a row that an upstream refused is told with its code where it gave one', (t) => {
-  const call = { agentUrl: 'https://a.example/', rows: [4, 5] } as unknown as Call
-  const told = (errors: object[]) => {
-    const understood = understand(answered({ accepted: 1, errors }), { ...first, wish: undefined })
-    const answer = understood.kind === 'done' && usageCalls.digest(call, understood)
-    return partOutcome({ call: { ...call, state: 'answered', answer } }).errors
-  }
-  t.match(told([{ field: 'usage[1]', code: 'bad_row' }]), [
-    {
-      field: 'usage[5]',
-      details: { upstream_code: 'bad_row' },
-      suggestion: /^Mend .* See details\.upstream_code\.$/,
-    },
-  ])
-  const [unnamed] = told([{ field: 'usage[0].impressions', code: 'too many words' }])
-  t.match(unnamed, { field: 'usage[4].impressions', suggestion: /^Mend/ })
-  t.strictSame(unnamed?.details, { upstream: 'https://a.example/' })
-  t.end()
-})
-
 test('what the last artifact states counts, however many there are', (t) => {
   const destination = { type: 'platform', platform: 'dv360' } as const
   const artifact = (is_live: boolean) => ({
@@ -309,7 +289,7 @@ test('work that goes on is told by its status, with a task id or without', (t) =
   for (const task_id of [undefined, '', 7]) {
     const said = answered({ status: 'submitted', task_id })
     t.same(understand(said, first), { kind: 'submitted' }, `task ${task_id}`)
-    t.equal(understand(said, { ...first, wish: undefined }).kind, 'done', 'of no other call')
+    t.equal(understand(said, { ...first, judge: usageJudge(1) }).kind, 'done', 'of no other call')
   }
   const done = { deployments: [{ type: 'platform', platform: 'the-trade-desk', is_live: true }] }
   t.equal(understand(answered({ status: 'submitted', ...done }), first).kind, 'done')
