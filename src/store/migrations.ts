@@ -186,6 +186,17 @@ const pieceCompression = step(
   exception when feature_not_supported or syntax_error or invalid_parameter_value then null; end $$`,
 )
 
+/**
+ * The calls that a key's request is bound to, by their ids; and, in the ledger, whether a call goes with a credential, which until
+ * then only its job says.
+ */
+const promisedCalls = step(
+  'alter table idempotency add column calls text',
+  'alter table activations add column credentialed integer not null default 0',
+  `update activations set credentialed = 1
+    where id in (select id from jobs where kind = 'call' and data like '%"isCredentialed":true%')`,
+)
+
 export const EMBEDDED_MIGRATIONS: Readonly<Record<string, Migration>> = {
   '001_activation': activation,
   '003_discovery': discovery,
@@ -201,6 +212,7 @@ export const EMBEDDED_MIGRATIONS: Readonly<Record<string, Migration>> = {
   '012_expand_signal_changes': signalChanges,
   '013_expand_work_order': workOrder,
   '016_expand_standing': standing,
+  '017_expand_promised_calls': promisedCalls,
 }
 
 /** The same, and the tables that only processes on a shared PostgreSQL need. */

@@ -65,6 +65,41 @@ onEveryBareStorage(
   },
 )
 
+onEveryBareStorage(
+  'the ledger learns from the calls which of them go with a credential',
+  async (t, storage) => {
+    const { db, write } = await storage.open()
+    for (const [id, more] of Object.entries({ with: { isCredentialed: true }, without: {} })) {
+      const text = 'of a caller: {"isCredentialed":true}'
+      await write(async ({ jobs, ledger }) => {
+        const data = { ...more, args: { text } }
+        await jobs.add({ id, kind: 'call', lane: 'l', caller: 'acme', data })
+        await ledger.recordAll([
+          {
+            ...{ id, caller: 'acme', action: 'activate', handle: 'h', signalHandle: 'h', offerHandle: 'h.o' },
+            ...{ upstream: 'u', agentUrl: 'https://a.example/mcp', segmentId: 's', destinations: [] },
+            ...{ seenAs: 'shared', seq: 1 },
+          },
+        ])
+      })
+    }
+    const step = '017_expand_promised_calls'
+    await sql`delete from kysely_migration where name = ${step}`.execute(db)
+    await sql`alter table activations drop column credentialed`.execute(db)
+    await sql`alter table idempotency drop column calls`.execute(db)
+    const after = await storage.open({ whileInUse: true })
+    const rows = await after.db
+      .selectFrom('activations')
+      .select(['id', 'credentialed'])
+      .orderBy('id')
+      .execute()
+    t.same(rows, [
+      { id: 'with', credentialed: 1 },
+      { id: 'without', credentialed: 0 },
+    ])
+  },
+)
+
 test('a newer release that migrates while an older one starts is noticed', {
   skip: NO_POSTGRES,
 }, async (t) => {

@@ -15,6 +15,8 @@ type IdempotencyTable = {
   key: Fixed<string>
   task: Fixed<string>
   fingerprint: Fixed<string>
+  /** Ids of the calls that are made for the request, as JSON; null where an earlier release bound the key. */
+  calls: Fixed<string | null>
   answer: string | null
   created_at: Fixed<number>
   expires_at: Fixed<number>
@@ -70,6 +72,8 @@ export type ActivationTable = {
   task_id: string | null
   /** How the upstream sees the caller: by a credential of its own, or by the one that callers share. */
   seen_as: Fixed<string>
+  /** 1 when the call goes with a credential. */
+  credentialed: Fixed<number>
   /** The number of the job that carries it out; 0 for entries of the first release. */
   seq: Fixed<number>
   /** 1: nothing is told by it that a later entry does not tell (store/records/ledger.ts). */
