@@ -116,13 +116,13 @@ function createOnce({ store, clock, delivery, reached }: OnceOptions) {
   /** Continues a request without an answer: repeats its open calls, or waits for the process that holds them. */
   async function resume(
     request: KeyedRequest,
-    since: number,
+    calls: readonly string[],
     work: Work,
     deadline: number,
     replayed = true,
   ): Promise<Answer> {
     for (;;) {
-      const jobs = await store.jobs.ofKey(request.caller, request.key, since)
+      const jobs = await store.jobs.getAll(calls)
       const delivered = await Promise.all(
         jobs.map(async (job) =>
           job.state === 'open' ? await delivery.repeat(job.id, deadline) : { call: readCall(job) },
@@ -144,7 +144,7 @@ function createOnce({ store, clock, delivery, reached }: OnceOptions) {
   ): Promise<Answer> {
     if (bound.kind === 'conflict') return keyConflict()
     if (bound.kind === 'answered') return work.render(bound.answer, true)
-    return await resume(request, bound.since, work, deadline)
+    return await resume(request, bound.calls, work, deadline)
   }
 
   /** Stores what is planned, and starts what may be done now. */
@@ -174,8 +174,8 @@ function createOnce({ store, clock, delivery, reached }: OnceOptions) {
     if (undertaken.kind !== 'fresh') return await again(request, undertaken, work, deadline)
     const delivered = await Promise.all(deliveries)
     if (delivered.length === plan.calls.length) return await conclude(request, work, delivered, false)
-    const since = Math.min(...undertaken.jobs.map(({ job }) => job.createdAt))
-    return await resume(request, since, work, deadline, false) // another call for the same segment is under way
+    const calls = plan.calls.map(({ id }) => id)
+    return await resume(request, calls, work, deadline, false) // another call for the same segment is under way
   }
 
   /** The one answer of a request, however often and wherever it is sent. `deadline` in ms since the epoch. */

@@ -82,8 +82,10 @@ export type Jobs = {
   /** The same for many, in their order. */
   addAll(jobs: readonly { job: NewJob; hold?: Hold }[]): Promise<Added[]>
   get(id: string): Promise<Job | undefined>
-  /** The jobs of one request, in their order; `since` is when the request's key was bound. */
-  ofKey(caller: string, key: string, since: number): Promise<Job[]>
+  /** The same for many, in the order in which they were added. */
+  getAll(ids: readonly string[]): Promise<Job[]>
+  /** The jobs of all requests that a caller ever made with a key, in their order. */
+  ofKey(caller: string, key: string): Promise<Job[]>
   /**
    * Claims an open job that is due and that nobody holds. `early`: also one that is not due yet. `ownToo`: also one
    * that the same owner holds. Undefined when it cannot be claimed.
@@ -228,20 +230,14 @@ export function createJobs(db: Db, now: () => number, dialect: SqlDialect, seal:
     return added as Added
   }
 
-  async function get(id: string): Promise<Job | undefined> {
-    const row = await db.selectFrom('jobs').selectAll().where('id', '=', id).executeTakeFirst()
-    return row && fromRow(row)
+  const inOrder = () => db.selectFrom('jobs').selectAll().orderBy('seq')
+
+  async function getAll(ids: readonly string[]): Promise<Job[]> {
+    return ids.length === 0 ? [] : (await inOrder().where('id', 'in', ids).execute()).map(fromRow)
   }
 
-  async function ofKey(caller: string, key: string, since: number): Promise<Job[]> {
-    const rows = await db
-      .selectFrom('jobs')
-      .selectAll()
-      .where('caller', '=', caller)
-      .where('key', '=', key)
-      .where('created_at', '>=', since)
-      .orderBy('seq')
-      .execute()
+  async function ofKey(caller: string, key: string): Promise<Job[]> {
+    const rows = await inOrder().where('caller', '=', caller).where('key', '=', key).execute()
     return rows.map(fromRow)
   }
 
@@ -357,15 +353,8 @@ export function createJobs(db: Db, now: () => number, dialect: SqlDialect, seal:
 
   async function later({ kind, target, seq }: Pick<Job, 'kind' | 'target' | 'seq'>): Promise<Job[]> {
     if (target === undefined) return []
-    const rows = await db
-      .selectFrom('jobs')
-      .selectAll()
-      .where('target', '=', target)
-      .where('kind', '=', kind)
-      .where('seq', '>', seq)
-      .orderBy('seq')
-      .execute()
-    return rows.map(fromRow)
+    const same = inOrder().where('target', '=', target).where('kind', '=', kind)
+    return (await same.where('seq', '>', seq).execute()).map(fromRow)
   }
 
   async function forgetEnded(before: number, limit: number): Promise<number> {
@@ -380,8 +369,9 @@ export function createJobs(db: Db, now: () => number, dialect: SqlDialect, seal:
   }
 
   return {
-    ...{ add, addAll, get, ofKey, claim, claimAll, due, extend, hasten, changeAll, endAll },
+    ...{ add, addAll, getAll, ofKey, claim, claimAll, due, extend, hasten, changeAll, endAll },
     ...{ inTurn, later, forgetEnded },
+    get: async (id) => (await getAll([id]))[0],
     end: async (held, state, answer) => (await endAll([{ held, state, answer }]))[0] === true,
     note: async (held, data) => (await changeAll([{ held, data }]))[0] === true,
     release: async (held, afterMs, data) => (await changeAll([{ held, data, afterMs }]))[0] === true,

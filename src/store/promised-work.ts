@@ -93,7 +93,9 @@ async function undertakeAll(
   undertakings: readonly Undertaking[],
 ): Promise<Undertaken[]> {
   const { jobs, ledger, idempotency } = records
-  const bindings = await idempotency.bindAll(undertakings.map(({ request }) => request))
+  const bindings = await idempotency.bindAll(
+    undertakings.map(({ request, jobs: its }) => ({ ...request, calls: its.map(({ id }) => id) })),
+  )
   const fresh = undertakings.filter((_, index) => bindings[index]?.kind === 'fresh')
   const added = await jobs.addAll(fresh.flatMap((one) => one.jobs.map((job) => ({ job, hold: one.hold }))))
   const entries = fresh.flatMap((one) => one.entries)

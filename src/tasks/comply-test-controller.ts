@@ -214,7 +214,7 @@ function createHeldQuestions({ store, pushRules, newId }: TestControllerOptions)
    * Ends a task of the caller's with this result, and sends the notice if one was requested. False when it had ended.
    */
   async function finish(caller: string, id: string, result: object): Promise<boolean> {
-    const jobs = await store.jobs.ofKey(caller, id, 0)
+    const jobs = await store.jobs.ofKey(caller, id)
     const open = jobs.find(({ kind, state }) => kind === HELD && state === 'open')
     const held = open && (await store.jobs.claim(open.id, { owner, ms: FINISHING_MS }))
     return await store.write(async ({ tasks, jobs: all }) => {

@@ -113,7 +113,7 @@ onEveryStorage('a unit of work is kept whole or not at all', async (t, storage) 
     { message: 'the process thought better of it' },
   )
   t.equal(await store.jobs.get('a'), undefined)
-  t.same(await store.jobs.ofKey('acme', 'key-a', 0), [])
+  t.same(await store.jobs.ofKey('acme', 'key-a'), [])
 })
 
 onEveryStorage(

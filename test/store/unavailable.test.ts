@@ -39,7 +39,7 @@ test('a full disk refuses writes, keeps nothing of them, and goes on reading', a
   clock.now += 60_000
   await t.rejects(write(), StorageUnavailable)
   t.equal(problems.length, 2, 'and again after a minute')
-  t.same(await store.jobs.ofKey('acme', 'key', 0), [])
+  t.same(await store.jobs.ofKey('acme', 'key'), [])
   t.equal(await store.jobs.get('a'), undefined)
   await sql`pragma max_page_count = 100000`.execute(store.db)
   await write()

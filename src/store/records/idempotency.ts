@@ -76,11 +76,14 @@ export function upstreamKey(request: Omit<KeyedRequest, 'task'>, upstream: strin
   return `trb_${hash('sha256', canonical([caller, key, print, upstream]), 'base64url')}`
 }
 
+/** A request, and the calls that are made for it once it is bound to its key, by their ids. */
+type BoundRequest = KeyedRequest & { calls?: readonly string[] }
+
 export type KeyedAnswer = Pick<KeyedRequest, 'caller' | 'key'> & { answer: unknown }
 
 export type Binding =
   | { kind: 'fresh' } // this call bound the key
-  | { kind: 'open'; since: number } // bound to this same request, which has no final answer yet
+  | { kind: 'open'; calls: readonly string[] } // bound to this same request, which has no final answer yet
   | { kind: 'answered'; answer: unknown }
   | { kind: 'conflict' } // bound to another request
 
@@ -88,9 +91,9 @@ export type Idempotency = {
   /** What the key is bound to; undefined when it is free. Does not bind it. */
   find(request: KeyedRequest): Promise<Exclude<Binding, { kind: 'fresh' }> | undefined>
   /** Binds the key to the request, or returns what it is bound to. Of two racing callers one gets `fresh`. */
-  bind(request: KeyedRequest): Promise<Binding>
+  bind(request: BoundRequest): Promise<Binding>
   /** The same for many, in their order. */
-  bindAll(requests: readonly KeyedRequest[]): Promise<Binding[]>
+  bindAll(requests: readonly BoundRequest[]): Promise<Binding[]>
   /** Stores the final answer for replays. */
   answer(caller: string, key: string, answer: unknown): Promise<void>
   answerAll(answers: readonly KeyedAnswer[]): Promise<void>
@@ -109,36 +112,52 @@ export function createIdempotency(
   seal: Seal,
   answersMs: number,
 ): Idempotency {
-  async function find({ caller, key, task, fingerprint }: KeyedRequest) {
+  /** The calls of a request that an earlier release bound to its key without naming them. */
+  async function callsSince({ caller, key }: KeyedRequest, since: number): Promise<string[]> {
+    const rows = await db
+      .selectFrom('jobs')
+      .select('id')
+      .where('caller', '=', caller)
+      .where('key', '=', key)
+      .where('kind', '=', 'call')
+      .where('created_at', '>=', since)
+      .execute()
+    return rows.map(({ id }) => id)
+  }
+
+  async function find(request: KeyedRequest) {
+    const { caller, key, task, fingerprint } = request
     const held = await db
       .selectFrom('idempotency')
-      .select(['task', 'fingerprint', 'answer', 'created_at', 'expires_at'])
+      .select(['task', 'fingerprint', 'calls', 'answer', 'created_at', 'expires_at'])
       .where('caller', '=', caller)
       .where('key', '=', key)
       .executeTakeFirst()
     if (!held || (held.answer !== null && held.expires_at <= now())) return undefined
     if (held.task !== task || held.fingerprint !== fingerprint) return { kind: 'conflict' } as const
-    if (held.answer === null) return { kind: 'open', since: held.created_at } as const
-    return { kind: 'answered', answer: seal.read(held.answer) } as const
+    if (held.answer !== null) return { kind: 'answered', answer: seal.read(held.answer) } as const
+    const { calls, created_at: since } = held
+    const named = calls === null ? await callsSince(request, since) : (JSON.parse(calls) as string[])
+    return { kind: 'open', calls: named } as const
   }
 
   /** The keys that were free: each is bound to the first request that has it. */
-  async function bindFree(requests: readonly KeyedRequest[]): Promise<Set<string>> {
+  async function bindFree(requests: readonly BoundRequest[]): Promise<Set<string>> {
     const at = now()
     // Writes in one order everywhere: replicas that bind the same keys wait for each other and do not deadlock.
     const ordered = [...requests].sort((one, other) => (nameOf(one) < nameOf(other) ? -1 : 1))
-    const rows = ordered.map(({ caller, key, task, fingerprint }) => ({ caller, key, task, fingerprint }))
+    const rows = ordered.map(({ calls = [], ...request }) => ({ ...request, calls: JSON.stringify(calls) }))
     const { rows: bound } = await sql<Pick<KeyedRequest, 'caller' | 'key'>>`insert into idempotency
-        (caller, key, task, fingerprint, created_at, expires_at)
-      select value->>'caller', value->>'key', value->>'task', value->>'fingerprint', cast(${at} as bigint),
-        cast(${at + answersMs} as bigint)
+        (caller, key, task, fingerprint, calls, created_at, expires_at)
+      select value->>'caller', value->>'key', value->>'task', value->>'fingerprint', value->>'calls',
+        cast(${at} as bigint), cast(${at + answersMs} as bigint)
       from ${dialect.given(rows)} where true
       on conflict (caller, key) do nothing returning caller, key`.execute(db)
     return new Set(bound.map(nameOf))
   }
 
   /** A key that is not free: what it is bound to, or the new request when the old binding has expired. */
-  async function rebind(request: KeyedRequest): Promise<Binding> {
+  async function rebind(request: BoundRequest): Promise<Binding> {
     const { caller, key } = request
     await db
       .deleteFrom('idempotency')
@@ -151,7 +170,7 @@ export function createIdempotency(
     return (await find(request)) ?? (await bind(request))
   }
 
-  async function bindAll(requests: readonly KeyedRequest[]): Promise<Binding[]> {
+  async function bindAll(requests: readonly BoundRequest[]): Promise<Binding[]> {
     if (requests.length === 0) return []
     const free = await bindFree(requests)
     const bindings: Binding[] = []
@@ -162,7 +181,7 @@ export function createIdempotency(
     return bindings
   }
 
-  async function bind(request: KeyedRequest): Promise<Binding> {
+  async function bind(request: BoundRequest): Promise<Binding> {
     const [binding] = await bindAll([request])
     return binding as Binding
   }

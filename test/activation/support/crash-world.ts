@@ -74,7 +74,7 @@ export async function startCrashWorld(t: Test, storage: Storage, starts: number)
     /** The ledger's entries of requests, once none of them is pending. */
     async entriesOf(requests: readonly Request[]): Promise<Entry[]> {
       const read = async ({ idempotency_key: used }: Request) => {
-        const [call] = await store.jobs.ofKey('buyer', used, 0)
+        const [call] = await store.jobs.ofKey('buyer', used)
         return call && (await store.ledger.get(call.id))
       }
       for (const end = Date.now() + 60_000; ; await wait(10)) {

@@ -279,7 +279,7 @@ export async function startModelGround({ open, isShared }: GroundOptions) {
         isAnswered = true
       }
       answer.then(end, end)
-      const jobs = () => store.jobs.ofKey(CALLERS[by]?.id ?? '', request.idempotency_key, 0)
+      const jobs = () => store.jobs.ofKey(CALLERS[by]?.id ?? '', request.idempotency_key)
       while (!isAnswered && (await jobs()).length === 0) await nextTurn()
     }
 
@@ -406,7 +406,7 @@ export async function startModelGround({ open, isShared }: GroundOptions) {
     }
 
     async function entriesOf({ by, request }: Wish): Promise<Entry[]> {
-      const jobs = await store.jobs.ofKey(CALLERS[by]?.id ?? '', request.idempotency_key, 0)
+      const jobs = await store.jobs.ofKey(CALLERS[by]?.id ?? '', request.idempotency_key)
       const entries = await Promise.all(jobs.map(({ id }) => store.ledger.get(id)))
       return entries.filter((entry) => entry !== undefined)
     }

@@ -1,0 +1,128 @@
+/** What a caller's key means after its first use: when clocks differ, and when much time has passed. */
+import { randomUUID } from 'node:crypto'
+import type { Test } from 'tap'
+import { type ActivationOptions, createActivation } from '../../src/activation/activation.js'
+import { systemClock } from '../../src/net/clock.js'
+import { createForgetting, DEFAULT_RETENTION } from '../../src/store/retention.js'
+import type { Store } from '../../src/store/store.js'
+import type { AgentOutcome } from '../../src/upstreams/agent/agent.js'
+import { NO_ROWS } from '../../src/upstreams/rows/read-rows.js'
+import { due, onEveryStorage, type Storage } from '../store/support/storages.js'
+import { withTasks } from './support/asked.js'
+import { buyer, TRADE_DESK } from './support/parts.js'
+import { key } from './support/world.js'
+
+const HOUR = 3_600_000
+const SIGNAL = `sig_${'A'.repeat(22)}`
+const OFFER = {
+  ...{ upstream: 'far', agentUrl: 'https://far.example/mcp', scope: 'public', handle: `${SIGNAL}.12345678` },
+  ...{ segmentId: 'seg', options: [], deployments: ['platform:the-trade-desk'], live: [], anywhere: false },
+}
+const KEPT = { ...DEFAULT_RETENTION, answersMs: HOUR }
+
+const said = (payload: Record<string, unknown>): AgentOutcome => ({ kind: 'answer', payload, rows: NO_ROWS })
+const REFUSED: AgentOutcome = { kind: 'error', error: { code: 'PERMISSION_DENIED', message: 'no' } }
+const CUT: AgentOutcome = { kind: 'failed', reason: 'unreachable', message: 'cut' }
+const UNSENT: AgentOutcome = { kind: 'failed', reason: 'unreachable', message: 'no way', unsent: true }
+
+type Say = 'does' | 'refuses' | 'is cut' | 'is away' | 'works on it'
+
+/** One agent that recognises repetitions, as its books show it. */
+function startAgent() {
+  const agent = {
+    says: 'does' as Say,
+    isLive: false,
+    taskStatus: 'working',
+    /** The keys under which it acted, and what it counted. */
+    acted: [] as unknown[],
+    counted: 0,
+  }
+  const answers = new Map<unknown, AgentOutcome>()
+  function act(task: string, args: Readonly<Record<string, unknown>>): AgentOutcome {
+    agent.acted.push(args.idempotency_key)
+    if (task === 'report_usage') {
+      const { length } = args.usage as unknown[]
+      agent.counted += length
+      return said({ accepted: length })
+    }
+    if (agent.says === 'works on it')
+      return said({ status: 'submitted', task_id: `theirs_${agent.acted.length}` })
+    agent.isLive = args.action !== 'deactivate'
+    return said({ deployments: [{ ...TRADE_DESK, is_live: agent.isLive }] })
+  }
+  const call: ActivationOptions['call'] = async (_agentUrl, task, args) => {
+    if (agent.says === 'is away') return UNSENT
+    if (task === 'get_task_status') return said({ task_id: args.task_id, status: agent.taskStatus })
+    if (task === 'get_signals') return said({ signals: [] })
+    if (agent.says === 'refuses') return REFUSED
+    const known = args.idempotency_key
+    const answer = answers.get(known) ?? act(task, args)
+    answers.set(known, answer)
+    return agent.says === 'is cut' ? CUT : answer
+  }
+  return { agent, call }
+}
+
+/** One process on the storage, whose clock differs from the storage's by so much. */
+async function open(t: Test, storage: Storage, call: ActivationOptions['call'], aheadMs = 0) {
+  const now = () => storage.clock.now + aheadMs
+  const store = await storage.open({ now, answersMs: HOUR })
+  const activation = withTasks(
+    createActivation({
+      ...{ store, call, retention: KEPT, clock: { ...systemClock, now }, newId: randomUUID },
+      resolve: () => ({
+        ...{ handle: SIGNAL, name: 'a signal', offers: [OFFER] },
+        ref: { scope: 'data_provider', data_provider_domain: 'h.example', signal_id: 'a' },
+      }),
+      ...{ upstreamAt: () => 'far', hasOwnCredential: () => false, refreshSoon: () => {} },
+      onProblem: (problem) => t.comment(problem),
+    } as ActivationOptions),
+  )
+  t.teardown(() => activation.close())
+  const asks = (more: object = {}) =>
+    ({
+      idempotency_key: key(),
+      signal_agent_segment_id: SIGNAL,
+      destinations: [TRADE_DESK],
+      ...more,
+    }) as const
+  return {
+    ...{ store, asks },
+    activate: (request: ReturnType<typeof asks>) =>
+      activation.activate(request as never, buyer, now() + 60_000),
+    status: (task_id: string) => activation.taskStatus({ task_id } as never, buyer, now() + 60_000),
+    report: (request: object) => activation.reportUsage(request as never, buyer, now() + 60_000),
+    /** Does in the background what is open. */
+    async goesOn() {
+      await due(store)
+      await activation.round()
+    },
+    forgets: () => createForgetting(store, KEPT)(now()),
+  }
+}
+
+const outcomes = async ({ ledger }: Store) => (await ledger.query({}, 10)).map(({ outcome }) => outcome)
+
+onEveryStorage(
+  'a repetition hears of the calls of its own use of the key, whatever clocks say',
+  async (t, storage) => {
+    const { agent, call } = startAgent()
+    const ahead = await open(t, storage, call, 800)
+    const behind = storage.isShared ? await open(t, storage, call) : ahead
+    const request = ahead.asks()
+    agent.says = 'refuses'
+    t.match(await ahead.activate(request), { error: { code: 'PERMISSION_DENIED' } })
+    if (!storage.isShared) storage.clock.now -= 800 // one process, whose clock is set back
+    agent.says = 'is cut'
+    t.match(await behind.activate(request), { error: { code: 'SERVICE_UNAVAILABLE' } })
+    t.match(
+      await behind.activate(request),
+      { error: { code: 'SERVICE_UNAVAILABLE' } },
+      'the first use was refused',
+    )
+    t.same([agent.isLive, (await outcomes(behind.store)).sort()], [true, ['failed', 'pending']])
+    agent.says = 'does'
+    t.match(await ahead.activate(request), { kind: 'answer', fields: { deployments: [{ is_live: true }] } })
+    t.equal(agent.acted.length, 1)
+  },
+)
