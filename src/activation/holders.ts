@@ -6,9 +6,9 @@
  */
 import type { Deployment, Destination } from '../adcp/signal.js'
 import { destinationKey, matchesDestination } from '../merge/deployments.js'
-import { type Call, callJob, type NewCall } from '../store/call.js'
+import { type Call, callJob, type NewCall, upstreamKey } from '../store/call.js'
 import type { Decided, EntryOfJob, PromisedRecords } from '../store/promised-work.js'
-import { canonical, upstreamKey } from '../store/records/idempotency.js'
+import { canonical } from '../store/records/idempotency.js'
 import type { EndedAmong, Entry } from '../store/records/ledger.js'
 
 /**
@@ -174,11 +174,7 @@ function again(
   const { caller, account, agentUrl, segmentId, seenAs, upstreamAccount } = ended
   const call: NewCall = {
     ...{ id, caller, key: '', task: 'activate_signal', agentUrl, seenAs },
-    ...{
-      upstreamKey: upstreamKey({ caller, key: id, fingerprint: '' }, agentUrl),
-      segment: segmentId,
-      rows: [],
-    },
+    ...{ upstreamKey: upstreamKey(id), segment: segmentId, rows: [] },
     ...(account !== undefined && { account }),
     ...(isCredentialed && { isCredentialed }),
     args: {

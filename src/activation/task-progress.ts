@@ -62,10 +62,11 @@ const lost = (message: string): Ending => ({ status: 'failed', isUnknown: true, 
 const FORGOTTEN = lost('The upstream no longer knows this task')
 const NOT_ASKED = lost('This agent no longer asks the upstream for this task') // an operator ended the asking
 
-/** The job that asks about the task with which an upstream answered a call. */
+/** The job that asks about the task with which an upstream answered a call; it is done for the same request, under the same key. */
 export function upstreamTaskJob({
   id,
   caller,
+  key,
   agentUrl,
   seenAs,
   isCredentialed,
@@ -74,7 +75,7 @@ export function upstreamTaskJob({
 }: Call & { taskId: string; upstreamTaskId?: string | undefined }): NewJob {
   const asked = upstreamTaskId === undefined ? { agentUrl: '' } : { agentUrl, upstreamTaskId }
   const data: UpstreamTask = { ...asked, callId: id, seenAs, ...(isCredentialed && { isCredentialed }) }
-  return { id: taskId, kind: 'upstream_task', lane: agentUrl, caller, data, afterMs: FIRST_UNASKED_MS }
+  return { id: taskId, kind: 'upstream_task', lane: agentUrl, caller, key, data, afterMs: FIRST_UNASKED_MS }
 }
 
 /** Some tasks complete without a result: the next reading of the feed shows what is live. */

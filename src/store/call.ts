@@ -62,6 +62,12 @@ export type Call = NewCall &
     held?: Held
   }
 
+/**
+ * The idempotency key of a new call at its upstream. Each use of a caller's key is a call of its own, so a key that is used again is
+ * another request there; repetitions of a call have the key that is stored with it. Upstreams never see callers' own keys.
+ */
+export const upstreamKey = (callId: string) => `trb_${hash('sha256', callId, 'base64url')}`
+
 /** The shared target of calls on one segment, when the upstream cannot tell their callers apart. */
 export function callTarget({ agentUrl, segment, seenAs, caller }: NewCall): string | undefined {
   if (segment === undefined) return undefined

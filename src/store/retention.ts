@@ -9,7 +9,7 @@ const DAY_MS = 24 * 60 * 60 * 1_000
 
 /** How long things are kept after their end, ms. */
 export type Retention = {
-  /** Answers for repeated requests, counted from the first request. */
+  /** Answers for repeated requests, counted from the outcome. */
   answersMs: number
   /** Calls, questions and notices: at least as long as answers, because a key is bound to the calls made under it. */
   callsMs: number

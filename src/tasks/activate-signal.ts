@@ -13,9 +13,9 @@ import type { Caller } from '../adcp/caller.js'
 import { type Destination, destinationsOf } from '../adcp/signal.js'
 import { ActivateSignalRequest } from '../adcp/signal-requests.js'
 import { ActivateSignalResponse } from '../adcp/task-schemas.js'
-import { type NewCall, readCall } from '../store/call.js'
+import { type NewCall, readCall, upstreamKey } from '../store/call.js'
 import type { EntryOfJob } from '../store/promised-work.js'
-import { type KeyedRequest, keyedRequest, upstreamKey } from '../store/records/idempotency.js'
+import { type KeyedRequest, keyedRequest } from '../store/records/idempotency.js'
 import type { TaskStatus } from '../store/records/tasks.js'
 import type { Task } from './task.js'
 
@@ -173,10 +173,11 @@ export function activateSignal(activation: Activating): Task<typeof ActivateSign
     // What was activated is switched off as what it was, whichever account or credential the configuration names by now.
     const seen = to.activatedAs ?? asNow(caller, account, to.agentUrl)
     const { seenAs, upstreamAccount } = seen
+    const id = newId()
     const call: NewCall = {
-      id: newId(),
+      id,
       ...{ caller: keyed.caller, key: keyed.key, task: 'activate_signal', agentUrl: to.agentUrl },
-      upstreamKey: upstreamKey(keyed, to.agentUrl),
+      upstreamKey: upstreamKey(id),
       segment: to.segmentId,
       seenAs,
       ...(isCredentialed && { isCredentialed }),
@@ -195,7 +196,7 @@ export function activateSignal(activation: Activating): Task<typeof ActivateSign
       },
     }
     const entry: EntryOfJob = {
-      id: call.id,
+      id,
       caller: caller.id,
       ...(seen.account !== undefined && { account: seen.account }),
       action,

@@ -13,8 +13,8 @@ import type { AccountReference, Caller } from '../adcp/caller.js'
 import { ReportUsageRequest, ReportUsageResponse } from '../adcp/task-schemas.js'
 import { NO_FEED_YET } from '../feed/feed.js'
 import { signalPart } from '../merge/identity.js'
-import type { NewCall } from '../store/call.js'
-import { type KeyedRequest, keyedRequest, upstreamKey } from '../store/records/idempotency.js'
+import { type NewCall, upstreamKey } from '../store/call.js'
+import { type KeyedRequest, keyedRequest } from '../store/records/idempotency.js'
 import type { Entry } from '../store/records/ledger.js'
 import type { Task } from './task.js'
 
@@ -127,14 +127,16 @@ export function reportUsage(activation: Reporting): Task<typeof ReportUsageReque
     for (const row of rows) byAgent.set(row.to.agentUrl, [...(byAgent.get(row.to.agentUrl) ?? []), row])
     const { caller, key } = keyed
     const { reporting_period } = request
-    return [...byAgent].map(([agentUrl, part]) => ({
-      ...{ id: newId(), caller, key, task: 'report_usage', agentUrl },
-      seenAs: hasOwnCredential(caller, agentUrl) ? 'own' : 'shared',
-      ...(hasSharedCredential(agentUrl) && { isCredentialed: true }),
-      upstreamKey: upstreamKey(keyed, agentUrl),
-      args: { reporting_period, usage: part.map(({ args }) => args) },
-      rows: part.map(({ row }) => row),
-    }))
+    return [...byAgent].map(([agentUrl, part]): NewCall => {
+      const id = newId()
+      return {
+        ...{ id, caller, key, task: 'report_usage', agentUrl, upstreamKey: upstreamKey(id) },
+        seenAs: hasOwnCredential(caller, agentUrl) ? 'own' : 'shared',
+        ...(hasSharedCredential(agentUrl) && { isCredentialed: true }),
+        args: { reporting_period, usage: part.map(({ args }) => args) },
+        rows: part.map(({ row }) => row),
+      }
+    })
   }
 
   function said({ accepted, pending, refused, errors }: PartOutcome): Answer {

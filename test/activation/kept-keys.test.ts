@@ -27,7 +27,7 @@ const UNSENT: AgentOutcome = { kind: 'failed', reason: 'unreachable', message: '
 
 type Say = 'does' | 'refuses' | 'is cut' | 'is away' | 'works on it'
 
-/** One agent that recognises repetitions, as its books show it. */
+/** One agent, as its books show it; it recognises repetitions of activations. */
 function startAgent() {
   const agent = {
     says: 'does' as Say,
@@ -56,7 +56,7 @@ function startAgent() {
     if (task === 'get_signals') return said({ signals: [] })
     if (agent.says === 'refuses') return REFUSED
     const known = args.idempotency_key
-    const answer = answers.get(known) ?? act(task, args)
+    const answer = (task === 'activate_signal' && answers.get(known)) || act(task, args)
     answers.set(known, answer)
     return agent.says === 'is cut' ? CUT : answer
   }
@@ -124,5 +124,106 @@ onEveryStorage(
     agent.says = 'does'
     t.match(await ahead.activate(request), { kind: 'answer', fields: { deployments: [{ is_live: true }] } })
     t.equal(agent.acted.length, 1)
+  },
+)
+
+onEveryStorage(
+  'usage that is sent late is counted once, however late its report is repeated',
+  async (t, storage) => {
+    const { agent, call } = startAgent()
+    const { store, report, goesOn, forgets } = await open(t, storage, call)
+    const request = {
+      idempotency_key: key(),
+      reporting_period: { start: '2026-01-01T00:00:00Z', end: '2026-01-02T00:00:00Z' },
+      usage: [
+        {
+          account: { brand: { domain: 'a.example' }, operator: 'a.example' },
+          ...{ signal_agent_segment_id: SIGNAL, impressions: 1_000, vendor_cost: 5, currency: 'USD' },
+        },
+      ],
+    }
+    const rows = (accepted: number, pending: number) => ({
+      fields: { ext: { tributary: { rows: { accepted, pending } } } },
+    })
+    agent.says = 'is away'
+    t.match(await report(request), rows(0, 1))
+    storage.clock.now += 2 * HOUR
+    await forgets()
+    agent.says = 'does'
+    await goesOn()
+    t.equal(agent.counted, 1)
+    storage.clock.now += HOUR - 1
+    await forgets()
+    t.match(await report(request), rows(1, 0))
+    t.equal(agent.counted, 1)
+    const { caller, key: used } = { caller: buyer.id, key: request.idempotency_key }
+    const bound = () =>
+      store.db.selectFrom('idempotency').select('key').where('caller', '=', caller).execute()
+    t.same(await bound(), [{ key: used }])
+    storage.clock.now += HOUR
+    await forgets()
+    t.same(await bound(), [], 'the answer is kept from the outcome on, and no longer')
+  },
+)
+
+onEveryStorage(
+  'what a key did goes on under the key, and is one request to the agent',
+  async (t, storage) => {
+    const { agent, call } = startAgent()
+    const { asks, activate, status, goesOn, forgets } = await open(t, storage, call)
+    const request = asks()
+    agent.says = 'works on it'
+    const first = await activate(request)
+    t.match(first, { status: 'submitted' })
+    storage.clock.now += 2 * HOUR
+    await forgets()
+    t.match(await activate(request), { ...first, replayed: true }, 'its task is not done yet')
+    t.equal(agent.acted.length, 1)
+    agent.taskStatus = 'completed'
+    await goesOn()
+    const { task_id } = (first as unknown as { fields: { task_id: string } }).fields
+    t.match(await status(task_id), { status: 'completed' })
+    storage.clock.now += HOUR - 1
+    await forgets()
+    t.match(await activate(request), { replayed: true })
+  },
+)
+
+onEveryStorage('a call is repeated under the key that is stored with it', async (t, storage) => {
+  const { agent, call } = startAgent()
+  const { store, asks, activate } = await open(t, storage, call)
+  const request = asks()
+  agent.says = 'is cut'
+  t.match(await activate(request), { error: { code: 'SERVICE_UNAVAILABLE' } })
+  const [job] = await store.db.selectFrom('jobs').select(['id', 'data']).execute()
+  const data = { ...JSON.parse(job?.data ?? ''), upstreamKey: 'of-the-release-before' }
+  await store.db
+    .updateTable('jobs')
+    .set({ data: JSON.stringify(data) })
+    .execute()
+  agent.says = 'does'
+  t.match(await activate(request), { kind: 'answer' })
+  t.match(agent.acted, [/^trb_/, 'of-the-release-before'])
+})
+
+onEveryStorage(
+  'a key that is used again after its time is another request to the agent',
+  async (t, storage) => {
+    const { agent, call } = startAgent()
+    const { store, asks, activate, forgets } = await open(t, storage, call)
+    const request = asks()
+    t.match(await activate(request), { kind: 'answer' })
+    t.match(await activate(asks({ action: 'deactivate' })), { kind: 'answer' })
+    t.equal(agent.isLive, false)
+    storage.clock.now += HOUR
+    if (storage.isShared) await forgets() // by a round, or by the next use of the key
+    agent.says = 'is cut'
+    t.match(await activate(request), { error: { code: 'SERVICE_UNAVAILABLE' } })
+    agent.says = 'does'
+    t.match(await activate(request), { fields: { deployments: [{ is_live: true }] } })
+    t.equal(agent.isLive, true, 'what is told as live is live')
+    t.equal(agent.acted.length, 3, 'repetitions of one use have one key')
+    t.equal(new Set(agent.acted).size, 3)
+    t.same(await outcomes(store), ['completed', 'completed', 'completed'])
   },
 )

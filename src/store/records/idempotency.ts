@@ -67,15 +67,6 @@ export function keyedRequest(
   return { task, caller: caller.id, key: request.idempotency_key, fingerprint: fingerprint(request) }
 }
 
-/**
- * Our key for one upstream call. The fingerprint is part of it: when a caller reuses a key that a refusal has freed,
- * the upstream sees another key. Upstreams never see callers' own keys.
- */
-export function upstreamKey(request: Omit<KeyedRequest, 'task'>, upstream: string): string {
-  const { caller, key, fingerprint: print } = request
-  return `trb_${hash('sha256', canonical([caller, key, print, upstream]), 'base64url')}`
-}
-
 /** A request, and the calls that are made for it once it is bound to its key, by their ids. */
 type BoundRequest = KeyedRequest & { calls?: readonly string[] }
 
@@ -99,7 +90,7 @@ export type Idempotency = {
   answerAll(answers: readonly KeyedAnswer[]): Promise<void>
   /** Frees a key whose request was refused before anything was done. */
   release(caller: string, key: string): Promise<void>
-  /** Deletes up to so many expired keys; a request with an open job keeps its key. Returns how many. */
+  /** Deletes up to so many keys whose time is over. Returns how many. */
   forgetExpired(limit: number): Promise<number>
 }
 
@@ -112,6 +103,17 @@ export function createIdempotency(
   seal: Seal,
   answersMs: number,
 ): Idempotency {
+  /**
+   * Whether the time of a key is over. It begins with the outcome of its request, the end of the last job that is done for it: a
+   * request with an open job keeps its key.
+   */
+  function isOver() {
+    const at = now()
+    return sql<boolean>`(idempotency.expires_at <= ${at} and not exists (select 1 from jobs
+      where jobs.caller = idempotency.caller and jobs.key = idempotency.key
+        and (jobs.due is not null or jobs.ended_at > ${at - answersMs})))`
+  }
+
   /** The calls of a request that an earlier release bound to its key without naming them. */
   async function callsSince({ caller, key }: KeyedRequest, since: number): Promise<string[]> {
     const rows = await db
@@ -129,11 +131,12 @@ export function createIdempotency(
     const { caller, key, task, fingerprint } = request
     const held = await db
       .selectFrom('idempotency')
-      .select(['task', 'fingerprint', 'calls', 'answer', 'created_at', 'expires_at'])
+      .select(['task', 'fingerprint', 'calls', 'answer', 'created_at'])
       .where('caller', '=', caller)
       .where('key', '=', key)
+      .where((eb) => eb.not(isOver()))
       .executeTakeFirst()
-    if (!held || (held.answer !== null && held.expires_at <= now())) return undefined
+    if (!held) return undefined
     if (held.task !== task || held.fingerprint !== fingerprint) return { kind: 'conflict' } as const
     if (held.answer !== null) return { kind: 'answered', answer: seal.read(held.answer) } as const
     const { calls, created_at: since } = held
@@ -156,17 +159,16 @@ export function createIdempotency(
     return new Set(bound.map(nameOf))
   }
 
-  /** A key that is not free: what it is bound to, or the new request when the old binding has expired. */
+  /** A key that is not free: what it is bound to, or the new request when the time of the old binding is over. */
   async function rebind(request: BoundRequest): Promise<Binding> {
     const { caller, key } = request
     await db
       .deleteFrom('idempotency')
       .where('caller', '=', caller)
       .where('key', '=', key)
-      .where('expires_at', '<=', now())
-      .where('answer', 'is not', null)
+      .where(isOver())
       .execute()
-    // The request that held the key has released it: nothing was done under it.
+    // Else the request that held the key has released it: nothing was done under it.
     return (await find(request)) ?? (await bind(request))
   }
 
@@ -207,19 +209,7 @@ export function createIdempotency(
     const past = db
       .selectFrom('idempotency')
       .select(['caller', 'key'])
-      .where('expires_at', '<=', now())
-      .where((eb) =>
-        eb.not(
-          eb.exists(
-            eb
-              .selectFrom('jobs')
-              .select('jobs.id')
-              .whereRef('jobs.caller', '=', 'idempotency.caller')
-              .whereRef('jobs.key', '=', 'idempotency.key')
-              .where('jobs.due', 'is not', null),
-          ),
-        ),
-      )
+      .where(isOver())
       .orderBy('expires_at')
       .limit(limit)
     const { numDeletedRows } = await db
