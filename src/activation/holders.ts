@@ -166,12 +166,8 @@ export const endedAmong: EndedAmong = (entries, isOld) => {
 }
 
 /** The deactivation again, for the destinations that no other caller has on. */
-function again(
-  { id, isCredentialed }: Pick<Call, 'id' | 'isCredentialed'>,
-  ended: Entry,
-  destinations: readonly Destination[],
-) {
-  const { caller, account, agentUrl, segmentId, seenAs, upstreamAccount } = ended
+function again(id: string, ended: Entry, destinations: readonly Destination[]) {
+  const { caller, account, agentUrl, segmentId, seenAs, isCredentialed, upstreamAccount } = ended
   const call: NewCall = {
     ...{ id, caller, key: '', task: 'activate_signal', agentUrl, seenAs },
     ...{ upstreamKey: upstreamKey(id), segment: segmentId, rows: [] },
@@ -199,7 +195,7 @@ export async function unwantedNow({ ledger }: Pick<PromisedRecords, 'ledger'>, c
   const wishes = leftOnFor(entries, holderOf(call)).flatMap(({ entry, destinations }, index) => {
     const others = standingFor(entries, entry)
     const unwanted = destinations.filter((one) => !others.some((other) => mayOverlap(one, other)))
-    return unwanted.length > 0 ? [again({ ...call, id: `${id}.off.${index}` }, entry, unwanted)] : []
+    return unwanted.length > 0 ? [again(`${id}.off.${index}`, entry, unwanted)] : []
   })
   return { jobs: wishes.map((wish) => callJob(wish.call)), entries: wishes.map(({ entry }) => entry) }
 }

@@ -43,8 +43,8 @@ export type Route = {
   name?: string
   /** For which account of the caller it was activated, and how the upstream saw that; only when the ledger knows it. */
   activatedAs?: SeenAs
-  /** The call that activated it, where `activatedAs` is known. */
-  activatedBy?: string
+  /** It was activated with a credential. */
+  isCredentialed?: true
 }
 
 const SEVERAL = 'Several upstreams offer this signal: name one.'
@@ -170,7 +170,7 @@ function fromEntry(entry: Entry): Route {
   return {
     ...{ signalHandle, offerHandle, upstream, agentUrl, segmentId },
     ...(pricingOptionId !== undefined && { optionId: pricingOptionId, upstreamOptionId }),
-    activatedBy: entry.id,
+    ...(entry.isCredentialed && { isCredentialed: true }),
     activatedAs: {
       seenAs: entry.seenAs,
       ...(entry.account !== undefined && { account: entry.account }),

@@ -120,7 +120,10 @@ export type Jobs = {
    * the start of a storage that only one process uses.
    */
   endLeases(): Promise<void>
-  /** Deletes up to so many jobs that ended before `before`. Returns how many. */
+  /**
+   * Deletes up to so many jobs that ended before `before` and on which nothing rests: no task of an upstream that goes on, and no
+   * open job with the same target. Returns how many.
+   */
   forgetEnded(before: number, limit: number): Promise<number>
 }
 
@@ -362,6 +365,10 @@ export function createJobs(db: Db, now: () => number, dialect: SqlDialect, seal:
       .selectFrom('jobs')
       .select('seq')
       .where('ended_at', '<=', before)
+      .where(sql<boolean>`not exists (select 1 from activations
+        where activations.id = jobs.id and activations.outcome = 'submitted')`)
+      .where(sql<boolean>`(target is null or target not in (select other.target from jobs as other
+        where other.due is not null and other.target is not null))`)
       .orderBy('ended_at')
       .limit(limit)
     const { numDeletedRows } = await db.deleteFrom('jobs').where('seq', 'in', past).executeTakeFirst()

@@ -13,7 +13,7 @@ import type { Caller } from '../adcp/caller.js'
 import { type Destination, destinationsOf } from '../adcp/signal.js'
 import { ActivateSignalRequest } from '../adcp/signal-requests.js'
 import { ActivateSignalResponse } from '../adcp/task-schemas.js'
-import { type NewCall, readCall, upstreamKey } from '../store/call.js'
+import { type NewCall, upstreamKey } from '../store/call.js'
 import type { EntryOfJob } from '../store/promised-work.js'
 import { type KeyedRequest, keyedRequest } from '../store/records/idempotency.js'
 import type { TaskStatus } from '../store/records/tasks.js'
@@ -153,26 +153,20 @@ export function activateSignal(activation: Activating): Task<typeof ActivateSign
     return standing.some((one) => destinations.some((other) => mayOverlap(one, other)))
   }
 
-  /** A deactivation goes with a credential where the activation did: without one it would switch off nothing, and be told as done. */
-  async function needsCredential({ agentUrl, activatedBy }: Route): Promise<boolean> {
-    if (hasSharedCredential(agentUrl)) return true
-    const job = activatedBy === undefined ? undefined : await store.jobs.get(activatedBy)
-    return job !== undefined && readCall(job).isCredentialed === true
-  }
-
   function planned(
     request: ActivateRequest,
     caller: Caller,
     account: OwnAccount | undefined,
     to: Route,
     keyed: KeyedRequest,
-    isCredentialed: boolean,
   ): Plan {
     const { action = 'activate', destinations, governance_context, context } = request
     const upstream = upstreamAt(to.agentUrl) // its id may have changed since the ledger entry, or it may be gone
     // What was activated is switched off as what it was, whichever account or credential the configuration names by now.
     const seen = to.activatedAs ?? asNow(caller, account, to.agentUrl)
     const { seenAs, upstreamAccount } = seen
+    // A deactivation goes with a credential where the activation did: without one it would switch off nothing, and be told as done.
+    const isCredentialed = to.isCredentialed || hasSharedCredential(to.agentUrl)
     const id = newId()
     const call: NewCall = {
       id,
@@ -180,7 +174,7 @@ export function activateSignal(activation: Activating): Task<typeof ActivateSign
       upstreamKey: upstreamKey(id),
       segment: to.segmentId,
       seenAs,
-      ...(isCredentialed && { isCredentialed }),
+      ...(isCredentialed && { isCredentialed: true }),
       ...(seen.account !== undefined && { account: seen.account }),
       ...(to.name !== undefined && { name: to.name }),
       rows: [],
@@ -207,7 +201,7 @@ export function activateSignal(activation: Activating): Task<typeof ActivateSign
       ...(to.upstreamOptionId !== undefined && { upstreamOptionId: to.upstreamOptionId }),
       ...{ upstream, agentUrl: to.agentUrl, segmentId: to.segmentId },
       ...(upstreamAccount !== undefined && { upstreamAccount }),
-      ...{ destinations, seenAs },
+      ...{ destinations, seenAs, ...(isCredentialed && { isCredentialed: true }) },
     }
     return { kind: 'plan', calls: [call], entries: [entry] }
   }
@@ -221,8 +215,7 @@ export function activateSignal(activation: Activating): Task<typeof ActivateSign
       if (account && 'error' in account) return account
       const routed = await route(request, caller, account)
       if (routed.kind === 'refused') return routed
-      const isCredentialed = await needsCredential(routed.route)
-      return planned(request, caller, account, routed.route, keyed, isCredentialed)
+      return planned(request, caller, account, routed.route, keyed)
     }
 
     const work = {

@@ -1,4 +1,4 @@
-/** What a caller's key means after its first use: when clocks differ, and when much time has passed. */
+/** What is kept of calls, and what a caller's key means after its first use: when clocks differ, and when much time has passed. */
 import { randomUUID } from 'node:crypto'
 import type { Test } from 'tap'
 import { type ActivationOptions, createActivation } from '../../src/activation/activation.js'
@@ -9,7 +9,7 @@ import type { AgentOutcome } from '../../src/upstreams/agent/agent.js'
 import { NO_ROWS } from '../../src/upstreams/rows/read-rows.js'
 import { due, onEveryStorage, type Storage } from '../store/support/storages.js'
 import { withTasks } from './support/asked.js'
-import { buyer, TRADE_DESK } from './support/parts.js'
+import { buyer, other, TRADE_DESK } from './support/parts.js'
 import { key } from './support/world.js'
 
 const HOUR = 3_600_000
@@ -18,7 +18,7 @@ const OFFER = {
   ...{ upstream: 'far', agentUrl: 'https://far.example/mcp', scope: 'public', handle: `${SIGNAL}.12345678` },
   ...{ segmentId: 'seg', options: [], deployments: ['platform:the-trade-desk'], live: [], anywhere: false },
 }
-const KEPT = { ...DEFAULT_RETENTION, answersMs: HOUR }
+const KEPT = { ...DEFAULT_RETENTION, answersMs: HOUR, callsMs: HOUR }
 
 const said = (payload: Record<string, unknown>): AgentOutcome => ({ kind: 'answer', payload, rows: NO_ROWS })
 const REFUSED: AgentOutcome = { kind: 'error', error: { code: 'PERMISSION_DENIED', message: 'no' } }
@@ -36,6 +36,8 @@ function startAgent() {
     /** The keys under which it acted, and what it counted. */
     acted: [] as unknown[],
     counted: 0,
+    /** Whether each call was to go with a credential, and never without. */
+    credentialed: [] as boolean[],
   }
   const answers = new Map<unknown, AgentOutcome>()
   function act(task: string, args: Readonly<Record<string, unknown>>): AgentOutcome {
@@ -50,7 +52,8 @@ function startAgent() {
     agent.isLive = args.action !== 'deactivate'
     return said({ deployments: [{ ...TRADE_DESK, is_live: agent.isLive }] })
   }
-  const call: ActivationOptions['call'] = async (_agentUrl, task, args) => {
+  const call: ActivationOptions['call'] = async (_agentUrl, task, args, { isCredentialed = false }) => {
+    agent.credentialed.push(isCredentialed)
     if (agent.says === 'is away') return UNSENT
     if (task === 'get_task_status') return said({ task_id: args.task_id, status: agent.taskStatus })
     if (task === 'get_signals') return said({ signals: [] })
@@ -64,12 +67,24 @@ function startAgent() {
 }
 
 /** One process on the storage, whose clock differs from the storage's by so much. */
-async function open(t: Test, storage: Storage, call: ActivationOptions['call'], aheadMs = 0) {
+async function open(
+  t: Test,
+  storage: Storage,
+  call: ActivationOptions['call'],
+  { aheadMs = 0, hasSharedCredential = (): boolean => false } = {},
+) {
   const now = () => storage.clock.now + aheadMs
   const store = await storage.open({ now, answersMs: HOUR })
   const activation = withTasks(
     createActivation({
-      ...{ store, call, retention: KEPT, clock: { ...systemClock, now }, newId: randomUUID },
+      ...{
+        store,
+        call,
+        hasSharedCredential,
+        retention: KEPT,
+        clock: { ...systemClock, now },
+        newId: randomUUID,
+      },
       resolve: () => ({
         ...{ handle: SIGNAL, name: 'a signal', offers: [OFFER] },
         ref: { scope: 'data_provider', data_provider_domain: 'h.example', signal_id: 'a' },
@@ -88,9 +103,9 @@ async function open(t: Test, storage: Storage, call: ActivationOptions['call'], 
     }) as const
   return {
     ...{ store, asks },
-    activate: (request: ReturnType<typeof asks>) =>
-      activation.activate(request as never, buyer, now() + 60_000),
-    status: (task_id: string) => activation.taskStatus({ task_id } as never, buyer, now() + 60_000),
+    activate: (request: ReturnType<typeof asks>, as = buyer) =>
+      activation.activate(request as never, as, now() + 60_000),
+    status: (task_id: string, as = buyer) => activation.taskStatus({ task_id } as never, as, now() + 60_000),
     report: (request: object) => activation.reportUsage(request as never, buyer, now() + 60_000),
     /** Does in the background what is open. */
     async goesOn() {
@@ -107,7 +122,7 @@ onEveryStorage(
   'a repetition hears of the calls of its own use of the key, whatever clocks say',
   async (t, storage) => {
     const { agent, call } = startAgent()
-    const ahead = await open(t, storage, call, 800)
+    const ahead = await open(t, storage, call, { aheadMs: 800 })
     const behind = storage.isShared ? await open(t, storage, call) : ahead
     const request = ahead.asks()
     agent.says = 'refuses'
@@ -225,5 +240,57 @@ onEveryStorage(
     t.equal(agent.acted.length, 3, 'repetitions of one use have one key')
     t.equal(new Set(agent.acted).size, 3)
     t.same(await outcomes(store), ['completed', 'completed', 'completed'])
+  },
+)
+
+onEveryStorage('a task that ends late switches off what was left on for it', async (t, storage) => {
+  const { agent, call } = startAgent()
+  const { store, asks, activate, status, goesOn, forgets } = await open(t, storage, call)
+  t.match(await activate(asks()), { kind: 'answer' })
+  agent.says = 'works on it'
+  const { fields } = (await activate(asks(), other)) as unknown as { fields: { task_id: string } }
+  agent.says = 'does'
+  t.match(await activate(asks({ action: 'deactivate' })), { fields: { deployments: [{ is_live: true }] } })
+  storage.clock.now += 2 * HOUR
+  await forgets()
+  agent.taskStatus = 'failed'
+  await goesOn() // hears of it
+  await goesOn() // switches it off
+  t.match(await status(fields.task_id, other), { status: 'failed' })
+  t.equal(agent.isLive, false)
+  storage.clock.now += 2 * HOUR
+  await forgets()
+  t.same(await store.db.selectFrom('jobs').select('id').execute(), [], 'nothing rests on the calls any more')
+})
+
+onEveryStorage('a call is not repeated when what reversed it is long ago', async (t, storage) => {
+  const { agent, call } = startAgent()
+  const { store, asks, activate, goesOn, forgets } = await open(t, storage, call)
+  agent.says = 'is cut'
+  t.match(await activate(asks()), { error: { code: 'SERVICE_UNAVAILABLE' } })
+  agent.says = 'does'
+  t.match(await activate(asks({ action: 'deactivate' })), { kind: 'answer' })
+  storage.clock.now += 2 * HOUR // nothing was done meanwhile: the process had ended
+  await forgets()
+  await goesOn()
+  t.same((await outcomes(store)).sort(), ['completed', 'superseded'])
+})
+
+onEveryStorage(
+  'a deactivation goes with a credential where the activation did, however old that is',
+  async (t, storage) => {
+    const { agent, call } = startAgent()
+    let isThere = true
+    const { asks, activate, forgets, store } = await open(t, storage, call, {
+      hasSharedCredential: () => isThere,
+    })
+    t.match(await activate(asks()), { kind: 'answer' })
+    isThere = false
+    storage.clock.now += 2 * HOUR
+    await forgets()
+    t.same(await store.db.selectFrom('jobs').select('id').execute(), [])
+    t.match(await activate(asks({ action: 'deactivate' })), { kind: 'answer' })
+    t.match(await activate(asks({ action: 'deactivate' })), { kind: 'answer' })
+    t.same(agent.credentialed, [true, true, true])
   },
 )

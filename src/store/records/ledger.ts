@@ -42,6 +42,8 @@ export type NewEntry = {
   destinations: readonly unknown[]
   /** How the upstream sees the caller: by a credential of the caller's own, or by the one that callers share. */
   seenAs: 'own' | 'shared'
+  /** The call goes with a credential, and never in nobody's name. */
+  isCredentialed?: true
   /** The number of the job that carries it out: a later request has a higher one. */
   seq: number
 }
@@ -135,6 +137,7 @@ function fromRow(row: Selectable<ActivationTable>): Entry {
     ...(row.upstream_account !== null && { upstreamAccount: JSON.parse(row.upstream_account) as unknown }),
     destinations: JSON.parse(row.destinations) as unknown[],
     seenAs: row.seen_as as Entry['seenAs'],
+    ...(row.credentialed === 1 && { isCredentialed: true }),
     seq: row.seq,
     outcome: row.outcome as Outcome,
     ...(row.deployments !== null && { deployments: JSON.parse(row.deployments) as unknown[] }),
@@ -156,12 +159,13 @@ export function createLedger(db: Db, now: () => number, dialect: SqlDialect): Le
       ...{ upstreamAccount: json(upstreamAccount), destinations: JSON.stringify(destinations) },
     }))
     await sql`insert into activations (id, caller, account, action, handle, signal_handle, offer_handle, pricing_option_id,
-        upstream_option_id, upstream, agent_url, segment_id, upstream_account, destinations, seen_as, seq, outcome,
-        created_at, updated_at)
+        upstream_option_id, upstream, agent_url, segment_id, upstream_account, destinations, seen_as, credentialed, seq,
+        outcome, created_at, updated_at)
       select value->>'id', value->>'caller', value->>'account', value->>'action', value->>'handle',
         value->>'signalHandle', value->>'offerHandle', value->>'pricingOptionId', value->>'upstreamOptionId',
         value->>'upstream', value->>'agentUrl', value->>'segmentId', value->>'upstreamAccount', value->>'destinations',
-        value->>'seenAs', cast(value->>'seq' as bigint), 'pending', cast(${at} as bigint), cast(${at} as bigint)
+        value->>'seenAs', case when value->>'isCredentialed' is null then 0 else 1 end, cast(value->>'seq' as bigint),
+        'pending', cast(${at} as bigint), cast(${at} as bigint)
       from ${dialect.given(rows)}`.execute(db)
   }
 
