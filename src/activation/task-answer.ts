@@ -3,7 +3,6 @@
  * only by what is said of it itself: an error may be about the asking, and an answer that names another task is about that one,
  * whose result may be another caller's. Pure.
  */
-import type { Destination } from '../adcp/signal.js'
 import type { TaskProgress, TaskStatus } from '../store/records/tasks.js'
 import type { AgentOutcome, Payload } from '../upstreams/agent/agent.js'
 import {
@@ -48,17 +47,8 @@ type AskedTask = {
   /** The id of the upstream, for the words of an error. */
   upstream: string
   taskId: string
-  /** Of an activation: the state that it is to bring about. */
-  wantsLive?: boolean
-  /** And where. */
-  destinations?: readonly Destination[]
-}
-
-/** Where it is not said on which destinations, all count that the answer tells of, unless it says that the task failed. */
-function wishOf({ wantsLive, destinations }: AskedTask, payload: Payload): Wish | undefined {
-  if (wantsLive === undefined) return undefined
-  const shown = ENDED.has(plainState(payload.status)) ? [] : readTold(payload, []).deployments
-  return { wantsLive, destinations: destinations ?? shown }
+  /** Of an activation. */
+  wish?: Wish
 }
 
 /** That an upstream tells nothing of a task, so what came of it is not known. `field`: it is no refusal of a signal. */
@@ -98,12 +88,11 @@ function readError(
 ): TaskWord | undefined {
   const { error, payload = {}, isOwnTask } = outcome
   const { code, field, rpcCode } = error
-  const { upstream } = asked
+  const { upstream, wish } = asked
   const { task_id, task_type } = payload
   const namesTask = typeof task_id === 'string' || typeof task_type === 'string'
   const status = namesTask && !isOwnTask ? plainState(payload.status) : undefined
   if (GOES_ON.has(status)) return { kind: 'goes_on', status: status as TaskStatus }
-  const wish = wishOf(asked, payload)
   if (status !== undefined && wish && showsDone(payload, wish)) return { kind: 'completed', payload }
   const isEnded = status !== undefined && ENDED.has(status)
   if (NOT_KNOWN.test(code) && (!isEnded || field === 'task_id')) return { kind: 'forgotten' }
@@ -118,11 +107,10 @@ function readError(
 export function readTaskAnswer(outcome: AgentOutcome, asked: AskedTask): TaskWord | undefined {
   if (outcome.kind === 'failed') return undefined
   const { payload = {}, isOwnTask } = outcome
-  const { upstream, taskId } = asked
+  const { upstream, taskId, wish } = asked
   const named = taskIdsIn(payload).filter((id) => !(isOwnTask && id === payload.task_id))
   if (named.length > 0 && !named.includes(taskId)) return OF_ANOTHER
   if (outcome.kind === 'error') return readError(outcome, asked)
-  const wish = wishOf(asked, payload)
   const showsSome = wish ? readTold(payload, []).deployments.length > 0 : outcome.rows.elements > 0
   const status = readStatus(payload, wish) ?? (showsSome ? 'completed' : undefined)
   if (GOES_ON.has(status)) return { kind: 'goes_on', status: status as TaskStatus }

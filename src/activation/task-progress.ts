@@ -154,11 +154,14 @@ export function createTaskProgress(options: TaskProgressOptions) {
         ...(isCredentialed && { isCredentialed }),
       }
       const outcome = await call(agentUrl, 'get_task_status', args, context)
-      const { action } = task.request as { action: Action }
+      const { action, destinations } = task.request as {
+        action: Action
+        destinations: readonly Destination[]
+      }
       const asked = {
         upstream: upstreamAt(agentUrl),
         taskId: upstreamTaskId,
-        wantsLive: action === 'activate',
+        wish: { wantsLive: action === 'activate', destinations },
       }
       return heardIn(task, readTaskAnswer(outcome, asked))
     }

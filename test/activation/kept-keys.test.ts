@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Test } from 'tap'
 import { type ActivationOptions, createActivation } from '../../src/activation/activation.js'
+import { endedAmong } from '../../src/activation/holders.js'
 import { systemClock } from '../../src/net/clock.js'
 import { createForgetting, DEFAULT_RETENTION } from '../../src/store/retention.js'
 import type { Store } from '../../src/store/store.js'
@@ -112,7 +113,7 @@ async function open(
       await due(store)
       await activation.round()
     },
-    forgets: () => createForgetting(store, KEPT)(now()),
+    forgets: () => createForgetting(store, KEPT, endedAmong)(now()),
   }
 }
 

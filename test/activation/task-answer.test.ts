@@ -10,7 +10,7 @@ function wordFor(data: object, state = 'TASK_STATE_COMPLETED') {
   const read = readMessages({ messages: [message], id: 1, as: 'a2a', bounds: {} as never })
   if (read.kind !== 'answer') throw new Error(read.kind)
   return readTaskAnswer(read.outcome, {
-    ...{ upstream: 'north', taskId: 'theirs', wantsLive: true, destinations: [TRADE_DESK] },
+    ...{ upstream: 'north', taskId: 'theirs', wish: { wantsLive: true, destinations: [TRADE_DESK] } },
   })
 }
 
