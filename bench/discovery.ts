@@ -14,6 +14,7 @@ import { createDiscover } from '../src/briefs/discover.js'
 import { createKept } from '../src/briefs/kept.js'
 import { createLocal } from '../src/briefs/local.js'
 import { createRanking } from '../src/briefs/rank.js'
+import { createStanding } from '../src/briefs/standing.js'
 import { createFeed } from '../src/feed/feed.js'
 import { systemClock } from '../src/net/clock.js'
 import { createEgress } from '../src/net/egress.js'
@@ -107,20 +108,13 @@ async function measure(name: string, seconds: number, isAsked: (n: number) => bo
         ]
       : [],
   )
-  const brief = createBrief({
-    feed,
-    ranking,
-    fanout,
-    upstreams: { statuses: () => statuses },
-    judge: () => judge,
-    access: () => ({ scope: 'public' }),
-    clock: systemClock,
-  })
+  const whom = { upstreams: { statuses: () => statuses }, access: () => ({ scope: 'public' }) }
+  const standing = createStanding({ ...whom, judge: () => judge })
+  const brief = createBrief({ feed, ranking, fanout, standing, ...whom, clock: systemClock })
   const pages = createAnswerPages({
     asWhom: () => [],
     ...{ feed, kept: createKept({ clock: systemClock, secret: 'of the bench', onTrouble: () => {} }) },
-    upstreams: { statuses: () => statuses },
-    found: async () => undefined,
+    ...{ standing, upstreams: whom.upstreams, rowsOf: async () => [] },
   })
   const { discover } = createDiscover({
     brief,
@@ -197,11 +191,9 @@ async function longestStop(agents: number, deployments: number): Promise<number>
         rows: answers[Number(id)] ?? NO_ROWS,
       }),
     })
-    const brief = createBrief({
-      ...{ feed, ranking, fanout, judge: () => judge, clock: systemClock },
-      access: () => ({ scope: 'public' }),
-      upstreams: { statuses: () => statuses },
-    })
+    const whom = { upstreams: { statuses: () => statuses }, access: () => ({ scope: 'public' }) }
+    const standing = createStanding({ ...whom, judge: () => judge })
+    const brief = createBrief({ feed, ranking, fanout, standing, ...whom, clock: systemClock })
     const until = Date.now() + 60_000
     const reader = { caller: 'bench', visibility: 'full', grants: [] } as const
     let last = performance.now()

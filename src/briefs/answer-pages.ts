@@ -1,6 +1,7 @@
 /**
  * Pages of an answer with its own order, for brief discovery and exact lookup alike (specification, "Limits"). The
- * first page stores the order for the others; each page shows its rows as the reader sees them at that moment.
+ * first page stores the order for the others. Each page, the first one too, shows its rows as they stand for the reader at that
+ * moment (`standing.ts`).
  */
 import { type AdcpWarning, adcpError, type Refused } from '../adcp/answer.js'
 import { BAD_CURSOR, type GetSignalsRequest, pageSizeOf, selectionOf } from '../adcp/signal-requests.js'
@@ -9,22 +10,42 @@ import type { Moment } from '../feed/layers.js'
 import { PAGE_BYTES } from '../feed/page.js'
 import type { Gap, Reader } from '../feed/query.js'
 import { WORDS } from '../merge/keys.js'
-import type { Snapshot } from '../snapshot/snapshot.js'
 import { StorageUnavailable } from '../store/database/storage-work.js'
+import type { FoundRow } from '../store/records/found.js'
 import type { UpstreamStatus } from '../upstreams/mirror/scope-status.js'
-import { questionKey, staleWarnings } from './brief.js'
+import { type Missing, questionKey, staleWarnings } from './brief.js'
 import { type Corpus, createGate, createRowPieces, handleOf, hitOf, keyOf, sizeOf } from './corpus.js'
-import { type Kept, type KeptAnswer, keepRelevance, type ShownRelevance, shownRelevance } from './kept.js'
+import {
+  type Kept,
+  type KeptAnswer,
+  keepRelevance,
+  type ShownRelevance,
+  saidOf,
+  shownRelevance,
+} from './kept.js'
 import type { Relevance } from './rank.js'
+import type { WhatStands } from './standing.js'
 
 type AnswerPagesOptions = {
   feed: Pick<Feed, 'see'>
   kept: Kept
-  /** What is known of signals that the feed may lack, by their handles. */
-  found(handles: readonly string[], reader: Reader, feed: Snapshot): Promise<Snapshot | undefined>
+  standing: Pick<WhatStands, 'corpusOf'>
+  /** What upstreams said of these signals, by their handles. */
+  rowsOf(handles: readonly string[], reader: Reader): Promise<readonly FoundRow[]>
   upstreams: { statuses(): readonly UpstreamStatus[] }
   /** In whose scopes upstreams are asked for a reader: an account's name may come to stand for another one. */
   asWhom(reader: Reader): readonly string[]
+}
+
+/** An answer as it was put in order. */
+type Ordered = {
+  corpus: Corpus
+  hits: readonly number[]
+  /** What upstreams said and the feed lacks. */
+  said: readonly FoundRow[]
+  /** What the answer lacks, besides what the feed does. */
+  missing?: readonly Missing[]
+  relevance?: Relevance
 }
 
 export type AnswerPage = {
@@ -38,6 +59,8 @@ export type AnswerPage = {
   rows: { field: 'signals'; parts: readonly Uint8Array[] }
   /** What the snapshot behind the answer lacks. */
   gaps: readonly Gap[]
+  /** What the whole answer lacks besides. */
+  missing: readonly Missing[]
   warnings: readonly AdcpWarning[]
   /** One per signal of the page, in its order; none when the request had no words. */
   relevance: readonly ShownRelevance[]
@@ -70,7 +93,7 @@ function keysOf(corpus: Corpus, hits: readonly number[]): Uint32Array {
 }
 
 /** Pages of answers; each gives the page, or why there is none. */
-export function createAnswerPages({ feed, kept, found, upstreams, asWhom }: AnswerPagesOptions) {
+export function createAnswerPages({ feed, kept, standing, rowsOf, upstreams, asWhom }: AnswerPagesOptions) {
   /** Binds cursors to this caller and this question. */
   function bindingOf(input: GetSignalsRequest, reader: Reader): string {
     return JSON.stringify([reader.caller, reader.visibility, questionKey(input, reader), asWhom(reader)])
@@ -78,7 +101,8 @@ export function createAnswerPages({ feed, kept, found, upstreams, asWhom }: Answ
 
   /** Rows of an answer from `from` up to at most `end`. `keep` returns the name that cursors hold. */
   async function page(
-    { extra, keys, relevance }: KeptAnswer,
+    { keys, missing, relevance }: KeptAnswer,
+    said: readonly FoundRow[],
     { from, end }: { from: number; end: number },
     keep: () => ReturnType<Kept['keep']>,
     input: GetSignalsRequest,
@@ -88,7 +112,7 @@ export function createAnswerPages({ feed, kept, found, upstreams, asWhom }: Answ
     const selection = selectionOf(input)
     const seen = feed.see(selection, reader, { at })
     if (!seen) return NOT_READY
-    const corpus: Corpus = { feed: seen.snapshot, ...(extra && { extra }) }
+    const corpus = await standing.corpusOf(seen.snapshot, said, reader)
     const rowSelection = {
       criteria: seen.criteria,
       reader,
@@ -133,7 +157,7 @@ export function createAnswerPages({ feed, kept, found, upstreams, asWhom }: Answ
       relevance: relevance
         ? hits.map((hit, at) => shownRelevance(relevance, places[at] as number, handleOf(corpus, hit)))
         : [],
-      gaps: seen.gaps,
+      ...{ gaps: seen.gaps, missing },
       warnings: [...seen.warnings, ...pieces.warnings(hits), ...staleWarnings(upstreams.statuses())],
     }
   }
@@ -143,22 +167,20 @@ export function createAnswerPages({ feed, kept, found, upstreams, asWhom }: Answ
    * on later pages, even when the first page is short or empty.
    */
   async function first(
-    corpus: Corpus,
-    hits: readonly number[],
+    { corpus, hits, said, missing = [], relevance }: Ordered,
     input: GetSignalsRequest,
     reader: Reader,
-    { at, relevance }: { at: Moment | undefined; relevance?: Relevance },
+    at: Moment | undefined,
   ): Promise<AnswerPage | Refused> {
-    const { extra, feed: known } = corpus
     const answer: KeptAnswer = {
       keys: keysOf(corpus, hits),
-      beside: hits.flatMap((hit) => (hit < known.count ? [] : [handleOf(corpus, hit)])),
-      ...(extra && { extra }),
+      beside: hits.flatMap((hit) => (hit < corpus.feed.count ? [] : [handleOf(corpus, hit)])),
+      ...{ said: saidOf(said, corpus.extra), missing },
       ...(relevance && relevance.labels.length > 0 && { relevance: keepRelevance(relevance, hits) }),
     }
     const end = answer.relevance?.first ?? hits.length
     const keep = () => kept.keep(reader.caller, answer)
-    return await page(answer, { from: 0, end }, keep, input, reader, at)
+    return await page(answer, said, { from: 0, end }, keep, input, reader, at)
   }
 
   /** The page of a cursor. Refuses a cursor that is not the caller's, of another question, or too old. */
@@ -178,14 +200,12 @@ export function createAnswerPages({ feed, kept, found, upstreams, asWhom }: Answ
     if (!known) return { kind: 'refused', error: BAD_CURSOR }
     if (known.kind === 'untold') return AWAY
     const { from, answer } = known
-    const isElsewhere = answer.beside.length > 0 && !answer.extra
-    const snapshot = isElsewhere ? feed.see(selectionOf(input), reader, { at })?.snapshot : undefined
-    const extra = snapshot && (await found(answer.beside, reader, snapshot))
+    const { beside } = answer
+    const said = answer.said?.rows ?? (beside.length > 0 ? await rowsOf(beside, reader) : [])
     const total = answer.keys.length / WORDS
     const sharing = answer.relevance?.first ?? total
-    const whole = { ...answer, ...(extra && { extra }) }
     const end = from < sharing ? sharing : total
-    return await page(whole, { from, end }, async () => known, input, reader, at)
+    return await page(answer, said, { from, end }, async () => known, input, reader, at)
   }
 
   return { first, further }

@@ -5,7 +5,6 @@
  * "IncompleteEntry"). The words are ours; an upstream's error text is not repeated.
  */
 import { type AdcpWarning, firstOf } from '../adcp/answer.js'
-import type { AccountReference } from '../adcp/caller.js'
 import type { SignalRef } from '../adcp/signal.js'
 import {
   type Duration,
@@ -15,22 +14,22 @@ import {
   selectionOf,
 } from '../adcp/signal-requests.js'
 import { canonicalUrl } from '../adcp/url.js'
-import type { Judge } from '../authz/rules/verdict.js'
 import type { Feed } from '../feed/feed.js'
 import type { Moment } from '../feed/layers.js'
 import { criteriaOf, type Reader } from '../feed/query.js'
 import { type Clock, within } from '../net/clock.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import type { FoundRow } from '../store/records/found.js'
-import type { Auth, UpstreamFailure } from '../upstreams/agent/agent.js'
+import type { UpstreamFailure } from '../upstreams/agent/agent.js'
 import type { Asked } from '../upstreams/asker.js'
 import type { Fanout, UpstreamAnswer } from '../upstreams/fanout.js'
 import { PUBLIC } from '../upstreams/mirror/scope-setting.js'
 import type { UpstreamStatus } from '../upstreams/mirror/scope-status.js'
 import { slabBytes } from '../upstreams/rows/slab.js'
 import type { Slice } from '../upstreams/rows/slice.js'
-import { type Corpus, gatherFindings } from './corpus.js'
+import type { Corpus } from './corpus.js'
 import type { Order, Ranking } from './rank.js'
+import { isAskable, isOnlyAsked, type StandingOptions, type WhatStands } from './standing.js'
 
 const ASKED_ROWS = 50
 const GUESS_MS = 5_000 // what an upstream takes when its usual time is not known
@@ -43,8 +42,6 @@ const BEFORE_MS = 50
 const BEFORE_MS_A_ROW = 0.3
 const BEFORE_MS_A_BYTE = 50 / 1024 ** 2
 const MOST_BEFORE = 0.5 // of the time that is left for the question
-/** The upstream cannot be read for the public feed, but may answer a buyer's own question, or with a buyer's account. */
-const ONLY_ASKED: ReadonlySet<UpstreamFailure | undefined> = new Set(['not_enumerable', 'account_needed'])
 const ABSENT: UpstreamAnswer = { kind: 'not_asked', reason: 'absent' }
 const NOT_ASKED = {
   no_time: 'usually takes longer than the time given',
@@ -112,20 +109,11 @@ export function staleWarnings(statuses: readonly UpstreamStatus[]): AdcpWarning[
   return [{ code: 'STALE_DATA', severity: 'warning', message }]
 }
 
-/**
- * How an upstream is asked for a reader; without `auth`, with the configured credential. Equal scopes, equal access: the name of an
- * account may come to stand for another one.
- */
-export type Access = { scope: string; account?: AccountReference; auth?: Auth }
-
-export type BriefOptions = {
+type BriefOptions = Pick<StandingOptions, 'upstreams' | 'access'> & {
   feed: Pick<Feed, 'prepared' | 'see'>
   ranking: Ranking
   fanout: Fanout
-  upstreams: { statuses(): readonly UpstreamStatus[] }
-  /** What providers say at this moment. */
-  judge(): Judge
-  access(reader: Reader, agentUrl: string): Access
+  standing: Pick<WhatStands, 'gather'>
   clock: Clock
 }
 
@@ -174,14 +162,6 @@ export const taskName = ({ agentUrl, scope }: Pick<Asked, 'agentUrl' | 'scope'>)
 export const ownScopes = (asked: readonly Pick<Asked, 'agentUrl' | 'scope'>[]): string[] =>
   asked.flatMap((one) => (one.scope === PUBLIC ? [] : [taskName(one)])).sort()
 
-/**
- * Whether it is worth asking: it answers, or questions are the only way to its signals
- * (docs/protocol.md#how-agents-differ: brief-only agents).
- */
-export function isAskable({ state, problem }: UpstreamStatus): boolean {
-  return state !== 'absent' || ONLY_ASKED.has(problem?.reason)
-}
-
 /** References with a meaning at that upstream: a provider's everywhere, a source's at the source. */
 function refsFor(refs: readonly SignalRef[], agentUrl: string): SignalRef[] {
   return refs.filter(
@@ -204,7 +184,7 @@ function orderingMs(answers: ReadonlyMap<string, UpstreamAnswer>): number {
 const slowerBy = (before: number, now: number) => Math.max(1, now, (before + Math.max(1, now)) / 2)
 
 /** Asks brief questions. Of a question nothing is remembered but how long it took to rank what was found. */
-export function createBrief({ feed, ranking, fanout, upstreams, judge, access, clock }: BriefOptions) {
+export function createBrief({ feed, ranking, fanout, upstreams, standing, access, clock }: BriefOptions) {
   let slowness = 1
 
   function askedOf(input: GetSignalsRequest, reader: Reader): Asked[] {
@@ -214,7 +194,8 @@ export function createBrief({ feed, ranking, fanout, upstreams, judge, access, c
     return upstreams
       .statuses()
       .filter(isAskable)
-      .flatMap(({ id, agentUrl, mode, problem }): Asked[] => {
+      .flatMap((status): Asked[] => {
+        const { id, agentUrl, mode } = status
         const own = refsFor(refs, agentUrl)
         if (spec === undefined && own.length === 0) return []
         const { scope, account, auth } = access(reader, agentUrl)
@@ -228,7 +209,7 @@ export function createBrief({ feed, ranking, fanout, upstreams, judge, access, c
           ...(account && { account }),
           pagination: { max_results: ASKED_ROWS },
         }
-        const briefOnly = mode === 'enumerated' || ONLY_ASKED.has(problem?.reason)
+        const briefOnly = mode === 'enumerated' || isOnlyAsked(status)
         return [{ id, agentUrl, args, scope, briefOnly, ...(auth && { auth }) }]
       })
   }
@@ -257,20 +238,29 @@ export function createBrief({ feed, ranking, fanout, upstreams, judge, access, c
     let known: Snapshot | undefined // the findings outside the feed, as of the last ranking
     const answers = () => new Map([...question.answers(), ...begun])
 
+    /** What each upstream of the roster has said so far, by its id. One that has left it has said nothing. */
+    function saidBy(late: ReadonlyMap<string, Slice>): [string, UpstreamAnswer][] {
+      const answered = answers()
+      const askedAt = new Map(asked.map((one) => [one.agentUrl, one.id]))
+      return upstreams.statuses().flatMap((status): [string, UpstreamAnswer][] => {
+        const { id, agentUrl } = status
+        if (!isAskable(status)) return [[id, ABSENT]]
+        const name = askedAt.get(agentUrl)
+        const answer = name === undefined ? undefined : answered.get(name)
+        if (name === undefined || !answer) return []
+        const slice = answer.kind === 'answered' ? undefined : late.get(name)
+        return [[id, slice ? { kind: 'answered', slice, tookMs: 0 } : answer]]
+      })
+    }
+
     async function rank(late: ReadonlyMap<string, Slice> = new Map()): Promise<Ranked | undefined> {
       const selection = selectionOf(input)
       const at = await feed.prepared(selection, reader)
       const seen = feed.see(selection, reader, { at })
       if (!at || !seen) return undefined
-      const absent = upstreams.statuses().filter((status) => !isAskable(status))
-      const said = [...answers(), ...absent.map(({ id }) => [id, ABSENT] as const)].map(
-        ([id, answer]): [string, UpstreamAnswer] => {
-          const slice = late.get(id)
-          return [id, slice && answer.kind !== 'answered' ? { kind: 'answered', slice, tookMs: 0 } : answer]
-        },
-      )
+      const said = saidBy(late)
       const slices = said.flatMap(([, answer]) => (answer.kind === 'answered' ? [answer.slice] : []))
-      const { corpus, lists, rows } = await gatherFindings(seen.snapshot, slices, judge(), known)
+      const { corpus, lists, rows } = await standing.gather(seen.snapshot, slices, reader, known)
       known = corpus.extra
       let list = 0
       return {

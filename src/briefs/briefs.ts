@@ -14,26 +14,25 @@ import { createSearchHost } from '../search/search-host.js'
 import { compileSynonyms, parseSynonyms, type SynonymFile } from '../search/synonyms.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import { StorageUnavailable } from '../store/database/storage-work.js'
-import { createLearned } from '../store/records/found.js'
+import { createLearned, type FoundRow } from '../store/records/found.js'
 import type { Store } from '../store/store.js'
 import { createFanout } from '../upstreams/fanout.js'
-import type { Slice } from '../upstreams/rows/slice.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
 import { createAnswerPages } from './answer-pages.js'
-import { type BriefOptions, createBrief, isAskable, ownScopes } from './brief.js'
-import { foundSlices, gatherFindings } from './corpus.js'
+import { createBrief, ownScopes } from './brief.js'
 import { createDiscover, type DiscoverAnswer } from './discover.js'
 import { createKept } from './kept.js'
 import { createLater } from './later.js'
 import { createLocal } from './local.js'
 import { createLookup } from './lookup.js'
 import { createRanking } from './rank.js'
+import { createStanding, isAskable, type StandingOptions } from './standing.js'
 
 export type BriefsOptions = {
   feed: Pick<Feed, 'current' | 'moment' | 'prepared' | 'see'>
   upstreams: Pick<Upstreams, 'call' | 'statuses' | 'statusesOf' | 'silentRegistries'>
-  judge: BriefOptions['judge']
-  access: BriefOptions['access']
+  judge: StandingOptions['judge']
+  access: StandingOptions['access']
   synonyms: SynonymFile
   store: Pick<Store, 'tasks' | 'jobs' | 'accounts' | 'write' | 'found' | 'shared' | 'handover'>
   /** The destinations whose activation keys a caller may see now; undefined when there is no such caller any more. */
@@ -89,15 +88,16 @@ export function createBriefs(options: BriefsOptions) {
   const learned = createLearned({ found: store.found, isShared: store.shared, clock, onTrouble })
 
   /** Rows of earlier answers, as the upstreams that are asked now for the reader gave them. */
-  async function rowsOf(handles: readonly string[], reader: Reader): Promise<Slice[]> {
+  async function rowsOf(handles: readonly string[], reader: Reader): Promise<FoundRow[]> {
     const scopesOf = () => {
       const asked = upstreams.statuses().filter(isAskable)
       return new Map(asked.map(({ id, agentUrl }) => [id, access(reader, agentUrl).scope]))
     }
-    return foundSlices(await learned.rowsOf(handles, scopesOf))
+    return await learned.rowsOf(handles, scopesOf)
   }
 
-  const brief = createBrief({ feed, ranking, fanout, upstreams, judge, access, clock })
+  const standing = createStanding({ upstreams, access, judge })
+  const brief = createBrief({ feed, ranking, fanout, upstreams, standing, access, clock })
   const webhook = createWebhook({ post, now: clock.now })
   const pushRules: PushRules = {
     signs: options.signsWebhooks,
@@ -119,17 +119,12 @@ export function createBriefs(options: BriefsOptions) {
     return search.covers(asked)
   }
 
-  async function found(handles: readonly string[], reader: Reader, snapshot: Snapshot) {
-    const slices = await rowsOf(handles, reader)
-    return (await gatherFindings(snapshot, slices, judge())).corpus.extra
-  }
-
   const asWhom = (reader: Reader) =>
     ownScopes(
       upstreams.statuses().map(({ agentUrl }) => ({ agentUrl, scope: access(reader, agentUrl).scope })),
     )
 
-  const pages = createAnswerPages({ feed, kept, found, upstreams, asWhom })
+  const pages = createAnswerPages({ feed, kept, standing, rowsOf, upstreams, asWhom })
   const { statusesOf, silentRegistries } = upstreams
   // Without statuses: an answer names each upstream that is missing from it (briefs/brief.ts).
   const health: Health = { statuses: () => [], statusesOf, silentRegistries }
@@ -145,7 +140,9 @@ export function createBriefs(options: BriefsOptions) {
 
   async function resolveAs(handle: string, reader: Reader): Promise<Resolved | undefined> {
     const snapshot = feed.current(reader.account)
-    const extra = snapshot && (await found([signalPart(handle)], reader, snapshot))
+    if (!snapshot) return undefined
+    const said = await rowsOf([signalPart(handle)], reader)
+    const { extra } = await standing.corpusOf(snapshot, said, reader)
     return extra && resolveHandle(extra, handle)
   }
 
@@ -161,7 +158,7 @@ export function createBriefs(options: BriefsOptions) {
     /** The server's `discover`. */
     discover: answers.discover,
     /** The server's `lookup`. */
-    lookup: createLookup({ feed, pages, rowsOf, judge }),
+    lookup: createLookup({ feed, pages, rowsOf, standing }),
     resolve,
     /** The index in use, for the console; undefined until the first one is built. */
     searchable: search.current,

@@ -19,8 +19,6 @@ import { buildingSnapshot } from '../snapshot/builder.js'
 import { identityAt } from '../snapshot/slice-index.js'
 import { handleAt, type Snapshot } from '../snapshot/snapshot.js'
 import type { FoundRow } from '../store/records/found.js'
-import { foundSlice } from '../upstreams/rows/found-slice.js'
-import { readRows } from '../upstreams/rows/read-rows.js'
 import { createRowFinder, createSlabWriter, type RowFinder, slabRow } from '../upstreams/rows/slab.js'
 import { type Slice, sliceListing } from '../upstreams/rows/slice.js'
 
@@ -155,7 +153,7 @@ export function createRowPieces(corpus: Corpus, { criteria, reader, fields }: Ro
   }
 }
 
-type Findings = {
+export type Findings = {
   corpus: Corpus
   /** One list per slice, in the order of the slices: hits in the upstream's own order. */
   lists: readonly (readonly number[])[]
@@ -291,19 +289,4 @@ function* gathered(
 export async function gatherFindings(...given: Parameters<typeof gathered>): Promise<Findings> {
   const [feed, slices] = given
   return slices.length === 0 ? { corpus: { feed }, lists: [], rows: [] } : await inTurns(gathered(...given))
-}
-
-/** Rows that are kept of earlier answers, as the slices of the upstreams that gave them. */
-export function foundSlices(rows: readonly FoundRow[]): Slice[] {
-  const byUpstream = new Map<string, FoundRow[]>()
-  for (const row of rows) {
-    const others = byUpstream.get(row.agentUrl)
-    if (others) others.push(row)
-    else byUpstream.set(row.agentUrl, [row])
-  }
-  return [...byUpstream.values()].map((own) => {
-    const [{ upstream: id, agentUrl, scope }] = own as [FoundRow, ...FoundRow[]]
-    const listings = own.map(({ listing }) => Buffer.from(listing))
-    return foundSlice({ id, agentUrl, scope }, readRows(listings), 0)
-  })
 }

@@ -12,7 +12,7 @@ import type { Moment } from '../feed/layers.js'
 import type { Gap, Reader } from '../feed/query.js'
 import { MAX_CHARACTERS } from '../search/read-brief.js'
 import type { FoundRow } from '../store/records/found.js'
-import { type AnswerPages, NOT_READY } from './answer-pages.js'
+import { type AnswerPage, type AnswerPages, NOT_READY } from './answer-pages.js'
 import type { Brief, Inquiry, Missing, Ranked } from './brief.js'
 import type { ShownRelevance } from './kept.js'
 import type { UnderstoodWords } from './rank.js'
@@ -216,6 +216,12 @@ function budgetMs({ time_budget: asked }: Pick<GetSignalsRequest, 'time_budget'>
 
 /** Gives `discover`, the answer of get_signals in brief mode, and `firstPage`, the answer of a question that was ranked. */
 export function createDiscover({ brief, pages, learn, searchable, lacks, later }: DiscoverOptions) {
+  /** What a page lacks: what the whole answer does, and what the feed does now. */
+  function incomplete({ missing, gaps }: AnswerPage, reader: Reader) {
+    const entries = [...missing, ...lacks(gaps, reader)]
+    return { incomplete: entries.length > 0 ? entries : undefined }
+  }
+
   async function furtherPage(
     cursor: string,
     input: GetSignalsRequest,
@@ -225,7 +231,11 @@ export function createDiscover({ brief, pages, learn, searchable, lacks, later }
     const page = await pages.further(cursor, input, reader, at)
     if (page.kind === 'refused') return page
     const { count, total, rows, warnings, relevance } = page
-    const fields = { ...page.fields, ...(relevance.length > 0 && { ext: { tributary: { relevance } } }) }
+    const fields = {
+      ...page.fields,
+      ...incomplete(page, reader),
+      ...(relevance.length > 0 && { ext: { tributary: { relevance } } }),
+    }
     return {
       kind: 'answer',
       message: `${count} of ${howMany(total, 'matching signal')}.`,
@@ -242,13 +252,13 @@ export function createDiscover({ brief, pages, learn, searchable, lacks, later }
     reader: Reader,
     isSearched = true,
   ): Promise<DiscoverAnswer> {
-    const { at, corpus, hits, reports, read, relevance: order } = ranked
-    await learn(ranked.rows)
-    const page = await pages.first(corpus, hits, input, reader, { at, ...(order && { relevance: order }) })
+    const { at, corpus, hits, rows: said, reports, read, relevance: order } = ranked
+    await learn(said)
+    const missing = [...(isSearched ? [] : [UNSEARCHED]), ...ranked.missing]
+    const page = await pages.first({ corpus, hits, said, missing, relevance: order }, input, reader, at)
     if (page.kind === 'refused') return page
-    const { count, total, fields, rows, relevance, gaps } = page
+    const { count, total, fields, rows, relevance } = page
     const [relevanceOfBest] = relevance
-    const missing = [...(isSearched ? [] : [UNSEARCHED]), ...ranked.missing, ...lacks(gaps, reader)]
     const message = briefMessage({
       best: page.first as Parameters<typeof briefMessage>[0]['best'],
       ...{ count, total },
@@ -262,8 +272,7 @@ export function createDiscover({ brief, pages, learn, searchable, lacks, later }
       kind: 'answer',
       message,
       fields: {
-        ...fields,
-        incomplete: missing.length > 0 ? missing : undefined,
+        ...{ ...fields, ...incomplete(page, reader) },
         ext: {
           tributary: {
             upstreams: reports,

@@ -1,8 +1,8 @@
 /**
- * Answers that are kept for their further pages. An answer keeps the order of its signals and how well each fits, not their
- * content: a page shows each signal as the feed has it then. Bounded in number, per caller and in all, and in time. What upstreams
- * found for an answer is bounded in bytes: without it, those signals are found by their handles. Answers are also written to the
- * storage as bytes, where other processes find them. While that fails, cursors say so, and the answer is written once the storage
+ * Answers that are kept for their further pages. An answer keeps the order of its signals, how well each fits and what it lacks,
+ * not their content: a page shows each signal as it stands then (`standing.ts`). Bounded in number, per caller and in all, and in
+ * time. What upstreams said for an answer is bounded in bytes: without it, those rows are found by their handles. Answers are also
+ * written to the storage as bytes, where other processes find them. While that fails, cursors say so, and the answer is written once the storage
  * can be reached again.
  */
 import { randomBytes } from 'node:crypto'
@@ -11,8 +11,10 @@ import { createSignedCursors } from '../feed/cursor.js'
 import { WORDS } from '../merge/keys.js'
 import type { Clock } from '../net/clock.js'
 import { memoryOf, type Snapshot } from '../snapshot/snapshot.js'
+import type { FoundRow } from '../store/records/found.js'
 import type { Handover } from '../store/replicas/handover.js'
 import { slabBytes } from '../upstreams/rows/slab.js'
+import type { Missing } from './brief.js'
 import type { Relevance } from './rank.js'
 
 const HUNDREDTHS = 100
@@ -22,7 +24,9 @@ const MOST_A_CALLER = 50
 const ID_BYTES = 12
 const NUMBER_BYTES = 4
 const TELL_AGAIN_MS = 1_000
-const FINDINGS_BYTES = 64 * 1024 ** 2
+const SAID_BYTES = 64 * 1024 ** 2
+const ROW_BYTES = 500 // of a row that an upstream gave, besides its listing
+const BYTES_A_CHARACTER = 2
 /** Of an answer as bytes. */
 const FORM = 1
 const HEADER_LENGTH = 4
@@ -70,13 +74,25 @@ export function shownRelevance(
   }
 }
 
+/** What upstreams said and the feed lacks; `bytes` with what is put together of it. */
+type Said = { rows: readonly FoundRow[]; bytes: number }
+
+/** `extra`: what was put together of the rows. */
+export function saidOf(rows: readonly FoundRow[], extra: Snapshot | undefined): Said {
+  const texts = rows.reduce((sum, { listing }) => sum + ROW_BYTES + BYTES_A_CHARACTER * listing.length, 1)
+  const slabs = extra?.slices.reduce((sum, { slice }) => sum + slabBytes(slice.rows), 0) ?? 0
+  return { rows, bytes: texts + slabs + (extra ? memoryOf(extra, undefined).added : 0) }
+}
+
 export type KeptAnswer = {
   /** Four words per signal, in the order of the answer. */
   keys: Uint32Array
-  /** What upstreams found and the feed lacks; absent where that is no longer kept, or was kept by another process. */
-  extra?: Snapshot
+  /** Absent where it is no longer kept, or was kept by another process. */
+  said?: Said
   /** The handles of the signals that the feed lacks. */
   beside: readonly string[]
+  /** What the whole answer lacks, besides what the feed does. */
+  missing: readonly Missing[]
   /** How well each fits; absent where nothing was asked in words. */
   relevance?: KeptRelevance
 }
@@ -86,16 +102,17 @@ type Header = {
   form: number
   count: number
   beside: readonly string[]
+  missing?: readonly Missing[]
   relevance?: { labels: readonly string[]; first: number }
 }
 
 const bytesOf = ({ buffer, byteOffset, byteLength }: Uint32Array | Float32Array) =>
   new Uint8Array(buffer, byteOffset, byteLength)
 
-/** The bytes of an answer, without `extra`: a reader finds those signals by their handles. */
-function orderOf({ keys, beside, relevance }: KeptAnswer): Uint8Array {
+/** The bytes of an answer, without `said`: a reader finds those rows by their handles. */
+function orderOf({ keys, beside, missing, relevance }: KeptAnswer): Uint8Array {
   const about: Header = {
-    ...{ form: FORM, count: keys.length / WORDS, beside },
+    ...{ form: FORM, count: keys.length / WORDS, beside, missing },
     ...(relevance && { relevance: { labels: relevance.labels, first: relevance.first } }),
   }
   const header = Buffer.from(JSON.stringify(about))
@@ -109,9 +126,13 @@ function orderOf({ keys, beside, relevance }: KeptAnswer): Uint8Array {
 function orderFrom(bytes: Uint8Array): KeptAnswer | undefined {
   const whole = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   const start = HEADER_LENGTH + whole.readUInt32LE()
-  const { form, count, beside, relevance } = JSON.parse(
-    whole.toString('utf8', HEADER_LENGTH, start),
-  ) as Header
+  const {
+    form,
+    count,
+    beside,
+    missing = [],
+    relevance,
+  } = JSON.parse(whole.toString('utf8', HEADER_LENGTH, start)) as Header
   if (form !== FORM) return undefined
   let at = start
   const numbers = (length: number): ArrayBuffer => {
@@ -120,9 +141,10 @@ function orderFrom(bytes: Uint8Array): KeptAnswer | undefined {
     return new Uint8Array(whole.subarray(from, at)).buffer
   }
   const keys = new Uint32Array(numbers(count * WORDS))
-  if (!relevance) return { keys, beside }
+  if (!relevance) return { keys, beside, missing }
   const fits = new Float32Array(numbers(count))
-  return { keys, beside, relevance: { ...relevance, fits, matches: new Uint32Array(numbers(count)) } }
+  const matches = new Uint32Array(numbers(count))
+  return { keys, beside, missing, relevance: { ...relevance, fits, matches } }
 }
 
 type KeptOptions = {
@@ -143,13 +165,6 @@ type Name = { id: string; untoldUntil?: number }
 
 type Found = Name & { kind: 'found'; answer: KeptAnswer; from: number }
 
-/** Its columns, its rows, and the rows that upstreams gave. */
-function findingsBytes(extra: Snapshot): number {
-  return (
-    memoryOf(extra, undefined).added + extra.slices.reduce((sum, { slice }) => sum + slabBytes(slice.rows), 0)
-  )
-}
-
 /** Cursors are bound to a text (the caller and its question). */
 export function createKept({ clock, secret, shared, onTrouble }: KeptOptions) {
   const { now } = clock
@@ -157,14 +172,14 @@ export function createKept({ clock, secret, shared, onTrouble }: KeptOptions) {
   const untold = new Set<string>()
   let cancelTelling: (() => void) | undefined
   const callers = new Map<string, Set<string>>()
-  const findings = new LRUCache<string, Snapshot>({ maxSize: FINDINGS_BYTES, sizeCalculation: findingsBytes })
-  const answers = new LRUCache<string, Omit<KeptAnswer, 'extra'> & { caller: string }>({
+  const sayings = new LRUCache<string, Said>({ maxSize: SAID_BYTES, sizeCalculation: ({ bytes }) => bytes })
+  const answers = new LRUCache<string, Omit<KeptAnswer, 'said'> & { caller: string }>({
     max: MOST,
     ttl: KEEP_MS,
     perf: { now },
     ttlResolution: 0,
     dispose({ caller }, id) {
-      findings.delete(id)
+      sayings.delete(id)
       untold.delete(id)
       const own = callers.get(caller)
       own?.delete(id)
@@ -198,13 +213,13 @@ export function createKept({ clock, secret, shared, onTrouble }: KeptOptions) {
   }
 
   /** Keeps an answer and gives its name, once it is written for other processes or that has failed. */
-  async function keep(caller: string, { extra, ...answer }: KeptAnswer): Promise<Name> {
+  async function keep(caller: string, { said, ...answer }: KeptAnswer): Promise<Name> {
     const id = randomBytes(ID_BYTES).toString('latin1')
     const own = callers.get(caller) ?? new Set<string>()
     callers.set(caller, own)
     own.add(id)
     answers.set(id, { ...answer, caller })
-    if (extra) findings.set(id, extra)
+    if (said) sayings.set(id, said)
     const [oldest] = own
     if (own.size > MOST_A_CALLER && oldest !== undefined) answers.delete(oldest)
     try {
@@ -228,8 +243,8 @@ export function createKept({ clock, secret, shared, onTrouble }: KeptOptions) {
 
   function known(id: string): KeptAnswer | undefined {
     const answer = answers.get(id)
-    const extra = answer && findings.get(id)
-    return extra ? { ...answer, extra } : answer
+    const said = answer && sayings.get(id)
+    return said ? { ...answer, said } : answer
   }
 
   async function fetched(caller: string, id: string): Promise<KeptAnswer | undefined> {

@@ -1,20 +1,20 @@
 /**
  * Exact lookup: the named signals in the order of the request, from the feed and from earlier answers; a missing or filtered
  * signal is left out without an error (specification, "Operation by combination of `signal_spec` and `signal_refs`"). What is
- * known from earlier answers is merged and authorized anew at each use, so it shows nothing that the feed would withhold now.
+ * known from earlier answers is shown as it stands (`standing.ts`), so it shows nothing that the feed would withhold now.
  */
 import { type AdcpWarning, firstOf, type Refused } from '../adcp/answer.js'
 import type { SignalRef } from '../adcp/signal.js'
 import { cursorOf, type GetSignalsRequest, refsOf, selectionOf } from '../adcp/signal-requests.js'
 import { canonicalUrl } from '../adcp/url.js'
-import type { Judge } from '../authz/rules/verdict.js'
 import type { Feed } from '../feed/feed.js'
 import { entryOfRef } from '../feed/find-signal.js'
 import type { Reader } from '../feed/query.js'
 import { identityKey, signalHandle } from '../merge/identity.js'
-import type { Slice } from '../upstreams/rows/slice.js'
+import type { FoundRow } from '../store/records/found.js'
 import { type AnswerPage, type AnswerPages, NOT_READY } from './answer-pages.js'
-import { anchorsOf, createGate, gatherFindings } from './corpus.js'
+import { anchorsOf, createGate } from './corpus.js'
+import type { WhatStands } from './standing.js'
 
 const MOST_NAMED = 10 // references in one sentence
 
@@ -22,9 +22,8 @@ type LookupOptions = {
   feed: Pick<Feed, 'moment' | 'see'>
   pages: AnswerPages
   /** Rows of earlier answers that the feed does not have. */
-  rowsOf(handles: readonly string[], reader: Reader): Promise<Slice[]>
-  /** What providers say at this moment. */
-  judge(): Judge
+  rowsOf(handles: readonly string[], reader: Reader): Promise<readonly FoundRow[]>
+  standing: Pick<WhatStands, 'corpusOf'>
 }
 
 /** The handles that a reference may stand for (docs/decisions.md#identity, as feed/find-signal.ts reads references). */
@@ -64,7 +63,7 @@ function missingWarnings(
 }
 
 /** Looks named signals up; what is not found is a warning, never an error. */
-export function createLookup({ feed, pages, rowsOf, judge }: LookupOptions) {
+export function createLookup({ feed, pages, rowsOf, standing }: LookupOptions) {
   return async function lookup(
     input: GetSignalsRequest,
     reader: Reader,
@@ -77,11 +76,12 @@ export function createLookup({ feed, pages, rowsOf, judge }: LookupOptions) {
     if (!seen) return NOT_READY
     const elsewhere = refs.filter((ref) => entryOfRef(seen.snapshot, ref) < 0)
     const handles = elsewhere.flatMap(handlesOf)
-    const slices = handles.length > 0 ? await rowsOf(handles, reader) : []
+    const said = handles.length > 0 ? await rowsOf(handles, reader) : []
 
-    const { corpus } = await gatherFindings(seen.snapshot, slices, judge())
+    const corpus = await standing.corpusOf(seen.snapshot, said, reader)
     const passes = await createGate(corpus, seen.entries, { criteria: seen.criteria, reader })
-    const page = await pages.first(corpus, anchorsOf(corpus, refs).filter(passes), input, reader, { at })
+    const hits = anchorsOf(corpus, refs).filter(passes)
+    const page = await pages.first({ corpus, hits, said }, input, reader, at)
     if (page.kind === 'refused') return page
     const isMissing = (ref: SignalRef) => !anchorsOf(corpus, [ref]).some(passes)
     return { ...page, warnings: [...page.warnings, ...missingWarnings(refs, isMissing, input)] }

@@ -1,6 +1,6 @@
 import { test } from 'tap'
 import { createBrief } from '../../src/briefs/brief.js'
-import type { Reader } from '../../src/feed/query.js'
+import { createStanding, type StandingOptions } from '../../src/briefs/standing.js'
 import { systemClock } from '../../src/net/clock.js'
 import type { AgentOutcome } from '../../src/upstreams/agent/agent.js'
 import { createFanout } from '../../src/upstreams/fanout.js'
@@ -25,19 +25,19 @@ function stage(statuses: UpstreamStatus[], standsFor = () => 'nw_77') {
     clock: systemClock,
     call: (id, _task, args, { auth }) => new Promise((answer) => sent.push({ id, args, auth, answer })),
   })
+  const upstreams = { statuses: () => statuses }
+  const access: StandingOptions['access'] = ({ account }, upstream) =>
+    account === 'gold' && upstream === agentUrl('north')
+      ? {
+          ...{ scope: `gold ${standsFor()}`, account: { account_id: standsFor() } },
+          auth: { type: 'bearer', token: 'own' },
+        }
+      : { scope: 'public' }
   const brief = createBrief({
-    ...{ fanout, upstreams: { statuses: () => statuses } },
+    ...{ fanout, upstreams, access, clock: systemClock },
+    standing: createStanding({ upstreams, access, judge: () => judgeThat({}) }),
     feed: { see: () => undefined, prepared: async () => undefined },
     ranking: async () => ({ hits: [], relevance: { labels: [], of: new Map(), first: 0 } }),
-    judge: () => judgeThat({}),
-    clock: systemClock,
-    access: ({ account }: Reader, upstream) =>
-      account === 'gold' && upstream === agentUrl('north')
-        ? {
-            ...{ scope: `gold ${standsFor()}`, account: { account_id: standsFor() } },
-            auth: { type: 'bearer', token: 'own' },
-          }
-        : { scope: 'public' },
   })
   return { brief, sent, fanout }
 }

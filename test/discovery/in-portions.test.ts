@@ -3,6 +3,7 @@ import { createBrief } from '../../src/briefs/brief.js'
 import { readSynonyms } from '../../src/briefs/briefs.js'
 import { createLocal } from '../../src/briefs/local.js'
 import { createRanking } from '../../src/briefs/rank.js'
+import { createStanding } from '../../src/briefs/standing.js'
 import { createFeed } from '../../src/feed/feed.js'
 import { systemClock } from '../../src/net/clock.js'
 import { createSearchHost } from '../../src/search/search-host.js'
@@ -33,10 +34,11 @@ test('what upstreams found is merged, indexed and ranked while others are served
     ...{ id, url: agentUrl(id), agentUrl: agentUrl(id), name: id, listings: 0, dropped: {} },
     state: 'fresh' as const,
   }))
+  const whom = { upstreams: { statuses: () => statuses }, access: () => ({ scope: 'public' }) }
+  const standing = createStanding({ ...whom, judge: () => judge })
   const brief = createBrief({
-    ...{ feed, fanout, judge: () => judge, clock: systemClock, upstreams: { statuses: () => statuses } },
+    ...{ feed, fanout, standing, ...whom, clock: systemClock },
     ranking: createRanking({ local: createLocal({ search, synonyms }), synonyms, rates: () => undefined }),
-    access: () => ({ scope: 'public' }),
   })
   const until = Date.now() + 60_000
   const inquiry = brief.ask({ signal_spec: 'coffee below $5' }, buyer, until)

@@ -7,7 +7,8 @@ import type { Handover } from '../../src/store/replicas/handover.js'
 import { createManualClock } from '../support/upstream-clock.js'
 
 const KEEP_MS = 15 * 60_000
-const answer = { keys: Uint32Array.of(1, 2, 3, 4), beside: [] }
+const missing = [{ scope: 'signals', description: 'south is absent.' } as const]
+const answer = { keys: Uint32Array.of(1, 2, 3, 4), beside: [], missing }
 
 test('its cursors say that it may come, and it comes when the storage is back', async (t) => {
   const time = createManualClock()

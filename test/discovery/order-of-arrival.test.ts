@@ -5,6 +5,7 @@ import { readSynonyms } from '../../src/briefs/briefs.js'
 import { placeOf } from '../../src/briefs/corpus.js'
 import { createLocal } from '../../src/briefs/local.js'
 import { createRanking } from '../../src/briefs/rank.js'
+import { createStanding } from '../../src/briefs/standing.js'
 import { createFeed } from '../../src/feed/feed.js'
 import { systemClock } from '../../src/net/clock.js'
 import { createSearchHost } from '../../src/search/search-host.js'
@@ -57,15 +58,9 @@ test('answers of upstreams in any order of arrival give the same answer once all
       ...{ id, url: agentUrl(id), agentUrl: agentUrl(id), name: id, listings: 0, dropped: {} },
       state: 'fresh' as const,
     }))
-    const brief = createBrief({
-      feed,
-      ranking,
-      fanout,
-      upstreams: { statuses: () => statuses },
-      judge: () => judge,
-      access: () => ({ scope: 'public' }),
-      clock: systemClock,
-    })
+    const whom = { upstreams: { statuses: () => statuses }, access: () => ({ scope: 'public' }) }
+    const standing = createStanding({ ...whom, judge: () => judge })
+    const brief = createBrief({ feed, ranking, fanout, standing, ...whom, clock: systemClock })
     const inquiry = brief.ask({ signal_spec: 'coffee and electric cars' }, buyer, Date.now() + 10_000)
     const settled = inquiry.settled(Date.now() + 10_000)
     for (const id of order) {

@@ -1,5 +1,6 @@
 import { type Test, test } from 'tap'
 import { createBrief } from '../../src/briefs/brief.js'
+import { createStanding } from '../../src/briefs/standing.js'
 import { createFeed } from '../../src/feed/feed.js'
 import { buildSnapshot } from '../../src/snapshot/builder.js'
 import type { AgentOutcome } from '../../src/upstreams/agent/agent.js'
@@ -25,9 +26,10 @@ function asking(t: Test, orderingMs = ORDERING_MS) {
     state: 'fresh' as const,
   }))
   const counted: number[] = []
+  const whom = { upstreams: { statuses: () => statuses }, access: () => ({ scope: 'public' }) }
   const brief = createBrief({
-    ...{ feed, fanout, clock, judge: () => judge, upstreams: { statuses: () => statuses } },
-    access: () => ({ scope: 'public' }),
+    ...{ feed, fanout, clock, ...whom },
+    standing: createStanding({ ...whom, judge: () => judge }),
     async ranking(_input, _reader, { lists }) {
       counted.push(lists.length)
       advance(orderingMs)

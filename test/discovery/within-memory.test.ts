@@ -1,6 +1,6 @@
 /** What questions leave in memory, however large the rows that upstreams answer with. */
 import { test } from 'tap'
-import { createKept } from '../../src/briefs/kept.js'
+import { createKept, saidOf } from '../../src/briefs/kept.js'
 import { systemClock } from '../../src/net/clock.js'
 import { buildSnapshot } from '../../src/snapshot/builder.js'
 import { createLearned } from '../../src/store/records/found.js'
@@ -11,16 +11,24 @@ const MEBIBYTE = 1024 ** 2
 const platforms = Array.from({ length: 1_000 }, (_, n) => `${n}`.padEnd(180, 'p'))
 const deployments = platforms.map((platform) => ({ type: 'platform' as const, platform, is_live: true }))
 const large = (n: number) => listing(`s${n}`, { deployments })
+const handle = (n: number) => `sig_${`${n}`.padStart(22, '0')}`
+const row = (n: number) => {
+  const given = large(n)
+  const { signal_agent_segment_id: segment } = given
+  const from = { upstream: 'north', agentUrl: 'https://north.example/mcp', scope: 'public' }
+  return { handle: handle(n), ...from, segment, listing: JSON.stringify(given) }
+}
 
 test('answers are kept with what was found for them within 64 MiB, beyond that without', async (t) => {
   const kept = createKept({ clock: systemClock, secret: 'secret', onTrouble: (message) => t.fail(message) })
   t.teardown(kept.close)
   const slices = [sliceOf('north', [0, 1, 2, 3, 4].map(large))]
   const extra = buildSnapshot({ slices, judge: judgeThat({}) })
-  const bytes = extra.memory.added + slabBytes(extra.slices[0]?.slice.rows as never)
-  const fit = Math.floor((64 * MEBIBYTE) / bytes)
-  t.ok(fit > 2 && fit < 40, `${fit} fit`)
-  const answer = { keys: Uint32Array.of(1, 2, 3, 4), beside: ['sig'], extra }
+  const rows = [0, 1, 2, 3, 4].map(row)
+  const texts = rows.reduce((sum, { listing }) => sum + listing.length, 0)
+  const bytes = texts + extra.memory.added + slabBytes(extra.slices[0]?.slice.rows as never)
+  const said = saidOf(rows, extra)
+  const answer = { keys: Uint32Array.of(1, 2, 3, 4), beside: ['sig'], missing: [], said }
   const cursors: string[] = []
   for (let at = 0; at < 40; at += 1) {
     cursors.push(kept.cursor(await kept.keep('buyer', answer), 0, 'binding'))
@@ -28,8 +36,10 @@ test('answers are kept with what was found for them within 64 MiB, beyond that w
   const found = await Promise.all(cursors.map((cursor) => kept.find(cursor, 'binding', 'buyer')))
   const answers = found.flatMap((one) => (one?.kind === 'found' ? [one.answer] : []))
   t.equal(answers.length, 40, 'no answer is gone')
-  t.equal(answers.filter((one) => one.extra).length, fit)
-  t.ok(answers.at(-1)?.extra, 'the newest are whole')
+  const whole = answers.filter((one) => one.said).length
+  t.ok(whole > 2 && whole < 40, `${whole} are whole`)
+  t.ok(whole * bytes <= 64 * MEBIBYTE, 'with what is put together of them')
+  t.ok(answers.at(-1)?.said, 'the newest are whole')
 })
 
 test('rows of earlier answers are remembered within 64 MiB, the last that were used', async (t) => {
@@ -45,13 +55,6 @@ test('rows of earlier answers are remembered within 64 MiB, the last that were u
     onTrouble: (message) => t.fail(message),
   })
   t.teardown(learned.close)
-  const handle = (n: number) => `sig_${`${n}`.padStart(22, '0')}`
-  const row = (n: number) => {
-    const given = large(n)
-    const { signal_agent_segment_id: segment } = given
-    const from = { upstream: 'north', agentUrl: 'https://north.example/mcp', scope: 'public' }
-    return { handle: handle(n), ...from, segment, listing: JSON.stringify(given) }
-  }
   const scopesOf = () => new Map([['north', 'public']])
   const rowsOf = async (n: number) => (await learned.rowsOf([handle(n)], scopesOf)).length
   for (let n = 0; n < 200; n += 10) {
@@ -66,7 +69,7 @@ test('rows of earlier answers are remembered within 64 MiB, the last that were u
 test('of a caller the newest fifty answers are kept, whatever others ask', async (t) => {
   const kept = createKept({ clock: systemClock, secret: 'secret', onTrouble: (message) => t.fail(message) })
   t.teardown(kept.close)
-  const answer = { keys: Uint32Array.of(1, 2, 3, 4), beside: [] }
+  const answer = { keys: Uint32Array.of(1, 2, 3, 4), beside: [], missing: [] }
   const asked = async (caller: string) => {
     const cursor = kept.cursor(await kept.keep(caller, answer), 0, 'binding')
     return async () => (await kept.find(cursor, 'binding', caller))?.kind

@@ -3,23 +3,25 @@ import { adcpError } from '../../src/adcp/answer.js'
 import { createAnswerPages } from '../../src/briefs/answer-pages.js'
 import { createKept } from '../../src/briefs/kept.js'
 import { createLookup } from '../../src/briefs/lookup.js'
+import { createStanding } from '../../src/briefs/standing.js'
 import type { Feed } from '../../src/feed/feed.js'
 import { systemClock } from '../../src/net/clock.js'
 import type { SignalsDiscovery } from '../../src/tasks/get-signals.js'
 import { judge } from './server-feed.js'
 
 export function onlyLookups(feed: Pick<Feed, 'moment' | 'see'>): SignalsDiscovery {
+  const upstreams = { statuses: () => [] }
+  const standing = createStanding({ upstreams, access: () => ({ scope: 'public' }), judge: () => judge })
+  const rowsOf = async () => []
   const pages = createAnswerPages({
-    asWhom: () => [],
+    ...{ standing, rowsOf, upstreams, asWhom: () => [] },
     ...{
       feed,
       kept: createKept({ clock: systemClock, secret: 'of the tests', onTrouble: () => {} }),
-      upstreams: { statuses: () => [] },
     },
-    found: async () => undefined,
   })
   return {
-    lookup: createLookup({ feed, pages, rowsOf: async () => [], judge: () => judge }),
+    lookup: createLookup({ feed, pages, rowsOf, standing }),
     discover: () => ({
       kind: 'refused',
       error: adcpError('SERVICE_UNAVAILABLE', 'Nothing is searched here.', { suggestion: 'Look up.' }),

@@ -1,0 +1,126 @@
+/**
+ * What agents said in answers to questions, as it stands at this moment: only of agents that are in the roster, answer, and are
+ * asked for the reader as they were asked then; judged by the providers' current files; merged with what the current feed has.
+ * Whoever shows such rows takes them from here each time, and keeps only what was said. What was put together once is used again
+ * until the feed, an agent or a provider says something else.
+ */
+import type { AccountReference } from '../adcp/caller.js'
+import type { Judge } from '../authz/rules/verdict.js'
+import type { Reader } from '../feed/query.js'
+import type { Snapshot } from '../snapshot/snapshot.js'
+import type { FoundRow } from '../store/records/found.js'
+import type { Auth, UpstreamFailure } from '../upstreams/agent/agent.js'
+import type { UpstreamStatus } from '../upstreams/mirror/scope-status.js'
+import { foundSlice } from '../upstreams/rows/found-slice.js'
+import { readRows } from '../upstreams/rows/read-rows.js'
+import type { Slice } from '../upstreams/rows/slice.js'
+import { type Corpus, type Findings, gatherFindings } from './corpus.js'
+
+/** The upstream cannot be read for the public feed, but may answer a buyer's own question, or with a buyer's account. */
+const ONLY_ASKED: ReadonlySet<UpstreamFailure | undefined> = new Set(['not_enumerable', 'account_needed'])
+
+/**
+ * How an upstream is asked for a reader; without `auth`, with the configured credential. Equal scopes, equal access: the name of an
+ * account may come to stand for another one.
+ */
+export type Access = { scope: string; account?: AccountReference; auth?: Auth }
+
+/** Whether questions are the only way to its signals. */
+export const isOnlyAsked = ({ problem }: UpstreamStatus): boolean => ONLY_ASKED.has(problem?.reason)
+
+/**
+ * Whether it is worth asking: it answers, or questions are the only way to its signals
+ * (docs/protocol.md#how-agents-differ: brief-only agents).
+ */
+export const isAskable = (status: UpstreamStatus): boolean => status.state !== 'absent' || isOnlyAsked(status)
+
+export type StandingOptions = {
+  upstreams: { statuses(): readonly UpstreamStatus[] }
+  access(reader: Reader, agentUrl: string): Access
+  /** What providers say at this moment. */
+  judge(): Judge
+}
+
+/** Who said something, and in whose scope it was asked. */
+type Source = Pick<Slice, 'agentUrl' | 'scope' | 'upstream'>
+
+/** What rows became, and what that rests on: the feed, and who the agents are. */
+type Made = { feed: string; agents: string; extra: Snapshot | undefined }
+
+/** Rows as the slices of the agents that gave them. */
+function foundSlices(rows: readonly FoundRow[]): Slice[] {
+  const byAgent = new Map<string, FoundRow[]>()
+  for (const row of rows) {
+    const others = byAgent.get(row.agentUrl)
+    if (others) others.push(row)
+    else byAgent.set(row.agentUrl, [row])
+  }
+  return [...byAgent.values()].map((own) => {
+    const [{ upstream: id, agentUrl, scope }] = own as [FoundRow, ...FoundRow[]]
+    const listings = own.map(({ listing }) => Buffer.from(listing))
+    return foundSlice({ id, agentUrl, scope }, readRows(listings), 0)
+  })
+}
+
+export function createStanding({ upstreams, access, judge }: StandingOptions) {
+  const made = new WeakMap<readonly FoundRow[], Made>()
+
+  /** Gives what was said by whom it is said now; undefined where that does not stand for the reader. */
+  function standingFor(sources: readonly Source[], reader: Reader) {
+    const named = new Set(sources.map(({ agentUrl }) => agentUrl))
+    const there = upstreams.statuses().filter((one) => named.has(one.agentUrl) && isAskable(one))
+    const agents = new Map(
+      there.map(({ id, agentUrl }) => [agentUrl, { id, scope: access(reader, agentUrl).scope }]),
+    )
+    function standing<T extends Source>(said: T): T | undefined {
+      const agent = agents.get(said.agentUrl)
+      if (agent?.scope !== said.scope) return undefined
+      return agent.id === said.upstream ? said : { ...said, upstream: agent.id }
+    }
+    return { standing, agents: JSON.stringify([...agents]) }
+  }
+
+  /** Whether all providers say what they said when it was built. */
+  function isAsJudged({ stamps }: Snapshot): boolean {
+    const current = judge()
+    return [...stamps].every(([domain, stamp]) => current(domain).stamp === stamp)
+  }
+
+  /**
+   * Answers that have just arrived, in one corpus with the feed; a list of hits for each of them, in their order. `previous`: the
+   * `extra` snapshot of when fewer of them had arrived.
+   */
+  async function gather(
+    feed: Snapshot,
+    slices: readonly Slice[],
+    reader: Reader,
+    previous?: Snapshot,
+  ): Promise<Findings> {
+    const { standing } = standingFor(slices, reader)
+    const now = slices.map(standing)
+    const kept = now.filter((slice) => slice !== undefined)
+    const { corpus, lists, rows } = await gatherFindings(feed, kept, judge(), previous)
+    const { agents } = standingFor(rows, reader)
+    made.set(rows, { feed: feed.id, agents, extra: corpus.extra })
+    let list = 0
+    return { corpus, rows, lists: now.map((slice) => (slice ? (lists[list++] ?? []) : [])) }
+  }
+
+  /** What was said earlier, in one corpus with the feed. The same rows are best given as the same array. */
+  async function corpusOf(feed: Snapshot, rows: readonly FoundRow[], reader: Reader): Promise<Corpus> {
+    const { standing, agents } = standingFor(rows, reader)
+    const before = made.get(rows)
+    const isSame = before?.feed === feed.id && before.agents === agents
+    if (before && isSame && (!before.extra || isAsJudged(before.extra))) {
+      return { feed, ...(before.extra && { extra: before.extra }) }
+    }
+    const slices = foundSlices(rows.flatMap((row) => standing(row) ?? []))
+    const { corpus } = await gatherFindings(feed, slices, judge(), before?.extra)
+    made.set(rows, { feed: feed.id, agents, extra: corpus.extra })
+    return corpus
+  }
+
+  return { gather, corpusOf }
+}
+
+export type WhatStands = ReturnType<typeof createStanding>
