@@ -21,6 +21,7 @@ import { createEgress } from '../src/net/egress.js'
 import { createSearchHost } from '../src/search/search-host.js'
 import { compileSynonyms } from '../src/search/synonyms.js'
 import { buildSnapshot } from '../src/snapshot/builder.js'
+import { asAsked } from '../src/upstreams/asker.js'
 import { createFanout } from '../src/upstreams/fanout.js'
 import { NO_ROWS, readRows } from '../src/upstreams/rows/read-rows.js'
 import { createUpstreams } from '../src/upstreams/upstreams.js'
@@ -96,7 +97,7 @@ await search.publish(snapshot)
 
 /** One question at a time, each another: nothing is shared. `asked` restricts whom the question goes to. */
 async function measure(name: string, seconds: number, isAsked: (n: number) => boolean): Promise<number> {
-  const fanout = createFanout({ call: upstreams.call, clock: systemClock })
+  const fanout = createFanout({ call: asAsked(upstreams.ask), clock: systemClock })
   const statuses = urls.flatMap((url, n) =>
     isAsked(n)
       ? [

@@ -213,7 +213,7 @@ export type ActivationOptions = {
   /** The upstreams' `call`, with the caller's own credential where the configuration has one. */
   call: CallUpstream
   /** An upstream where something changed for a caller: what it offers should be read again soon. */
-  refreshSoon: (upstream: string, caller: string) => void
+  refreshSoon: (agentUrl: string, caller: string) => void
   /** Receives what an operator should know. */
   onProblem: (problem: string) => void
   /** Crash tests hold requests at a step and kill the process there. */

@@ -89,8 +89,8 @@ type DeliveryOptions = {
   /** The current id of an agent (canonical url). */
   upstreamAt: (agentUrl: string) => string
   kinds: Readonly<Record<Call['task'], CallKind>>
-  /** Called with an upstream where something changed for a caller. */
-  onChanged: (upstream: string, caller: string) => void
+  /** Called with an agent (canonical url) where something changed for a caller. */
+  onChanged: (agentUrl: string, caller: string) => void
   reached: Reached
 }
 
@@ -249,7 +249,7 @@ export function createDelivery(options: DeliveryOptions) {
     }
     if (understood.kind !== 'done' && understood.kind !== 'submitted') return await leave(call, understood)
     const ended = await end(call, 'answered', kind.digest(call, understood))
-    onChanged(upstreamAt(call.agentUrl), call.caller)
+    onChanged(call.agentUrl, call.caller)
     return { call: ended }
   }
 

@@ -54,7 +54,7 @@ type TaskProgressOptions = {
   upstreamAt: (agentUrl: string) => string
   /** What the calls mean from which such tasks come. */
   kind: CallKind
-  onChanged: (upstream: string, caller: string) => void
+  onChanged: (agentUrl: string, caller: string) => void
 }
 
 /** A task of which its upstream tells nothing any more. */
@@ -193,7 +193,7 @@ export function createTaskProgress(options: TaskProgressOptions) {
     // A task of ours begins as submitted: an upstream that says so again says nothing new, or takes back what it said since.
     const isNews = progress && progress.status !== task.status && progress.status !== 'submitted'
     if (isNews) await record(held, task, progress)
-    if (progress && isFinal(progress.status)) onChanged(upstreamAt(held.lane), held.caller)
+    if (progress && isFinal(progress.status)) onChanged(held.lane, held.caller)
     else await store.jobs.release(held, pauseAfter(held.attempts), data)
   }
 

@@ -16,6 +16,7 @@ import type { Snapshot } from '../snapshot/snapshot.js'
 import { StorageUnavailable } from '../store/database/storage-work.js'
 import { createLearned, type FoundRow } from '../store/records/found.js'
 import type { Store } from '../store/store.js'
+import { asAsked } from '../upstreams/asker.js'
 import { createFanout } from '../upstreams/fanout.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
 import { createAnswerPages } from './answer-pages.js'
@@ -30,7 +31,7 @@ import { createStanding, isAskable, type StandingOptions } from './standing.js'
 
 export type BriefsOptions = {
   feed: Pick<Feed, 'current' | 'moment' | 'prepared' | 'see'>
-  upstreams: Pick<Upstreams, 'call' | 'statuses' | 'statusesOf' | 'silentRegistries'>
+  upstreams: Pick<Upstreams, 'ask' | 'statuses' | 'statusesOf' | 'silentRegistries'>
   judge: StandingOptions['judge']
   access: StandingOptions['access']
   synonyms: SynonymFile
@@ -65,7 +66,7 @@ export async function readSynonyms(path: string): Promise<SynonymFile> {
 /** Everything of this room for one running server. */
 export function createBriefs(options: BriefsOptions) {
   const { feed, upstreams, judge, access, synonyms, store, post, clock, newId, onTrouble } = options
-  const call: Upstreams['call'] = (...args) => upstreams.call(...args)
+  const call = asAsked((...args) => upstreams.ask(...args))
   const words = compileSynonyms(synonyms)
   const search = createSearchHost(words, options.smallFeedBytes)
   const local = createLocal({ search, synonyms: words })

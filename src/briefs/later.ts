@@ -17,10 +17,9 @@ import { canonical } from '../store/records/idempotency.js'
 import type { TaskProgress } from '../store/records/tasks.js'
 import type { Store } from '../store/store.js'
 import { createWorker, type Worker } from '../store/worker.js'
-import type { Asked } from '../upstreams/asker.js'
+import type { Asked, CallAsked } from '../upstreams/asker.js'
 import { answerSlice } from '../upstreams/rows/found-slice.js'
 import type { Slice } from '../upstreams/rows/slice.js'
-import type { Upstreams } from '../upstreams/upstreams.js'
 import { type Brief, type Inquiry, type Ranked, taskName } from './brief.js'
 import type { DiscoverAnswer, Later } from './discover.js'
 import { createNotices, endQuestion, type Noticed, type NoticesOptions } from './notice.js'
@@ -58,7 +57,7 @@ type LaterOptions = Omit<NoticesOptions, 'store'> & {
   /** Shapes a ranked answer as a response. */
   firstPage(ranked: Ranked, input: GetSignalsRequest, reader: Reader): Promise<DiscoverAnswer>
   store: Pick<Store, 'tasks' | 'jobs' | 'accounts' | 'write'>
-  call: Upstreams['call']
+  call: CallAsked
   pushRules: PushRules
   /** Unguessable. */
   newId(): string
@@ -119,20 +118,18 @@ export function createLater(options: LaterOptions): Later & {
   }
 
   /**
-   * The rows of an upstream's task once it is done, asked for with growing pauses; undefined when it failed, when nothing but doubt is
-   * heard of it for a while, or when `until` (ms since the epoch) comes first.
+   * The rows of an upstream's task once it is done, asked for with growing pauses; undefined when it failed, when its agent has left
+   * the roster, when nothing but doubt is heard of it for a while, or when `until` (ms since the epoch) comes first.
    */
   async function rowsOfTask(asked: Asked, taskId: string, until: number): Promise<Slice | undefined> {
     const { signal } = stop
     const args = { task_id: taskId, include_result: true }
     let doubtsSince: number | undefined
     for (let between = FIRST_PAUSE_MS; clock.now() < until && !signal.aborted; ) {
-      const outcome = await call(asked.id, 'get_task_status', args, {
-        deadline: Math.min(until, clock.now() + CALL_MS),
-        signal,
-        ...(asked.auth && { auth: asked.auth }),
-      })
-      const word = readTaskAnswer(outcome, { upstream: asked.id, taskId })
+      const patience = { deadline: Math.min(until, clock.now() + CALL_MS), signal }
+      const outcome = await call(asked, 'get_task_status', args, patience)
+      if (outcome.kind === 'failed' && outcome.reason === 'unknown_upstream') return undefined
+      const word = readTaskAnswer(outcome, { upstream: asked.agentUrl, taskId })
       if (outcome.kind === 'answer' && word?.kind === 'completed') {
         return answerSlice(asked, outcome.rows, clock.now())
       }

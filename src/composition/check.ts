@@ -320,7 +320,8 @@ export async function checkConfig(options: CheckOptions): Promise<CheckReport> {
       { opened, upstreams, providers, snapshot },
       drained(contributionsOf(snapshot, judge)),
     )
-    const dialect = upstream === undefined ? undefined : upstreams.dialectOf(upstream)
+    const read = upstreams.statuses().find(({ id }) => id === upstream)
+    const dialect = read && upstreams.dialectOf(read.agentUrl)
     return { ...report, ...(dialect && { speaks: describeAgent(dialect) }) }
   } finally {
     await stack.close()

@@ -80,10 +80,10 @@ function createTelling({ foundation, feed, declaredAccounts, agentUrl, onSent }:
 function tellersAmong(upstreams: Upstreams): Map<string, Teller | undefined> {
   const all = new Map<string, Teller | undefined>()
   for (const { id, agentUrl } of upstreams.statuses()) {
-    const dialect = upstreams.dialectOf(id)
+    const dialect = upstreams.dialectOf(agentUrl)
     if (!dialect) all.set(agentUrl, undefined)
     if (!dialect?.feedEvents) continue
-    const call = upstreams.callerOf(id)
+    const call = upstreams.callerOf(agentUrl)
     const syncAccounts: Teller['syncAccounts'] = async (args, deadline) => {
       const outcome = await call('sync_accounts', args as Record<string, unknown>, { deadline })
       if (outcome.kind === 'answer') return outcome.payload

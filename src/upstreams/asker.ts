@@ -38,8 +38,21 @@ export type QuestionAnswer =
   | { kind: 'submitted'; taskId: string; tookMs: number }
   | { kind: 'failed'; reason: UpstreamFailure; retryAfterMs?: number; tookMs: number }
 
+/** Calls a task of the agent that is asked, as whom it is asked: its url, account and credential never part. */
+export type CallAsked = (
+  asked: Asked,
+  task: string,
+  args: Arguments,
+  patience: Pick<UpstreamCall, 'deadline' | 'signal'>,
+) => Promise<AgentOutcome>
+
+export const asAsked =
+  (ask: Upstreams['ask']): CallAsked =>
+  ({ agentUrl, auth }, task, args, patience) =>
+    ask(agentUrl, task, args, { ...patience, ...(auth && { auth }) })
+
 export type AskerOptions = {
-  call: Upstreams['call']
+  call: CallAsked
   clock: Clock
   latencies: Latencies
 }
@@ -57,15 +70,12 @@ export function createAsker({ call, clock, latencies }: AskerOptions) {
   }
 
   /** When an old agent refuses a question, it is asked again in the form of old agents. */
-  async function callInDialect(
-    { id, args, auth, briefOnly }: Asked,
-    options: UpstreamCall,
-  ): Promise<AgentOutcome> {
-    const patience = { ...options, ...(auth && { auth }) }
-    let outcome = await call(id, 'get_signals', args, patience)
+  async function callInDialect(asked: Asked, patience: Parameters<CallAsked>[3]): Promise<AgentOutcome> {
+    const { args, briefOnly } = asked
+    let outcome = await call(asked, 'get_signals', args, patience)
     for (const shape of briefOnly ? DELIVER_TO : []) {
       if (!isAboutRequest(outcome)) break
-      outcome = await call(id, 'get_signals', { ...args, deliver_to: shape }, patience)
+      outcome = await call(asked, 'get_signals', { ...args, deliver_to: shape }, patience)
     }
     return outcome
   }

@@ -42,6 +42,7 @@ import { createGovernor, createSlots, READ_LIMITS, type ReadLimits } from './wal
 
 const TOTAL_CALLS = 1_024 // calls under way at once: even hundreds of hung upstreams leave places for others
 const SWEEPING = 'sweeping'
+const notThere = (agentUrl: string) => callFailed('unknown_upstream', `no upstream ${agentUrl}`)
 const LOADING = 4 // upstreams whose slices are read from disk at once
 
 export type UpstreamsConfig = {
@@ -119,17 +120,17 @@ export type Upstreams = {
   idOf(agentUrl: string): string
   /** Whether calls of an agent (canonical url) go with a configured credential. */
   hasCredential(agentUrl: string): boolean
+  /** Calls a task of an agent (canonical url) of the roster once. Arguments are cut to what its dialect knows. */
+  ask(agentUrl: string, task: string, args: Arguments, options: UpstreamCall): Promise<AgentOutcome>
+  /** Like `ask`, also of an agent that has left the roster: what is on there can still be switched off. */
+  call(agentUrl: string, task: string, args: Arguments, options: UpstreamCall): Promise<AgentOutcome>
+  /** Like `call`, of an agent (canonical url) as it is configured now, with its credentials. */
+  callerOf(agentUrl: string): (task: string, args: Arguments, options: UpstreamCall) => Promise<AgentOutcome>
   /**
-   * Calls a task of one upstream once; the upstream is named as by `idOf`. Arguments are cut to what its dialect knows.
+   * Refreshes an agent (canonical url) of the roster, with the caller's accounts there, after a caller activated something:
+   * at most once a second, and less often when reading takes long.
    */
-  call(id: string, task: string, args: Arguments, options: UpstreamCall): Promise<AgentOutcome>
-  /** Like `call`, of the upstream as it is configured now, with its credentials, also once it has left the roster. */
-  callerOf(id: string): (task: string, args: Arguments, options: UpstreamCall) => Promise<AgentOutcome>
-  /**
-   * Refreshes one upstream, with the caller's accounts there, after a caller activated something: at most once a
-   * second, and less often when reading takes long. Unknown ids are ignored.
-   */
-  refreshSoon(id: string, caller?: string): void
+  refreshSoon(agentUrl: string, caller?: string): void
   /**
    * An upstream (canonical url) reported a change: it is read soon. Returns by how many ms this is sooner than
    * scheduled, and for how many scopes a reading was coming already.
@@ -145,8 +146,8 @@ export type Upstreams = {
   ): void
   /** Reads an upstream completely now, whatever its tokens say; false when there is no such id. */
   refreshWhole(id: string): boolean
-  /** The dialect of an upstream, as far as it is known; undefined for an unknown id. */
-  dialectOf(id: string): Dialect | undefined
+  /** The dialect of an agent (canonical url) of the roster, as far as it is known. */
+  dialectOf(agentUrl: string): Dialect | undefined
   /** The memory of all rows together, and how often rows were dropped to stay within it. */
   memory(): { usedBytes: number; limitBytes: number; evictions: number }
   /** Provider domains that each upstream (canonical url) names in its rows, or declares when it has no feed. */
@@ -226,11 +227,6 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
   }
 
   const unlisted = createUnlisted(runnerOf)
-
-  function byId(id: string): Runner | undefined {
-    const entry = roster.entries.find((one) => one.id === id)
-    return entry && runners.get(entry.agentUrl)
-  }
 
   /** Once all registries have answered, drops saved slices of upstreams and accounts that no longer exist. */
   async function sweep(): Promise<void> {
@@ -342,27 +338,24 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
       const { auth } = runners.get(agentUrl)?.entry() ?? unlistedEntry(agentUrl, config.statics)
       return auth.type !== 'none'
     },
-    async call(id, task, args, call) {
-      const listed = byId(id) ?? runners.get(id)
+    ask: async (agentUrl, ...call) => (await runners.get(agentUrl)?.call(...call)) ?? notThere(agentUrl),
+    async call(agentUrl, ...call) {
       // One that a newer configuration names may have a credential in it.
-      const runner = listed ?? (turns.isNewest() ? unlisted.at(id, config.statics) : undefined)
-      return runner
-        ? await runner.call(task, args, call)
-        : callFailed('unknown_upstream', `no upstream ${id}`)
+      const left = () => (turns.isNewest() ? unlisted.at(agentUrl, config.statics) : undefined)
+      const runner = runners.get(agentUrl) ?? left()
+      return (await runner?.call(...call)) ?? notThere(agentUrl)
     },
-    callerOf(id) {
-      const entry = byId(id)?.entry()
-      return async (task, args, call) => {
-        if (!entry) return callFailed('unknown_upstream', `no upstream ${id}`)
-        const listed = runners.get(entry.agentUrl)
-        if (listed) return await listed.call(task, args, call)
+    callerOf(agentUrl) {
+      const entry = runners.get(agentUrl)?.entry()
+      return async (...call) => {
+        const listed = runners.get(agentUrl)
+        if (listed) return await listed.call(...call)
+        if (!entry) return notThere(agentUrl)
         const left = runnerOf(entry)
-        return await left.call(task, args, call).finally(left.close)
+        return await left.call(...call).finally(left.close)
       }
     },
-    refreshSoon(id, caller) {
-      byId(id)?.refreshSoon(caller)
-    },
+    refreshSoon: (agentUrl, caller) => runners.get(agentUrl)?.refreshSoon(caller),
     heard: (agentUrl) => runners.get(agentUrl)?.heard() ?? { gainedMs: 0, spared: 0 },
     questionsMoved(concerns, isNews) {
       for (const [agentUrl, runner] of runners) {
@@ -370,11 +363,12 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
       }
     },
     refreshWhole(id) {
-      const runner = byId(id)
+      const entry = roster.entries.find((one) => one.id === id)
+      const runner = entry && runners.get(entry.agentUrl)
       runner?.refreshWhole()
       return runner !== undefined
     },
-    dialectOf: (id) => byId(id)?.dialect(),
+    dialectOf: (agentUrl) => runners.get(agentUrl)?.dialect(),
     providerDomains() {
       domains ??= new Map(byUrl().map((runner) => [runner.entry().agentUrl, runner.providerDomains()]))
       return domains

@@ -23,7 +23,7 @@ function stage(statuses: UpstreamStatus[], standsFor = () => 'nw_77') {
   const sent: Sent[] = []
   const fanout = createFanout({
     clock: systemClock,
-    call: (id, _task, args, { auth }) => new Promise((answer) => sent.push({ id, args, auth, answer })),
+    call: ({ id, auth }, _task, args) => new Promise((answer) => sent.push({ id, args, auth, answer })),
   })
   const upstreams = { statuses: () => statuses }
   const access: StandingOptions['access'] = ({ account }, upstream) =>

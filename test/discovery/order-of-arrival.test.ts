@@ -52,7 +52,7 @@ test('answers of upstreams in any order of arrival give the same answer once all
     const open = new Map<string, (outcome: AgentOutcome) => void>()
     const fanout = createFanout({
       clock: systemClock,
-      call: (id) => new Promise((resolve) => open.set(id, resolve)),
+      call: ({ id }) => new Promise((resolve) => open.set(id, resolve)),
     })
     const statuses = ids.map((id) => ({
       ...{ id, url: agentUrl(id), agentUrl: agentUrl(id), name: id, listings: 0, dropped: {} },

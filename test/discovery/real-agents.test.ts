@@ -1,5 +1,6 @@
 import { test } from 'tap'
 import { systemClock } from '../../src/net/clock.js'
+import { asAsked } from '../../src/upstreams/asker.js'
 import { createFanout } from '../../src/upstreams/fanout.js'
 import {
   captureFolders,
@@ -36,7 +37,7 @@ else {
         'its dialect is known',
         () => status()?.state === 'fresh' || status()?.problem !== undefined,
       )
-      const fanout = createFanout({ call: upstreams.call, clock: systemClock })
+      const fanout = createFanout({ call: asAsked(upstreams.ask), clock: systemClock })
       t.teardown(fanout.close)
       const args = { discovery_mode: 'brief', signal_spec: 'luxury', pagination: { max_results: 50 } }
       const asked = [{ id: 'a', agentUrl: agent.url, args, scope: 'public', briefOnly: true }]

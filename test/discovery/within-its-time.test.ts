@@ -19,7 +19,7 @@ function asking(t: Test, orderingMs = ORDERING_MS) {
   const feed = createFeed({ cursorSecret: 'secret', retain: { ms: 1, bytes: 2 ** 30 } })
   feed.publish(buildSnapshot({ slices: [sliceOf('north', [listing('s0')])], judge }), 0)
   const open = new Map<string, (outcome: AgentOutcome) => void>()
-  const fanout = createFanout({ clock, call: (id) => new Promise((resolve) => open.set(id, resolve)) })
+  const fanout = createFanout({ clock, call: ({ id }) => new Promise((resolve) => open.set(id, resolve)) })
   t.teardown(fanout.close)
   const statuses = ['north', 'south'].map((id) => ({
     ...{ id, url: agentUrl(id), agentUrl: agentUrl(id), name: id, listings: 0, dropped: {} },

@@ -5,6 +5,7 @@ import { openBlobFiles } from '../../src/store/blob-files.js'
 import type { StaticUpstream } from '../../src/upstreams/roster/roster.js'
 import {
   createUpstreams,
+  type Upstreams,
   type UpstreamsConfig,
   type UpstreamsOptions,
 } from '../../src/upstreams/upstreams.js'
@@ -59,6 +60,10 @@ export async function until(
     await new Promise((resolve) => setTimeout(resolve, 20))
   }
 }
+
+/** The canonical url of an upstream of the roster; the id where there is none. */
+export const urlOf = ({ roster }: Pick<Upstreams, 'roster'>, id: string): string =>
+  roster().entries.find((entry) => entry.id === id)?.agentUrl ?? id
 
 type Test = { teardown(task: () => unknown): void }
 

@@ -1,7 +1,7 @@
 import { test } from 'tap'
 import { startA2aAgent } from '../support/upstream-a2a.js'
 import { wholesaleAgent } from '../support/upstream-feed.js'
-import { configOf, openUpstreams, rows, until } from '../support/upstream-world.js'
+import { configOf, openUpstreams, rows, until, urlOf } from '../support/upstream-world.js'
 
 for (const versions of [['1.0'], ['0.3'], ['1.0', '0.3']] as const) {
   test(`an A2A agent that speaks ${versions.join(' and ')} is found by its card and mirrored`, async (t) => {
@@ -25,6 +25,11 @@ test('an AdCP error comes out of a failed task as an error, with its code', asyn
   t.teardown(agent.close)
   const { upstreams } = await openUpstreams(t, configOf([{ id: 'a', url: agent.url, protocol: 'a2a' }]))
   await upstreams.start()
-  const outcome = await upstreams.call('a', 'activate_signal', {}, { deadline: Date.now() + 60_000 })
+  const outcome = await upstreams.call(
+    urlOf(upstreams, 'a'),
+    'activate_signal',
+    {},
+    { deadline: Date.now() + 60_000 },
+  )
   t.match(outcome, { kind: 'error', error: { code: 'REFERENCE_NOT_FOUND', recovery: 'correctable' } })
 })

@@ -9,7 +9,7 @@ import { temporaryFolder } from '../support/temporary-folder.js'
 import { startMcpAgent, type TaskHandler } from '../support/upstream-agent.js'
 import { createManualClock } from '../support/upstream-clock.js'
 import { CAPABILITIES } from '../support/upstream-feed.js'
-import { configOf, openUpstreams, row, until } from '../support/upstream-world.js'
+import { configOf, openUpstreams, row, until, urlOf } from '../support/upstream-world.js'
 
 type Test = { teardown(task: () => unknown): void }
 
@@ -125,7 +125,7 @@ test('an account that goes on paying the rate card changes nothing', async (t) =
     changes += 1
   })
   const reads = logic.reads()
-  upstreams.refreshSoon('a', 'acme')
+  upstreams.refreshSoon(urlOf(upstreams, 'a'), 'acme')
   await until('it is read again', () => logic.reads() > reads)
   await until('and settled', () => status('silver')?.state === 'fresh')
   t.equal(changes, 0)
@@ -138,7 +138,7 @@ test('that an account is offered nothing any more, in place of the rate card, is
   const told: (boolean | undefined)[] = []
   upstreams.onChange(() => told.push(holding('silver')?.rateCard))
   logic.offerNothing('silver')
-  upstreams.refreshSoon('a', 'acme')
+  upstreams.refreshSoon(urlOf(upstreams, 'a'), 'acme')
   await until('its own', () => holding('silver')?.rateCard === false)
   t.equal(holding('silver')?.slice?.rows.count, 0)
   t.same(told, [false])
@@ -191,14 +191,14 @@ test('a reading that is asked for settles neither for the last one nor for one u
   logic.publish()
   logic.during(() => {
     logic.publish() // after the answer was made
-    upstreams.refreshSoon('a', 'acme')
-    upstreams.refreshSoon('a', 'acme')
+    upstreams.refreshSoon(urlOf(upstreams, 'a'), 'acme')
+    upstreams.refreshSoon(urlOf(upstreams, 'a'), 'acme')
   })
-  upstreams.refreshSoon('a', 'acme')
+  upstreams.refreshSoon(urlOf(upstreams, 'a'), 'acme')
   await until('what came last', () => version() === 'v3')
   t.equal(logic.reads(), before + 2, 'both by one reading')
-  upstreams.refreshSoon('a', 'somebody else')
-  upstreams.refreshSoon('a')
+  upstreams.refreshSoon(urlOf(upstreams, 'a'), 'somebody else')
+  upstreams.refreshSoon(urlOf(upstreams, 'a'))
   t.equal(logic.reads(), before + 2, 'nobody else has this account')
 })
 
@@ -210,12 +210,12 @@ test('what an operator orders is read at once, however much was asked for just b
   for (const due of [0, 1_000]) {
     const before = logic.reads()
     logic.during(() => advance(10_000)) // a reading of ten seconds
-    upstreams.refreshSoon('a', 'acme')
+    upstreams.refreshSoon(urlOf(upstreams, 'a'), 'acme')
     advance(due)
     await until('what was asked for', () => logic.reads() > before && settled())
   }
   const before = logic.reads()
-  upstreams.refreshSoon('a', 'acme')
+  upstreams.refreshSoon(urlOf(upstreams, 'a'), 'acme')
   advance(10_000)
   t.equal(logic.reads(), before, 'long readings that are asked for again and again have to rest')
   upstreams.refreshWhole('a')
@@ -267,7 +267,7 @@ test('what is being read for an account is never shown to another one that takes
     isSilver = true
     upstreams.reconfigure(config([scope('deal', 'silver')]))
   })
-  upstreams.refreshSoon('a', 'acme')
+  upstreams.refreshSoon(urlOf(upstreams, 'a'), 'acme')
   await until('its rate card', () => isSilver && holding('deal')?.rateCard === true)
   t.same([...new Set(shown)], [undefined])
 })

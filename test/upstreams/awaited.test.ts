@@ -4,7 +4,7 @@ import type { Outbound } from '../../src/net/send.js'
 import { until } from '../support/until.js'
 import { startMcpAgent } from '../support/upstream-agent.js'
 import { CAPABILITIES } from '../support/upstream-feed.js'
-import { configOf, loopbackEgress, openUpstreams } from '../support/upstream-world.js'
+import { configOf, loopbackEgress, openUpstreams, urlOf } from '../support/upstream-world.js'
 
 const taskOf = ({ body }: Outbound) => /"name":"(get_signals|activate_signal)"/.exec(String(body))?.[1]
 
@@ -28,7 +28,11 @@ test("a caller's request says so, and a reading does not", async (t) => {
   )
   t.same(new Set(sent), new Set([undefined]))
   const deadline = Date.now() + 60_000
-  t.equal((await upstreams.call('a', 'get_signals', { signal_spec: 'coffee' }, { deadline })).kind, 'answer')
+  t.equal(
+    (await upstreams.call(urlOf(upstreams, 'a'), 'get_signals', { signal_spec: 'coffee' }, { deadline }))
+      .kind,
+    'answer',
+  )
   t.equal(sent.at(-1), true)
 })
 
@@ -50,7 +54,12 @@ test('a change that was told as not sent is not sent later, whatever the clock s
     Date.now = now
   })
   const change = (wish: string, ms: number) =>
-    upstreams.call('a', 'activate_signal', { signal_agent_segment_id: wish }, { deadline: now() + ms })
+    upstreams.call(
+      urlOf(upstreams, 'a'),
+      'activate_signal',
+      { signal_agent_segment_id: wish },
+      { deadline: now() + ms },
+    )
   t.match(await change('none', 60_000), { kind: 'answer' })
   const first = change('first', 60_000)
   await until(

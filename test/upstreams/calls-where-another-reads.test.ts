@@ -4,7 +4,7 @@ import { OTHERS_TURNS } from '../support/others-turns.js'
 import { until } from '../support/until.js'
 import { startMcpAgent } from '../support/upstream-agent.js'
 import { CAPABILITIES } from '../support/upstream-feed.js'
-import { configOf, openUpstreams } from '../support/upstream-world.js'
+import { configOf, openUpstreams, urlOf } from '../support/upstream-world.js'
 
 test('calls that failed too often are made again once a small question is answered', async (t) => {
   let isDown = true
@@ -18,7 +18,12 @@ test('calls that failed too often are made again once a small question is answer
   })
   await upstreams.start()
   const call = () =>
-    upstreams.call('a', 'get_signals', { signal_spec: 'coffee' }, { deadline: Date.now() + 60_000 })
+    upstreams.call(
+      urlOf(upstreams, 'a'),
+      'get_signals',
+      { signal_spec: 'coffee' },
+      { deadline: Date.now() + 60_000 },
+    )
   const failed = await until(call, (outcome) => outcome.kind === 'failed' && outcome.reason === 'backing_off')
   t.ok(failed.kind === 'failed' && failed.retryAfterMs !== undefined, 'it says when to come again')
   isDown = false

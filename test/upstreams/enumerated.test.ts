@@ -2,7 +2,7 @@ import { test } from 'tap'
 import type { SignalRef } from '../../src/adcp/signal.js'
 import { startMcpAgent, type TaskHandler } from '../support/upstream-agent.js'
 import { createManualClock } from '../support/upstream-clock.js'
-import { configOf, openUpstreams, row, until } from '../support/upstream-world.js'
+import { configOf, openUpstreams, row, until, urlOf } from '../support/upstream-world.js'
 
 type Args = Record<string, unknown>
 
@@ -104,7 +104,7 @@ test('an agent that nothing enumerates says so, until references arrive', async 
   await until('the outcome', () => upstreams.statuses()[0]?.problem !== undefined)
   t.match(upstreams.statuses(), [{ state: 'absent', problem: { reason: 'not_enumerable' } }])
   published = refs(3)
-  upstreams.refreshSoon('a')
+  upstreams.refreshSoon(urlOf(upstreams, 'a'))
   await until('a slice', () => upstreams.slices().length === 1)
   t.match(upstreams.statuses(), [{ state: 'fresh', listings: 3 }])
 })
@@ -127,7 +127,7 @@ test('half an enumeration replaces nothing', async (t) => {
   await until('a slice', () => upstreams.slices().length === 1)
   const [before] = upstreams.slices()
   broken = true
-  upstreams.refreshSoon('a')
+  upstreams.refreshSoon(urlOf(upstreams, 'a'))
   await until('the failure', () => upstreams.statuses()[0]?.problem !== undefined)
   t.match(upstreams.statuses(), [{ state: 'stale', listings: 108, problem: { reason: 'agent_error' } }])
   t.equal(upstreams.slices()[0], before)

@@ -23,7 +23,7 @@ function stage() {
   const calls: Call[] = []
   const fanout = createFanout({
     clock,
-    call: (id, _task, _args, { signal }) =>
+    call: ({ id }, _task, _args, { signal }) =>
       new Promise((answer) => calls.push({ id, answer, aborted: () => signal?.aborted ?? false })),
   })
   function pass(ms: number): void {

@@ -3,7 +3,7 @@ import { backoffMs, jittered } from '../../src/net/clock.js'
 import { startHttp, startMcpAgent } from '../support/upstream-agent.js'
 import { createManualClock } from '../support/upstream-clock.js'
 import { wholesaleAgent } from '../support/upstream-feed.js'
-import { configOf, openUpstreams, rows, until } from '../support/upstream-world.js'
+import { configOf, openUpstreams, rows, until, urlOf } from '../support/upstream-world.js'
 
 type Test = { teardown(task: () => unknown): void }
 
@@ -101,7 +101,7 @@ test('the state of an upstream is the same object until it says something else',
   const fresh = status()
   time.advance(1_000)
   t.equal(status(), fresh, 'every answer looks at it')
-  upstreams.refreshSoon('a')
+  upstreams.refreshSoon(urlOf(upstreams, 'a'))
   t.not(status(), fresh)
   t.match([fresh?.awaited, status()?.awaited], [undefined, true])
 })
@@ -114,11 +114,21 @@ test('an upstream that is failing gets single probes, and calls to it fail at on
   await until('a slice', () => upstreams.slices().length === 1)
   agent.fail({})
   for (let failures = 0; failures < 3; failures++) {
-    const outcome = await upstreams.call('a', 'activate_signal', {}, { deadline: time.clock.now() + LONG })
+    const outcome = await upstreams.call(
+      urlOf(upstreams, 'a'),
+      'activate_signal',
+      {},
+      { deadline: time.clock.now() + LONG },
+    )
     t.match(outcome, { kind: 'failed', reason: 'server_error' })
   }
   const before = agent.requests()
-  const refused = await upstreams.call('a', 'activate_signal', {}, { deadline: time.clock.now() + LONG })
+  const refused = await upstreams.call(
+    urlOf(upstreams, 'a'),
+    'activate_signal',
+    {},
+    { deadline: time.clock.now() + LONG },
+  )
   t.match(refused, { kind: 'failed', reason: 'backing_off' })
   t.equal(agent.requests(), before, 'nothing was sent')
   t.ok(((refused.kind === 'failed' && refused.retryAfterMs) as number) <= 1_000, 'the probe is near')
@@ -127,7 +137,7 @@ test('an upstream that is failing gets single probes, and calls to it fail at on
   let answered = false
   await until('recovery', () => {
     const deadline = time.clock.now() + LONG
-    void upstreams.call('a', 'get_adcp_capabilities', {}, { deadline }).then(({ kind }) => {
+    void upstreams.call(urlOf(upstreams, 'a'), 'get_adcp_capabilities', {}, { deadline }).then(({ kind }) => {
       answered ||= kind === 'answer'
     })
     return answered
@@ -157,11 +167,18 @@ test('a caller with a short deadline is answered by it, and proves nothing again
   await until('a slice', () => upstreams.slices().length === 1)
   for (let calls = 0; calls < 5; calls++) {
     const start = Date.now()
-    const outcome = await upstreams.call('slow', 'get_signals', {}, { deadline: start + 30 })
+    const outcome = await upstreams.call(
+      urlOf(upstreams, 'slow'),
+      'get_signals',
+      {},
+      { deadline: start + 30 },
+    )
     t.match(outcome, { kind: 'failed', reason: 'timeout' })
     t.ok(Date.now() - start < LONG)
   }
-  t.match(await upstreams.call('a', 'get_adcp_capabilities', {}, { deadline: soon() }), { kind: 'answer' })
+  t.match(await upstreams.call(urlOf(upstreams, 'a'), 'get_adcp_capabilities', {}, { deadline: soon() }), {
+    kind: 'answer',
+  })
 })
 
 test('upstreams that hang take no time and no place from those that answer', async (t) => {
@@ -175,14 +192,21 @@ test('upstreams that hang take no time and no place from those that answer', asy
   const waiting = Promise.all(
     hung.flatMap((_, at) =>
       Array.from({ length: 20 }, async () => {
-        const { kind } = await upstreams.call(`hung-${at}`, 'get_signals', {}, { deadline: soon() })
+        const { kind } = await upstreams.call(
+          urlOf(upstreams, `hung-${at}`),
+          'get_signals',
+          {},
+          { deadline: soon() },
+        )
         ended += 1
         return kind
       }),
     ),
   )
   await until('the good one', () => upstreams.slices().length === 1)
-  t.match(await upstreams.call('good', 'get_adcp_capabilities', {}, { deadline: soon() }), { kind: 'answer' })
+  t.match(await upstreams.call(urlOf(upstreams, 'good'), 'get_adcp_capabilities', {}, { deadline: soon() }), {
+    kind: 'answer',
+  })
   t.equal(ended, 0, 'the others still wait')
   await close()
   t.ok((await waiting).every((kind) => kind === 'failed'))
@@ -193,8 +217,12 @@ test('a call to nobody, and one whose deadline has passed, say so', async (t) =>
   t.teardown(agent.close)
   const { upstreams } = await openUpstreams(t, configOf([{ id: 'a', url: agent.url }]))
   await upstreams.start()
-  t.match(await upstreams.call('b', 'get_signals', {}, { deadline: soon() }), { reason: 'unknown_upstream' })
-  t.match(await upstreams.call('a', 'get_signals', {}, { deadline: Date.now() - 1 }), { reason: 'timeout' })
+  t.match(await upstreams.call(urlOf(upstreams, 'b'), 'get_signals', {}, { deadline: soon() }), {
+    reason: 'unknown_upstream',
+  })
+  t.match(await upstreams.call(urlOf(upstreams, 'a'), 'get_signals', {}, { deadline: Date.now() - 1 }), {
+    reason: 'timeout',
+  })
 })
 
 test('a bug met in one upstream is told, and costs no other upstream anything', async (t) => {

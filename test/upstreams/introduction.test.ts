@@ -1,6 +1,6 @@
 import { test } from 'tap'
 import { startMcpAgent, type TaskHandler } from '../support/upstream-agent.js'
-import { configOf, openUpstreams, row, until } from '../support/upstream-world.js'
+import { configOf, openUpstreams, row, until, urlOf } from '../support/upstream-world.js'
 
 type Args = Record<string, unknown>
 
@@ -42,10 +42,10 @@ test('an agent that answers nobody without an account is read with our own', asy
 
     seen.length = 0
     const question = { signal_spec: 'autos', discovery_mode: 'brief' }
-    t.match(await upstreams.call('a', 'get_signals', question, soon()), { kind: 'answer' })
+    t.match(await upstreams.call(urlOf(upstreams, 'a'), 'get_signals', question, soon()), { kind: 'answer' })
     const theirs = { account_id: 'nw_77' }
-    await upstreams.call('a', 'get_signals', { ...question, account: theirs }, soon())
-    await upstreams.call('a', 'activate_signal', { signal_agent_segment_id: 's' }, soon())
+    await upstreams.call(urlOf(upstreams, 'a'), 'get_signals', { ...question, account: theirs }, soon())
+    await upstreams.call(urlOf(upstreams, 'a'), 'activate_signal', { signal_agent_segment_id: 's' }, soon())
     t.same(
       seen.map(({ account }) => account),
       [own, theirs, undefined],
@@ -81,6 +81,6 @@ test('a bad moment does not make us introduce ourselves', async (t) => {
     seen.map(({ account }) => account),
     [undefined, own, undefined],
   )
-  await upstreams.call('a', 'get_signals', { signal_spec: 'autos' }, soon())
+  await upstreams.call(urlOf(upstreams, 'a'), 'get_signals', { signal_spec: 'autos' }, soon())
   t.equal(seen.at(-1)?.account, undefined)
 })

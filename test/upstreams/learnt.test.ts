@@ -14,7 +14,7 @@ import {
 } from '../support/upstream-agent.js'
 import { createManualClock } from '../support/upstream-clock.js'
 import { CAPABILITIES, wholesaleAgent } from '../support/upstream-feed.js'
-import { configOf, openUpstreams, row, until } from '../support/upstream-world.js'
+import { configOf, openUpstreams, row, until, urlOf } from '../support/upstream-world.js'
 
 const DAY_MS = 24 * 3_600_000
 
@@ -44,7 +44,7 @@ async function openedAt(t: Test, url: string, more: { folder?: string } = {}) {
   await until('an answer', () => opened.upstreams.statuses()[0]?.state !== 'starting')
   await until('the end of the refresh', () => opened.upstreams.statuses()[0]?.nextAttemptAt !== undefined)
   const call = (task: string, args: Record<string, unknown>) =>
-    opened.upstreams.call('a', task, args, { deadline: Date.now() + 60_000 })
+    opened.upstreams.call(urlOf(opened.upstreams, 'a'), task, args, { deadline: Date.now() + 60_000 })
   return { ...opened, call }
 }
 
@@ -153,7 +153,7 @@ test("the capabilities may go by the specification's name", async (t) => {
   t.teardown(agent.close)
   const { upstreams } = await openedAt(t, agent.url)
   t.match(upstreams.statuses(), [{ state: 'fresh', mode: 'wholesale', listings: 1 }])
-  t.match(upstreams.dialectOf('a'), { release: 'current', declaresWholesale: true })
+  t.match(upstreams.dialectOf(urlOf(upstreams, 'a')), { release: 'current', declaresWholesale: true })
 })
 
 test('an A2A agent is told to deactivate only where its card speaks of it', async (t) => {

@@ -4,7 +4,7 @@ import { sameRows } from '../support/same-rows.js'
 import { startMcpAgent } from '../support/upstream-agent.js'
 import { createManualClock } from '../support/upstream-clock.js'
 import { wholesaleAgent } from '../support/upstream-feed.js'
-import { configOf, openUpstreams, row, rows, until } from '../support/upstream-world.js'
+import { configOf, openUpstreams, row, rows, until, urlOf } from '../support/upstream-world.js'
 
 for (const flavour of [
   { sessions: false, json: true },
@@ -161,7 +161,7 @@ test('what is asked for in the moment in which a reading ends is read', async (t
     await ended
     for (let left = steps; left > 0; left -= 1) await undefined
     feed.publish(rows(4 + steps), `v${2 + steps}`)
-    upstreams.refreshSoon('a')
+    upstreams.refreshSoon(urlOf(upstreams, 'a'))
     const wait = (upstreams.statuses()[0]?.nextAttemptAt ?? 0) - clock.now()
     if (!t.ok(wait <= 1_000, `asked for after ${steps} steps, and due in ${wait} ms`)) return
     ended = theEnd()
@@ -195,18 +195,18 @@ test('a reading that comes sooner than the one that was asked for serves no late
   await until('the first one', () => wait() > 0)
   takesMs = 10_000
   for (const ms of [0, 1_000]) {
-    upstreams.refreshSoon('a')
+    upstreams.refreshSoon(urlOf(upstreams, 'a'))
     await readAfter(ms)
   }
   takesMs = 0
-  upstreams.refreshSoon('a')
+  upstreams.refreshSoon(urlOf(upstreams, 'a'))
   t.equal(wait(), 60_000, 'what is asked for again has to rest')
   upstreams.reconfigure(config(2_000))
   await readAfter(2_000)
   upstreams.reconfigure(config(3_600_000))
   await readAfter(2_000)
   t.equal(wait(), 3_600_000)
-  upstreams.refreshSoon('a')
+  upstreams.refreshSoon(urlOf(upstreams, 'a'))
   t.ok(wait() <= 60_000, `asked for since, and due in ${wait()} ms`)
 })
 

@@ -4,7 +4,7 @@ import { readRows } from '../../src/upstreams/rows/read-rows.js'
 import { createAsked, enumerate } from '../../src/upstreams/walk/enumerate.js'
 import { startMcpAgent } from '../support/upstream-agent.js'
 import { createManualClock } from '../support/upstream-clock.js'
-import { configOf, openUpstreams, row, until } from '../support/upstream-world.js'
+import { configOf, openUpstreams, row, until, urlOf } from '../support/upstream-world.js'
 
 const REFRESH_MS = 60_000
 
@@ -46,7 +46,7 @@ async function world(t: Test, seedsFromBriefs: boolean, names: readonly string[]
     },
     ask: (signal_spec: string, more: object = {}, auth?: { type: 'bearer'; token: string }) =>
       upstreams.call(
-        'a',
+        urlOf(upstreams, 'a'),
         'get_signals',
         { signal_spec, deliver_to: { platforms: 'all' }, ...more },
         { deadline: time.clock.now() + 30_000, ...(auth && { auth }) },

@@ -8,7 +8,7 @@ import { temporaryFolder } from '../support/temporary-folder.js'
 import { startHttp, startMcpAgent } from '../support/upstream-agent.js'
 import { createManualClock } from '../support/upstream-clock.js'
 import { wholesaleAgent } from '../support/upstream-feed.js'
-import { configOf, openUpstreams, row, rows, until } from '../support/upstream-world.js'
+import { configOf, openUpstreams, row, rows, until, urlOf } from '../support/upstream-world.js'
 
 type Test = { teardown(task: () => unknown): void }
 
@@ -50,7 +50,7 @@ test('a refresh that is asked for while slices are read back waits for them', as
     ...files,
     async read(name: string) {
       if (name.startsWith('slice/')) {
-        upstreams.refreshSoon('a')
+        upstreams.refreshSoon(urlOf(upstreams, 'a'))
         time.advance(0)
       }
       return files.read(name)
@@ -92,7 +92,7 @@ test('rows that could not be saved are saved with the next confirmation', async 
   isFull = false
   const confirmedAt = status()?.confirmedAt ?? 0
   await until('a confirmation', () => {
-    first.upstreams.refreshSoon('a')
+    first.upstreams.refreshSoon(urlOf(first.upstreams, 'a'))
     return (status()?.confirmedAt ?? 0) > confirmedAt
   })
   await first.close()
@@ -117,7 +117,7 @@ test('after a restart the rows that were saved last are as old as they are, besi
   feed.publish(rows(251), 'v2')
   await first.upstreams.start()
   await until('the new rows', () => first.upstreams.statuses()[0]?.listings === 251)
-  first.upstreams.refreshSoon('a')
+  first.upstreams.refreshSoon(urlOf(first.upstreams, 'a'))
   time.advance(60_000)
   const at = time.clock.now()
   await until('a confirmation', () => first.upstreams.statuses()[0]?.confirmedAt === at)

@@ -6,7 +6,7 @@ import type { Budget } from '../../src/upstreams/agent/agent.js'
 import { createMcpAgent } from '../../src/upstreams/agent/mcp.js'
 import { readJson, startHttp } from '../support/upstream-agent.js'
 import { startPollingAgent } from '../support/upstream-polling.js'
-import { configOf, openUpstreams, until } from '../support/upstream-world.js'
+import { configOf, openUpstreams, until, urlOf } from '../support/upstream-world.js'
 
 type Test = { teardown(task: () => unknown): void }
 type Reply = (response: ServerResponse, rpcId: number) => void
@@ -73,7 +73,12 @@ test('an agent that closes its streams on purpose is asked again until it answer
   t.teardown(agent.close)
   const { upstreams } = await openUpstreams(t, configOf([{ id: 'a', url: agent.url, protocol: 'mcp' }]))
   await upstreams.start()
-  const outcome = await upstreams.call('a', 'activate_signal', {}, { deadline: Date.now() + LONG })
+  const outcome = await upstreams.call(
+    urlOf(upstreams, 'a'),
+    'activate_signal',
+    {},
+    { deadline: Date.now() + LONG },
+  )
   t.match(outcome, { kind: 'answer', payload: { status: 'completed', deployments: [] } })
   t.equal(agent.executed('activate_signal'), 1)
   t.ok(agent.resumed() > 0)

@@ -2,7 +2,7 @@ import { test } from 'tap'
 import { withoutSecrets } from '../../src/upstreams/agent/agent.js'
 import { slabRow } from '../../src/upstreams/rows/slab.js'
 import { readJson, startHttp } from '../support/upstream-agent.js'
-import { configOf, openUpstreams, row, until } from '../support/upstream-world.js'
+import { configOf, openUpstreams, row, until, urlOf } from '../support/upstream-world.js'
 
 const TOKEN = 'north-4f9a1c77'
 const KEY = 'sk-url-998877'
@@ -46,7 +46,12 @@ test('an agent that repeats our credential in an error is quoted without it', as
   )
   await upstreams.start()
   await until('it failed', () => upstreams.statuses()[0]?.problem !== undefined)
-  const called = await upstreams.call('a', 'get_signals', {}, { deadline: Date.now() + 60_000 })
+  const called = await upstreams.call(
+    urlOf(upstreams, 'a'),
+    'get_signals',
+    {},
+    { deadline: Date.now() + 60_000 },
+  )
   const told = JSON.stringify([upstreams.statuses()[0]?.problem, called])
   t.match(told, /\[secret\]/)
   t.notMatch(told, TOKEN)
@@ -82,7 +87,7 @@ test('errors beside an answer are held without it too', async (t) => {
   )
   await upstreams.start()
   const called = JSON.stringify(
-    await upstreams.call('a', 'get_signals', {}, { deadline: Date.now() + 60_000 }),
+    await upstreams.call(urlOf(upstreams, 'a'), 'get_signals', {}, { deadline: Date.now() + 60_000 }),
   )
   t.match(called, /"code":"\[secret\]"/)
   t.notMatch(called, TOKEN)

@@ -3,7 +3,7 @@ import { createMcpAgent } from '../../src/upstreams/agent/mcp.js'
 import { statusFailure } from '../../src/upstreams/agent/rpc.js'
 import { type RunningAgent, readJson, startHttp, startMcpAgent } from '../support/upstream-agent.js'
 import { wholesaleAgent } from '../support/upstream-feed.js'
-import { configOf, loopbackEgress, openUpstreams, rows, until } from '../support/upstream-world.js'
+import { configOf, loopbackEgress, openUpstreams, rows, until, urlOf } from '../support/upstream-world.js'
 
 type Message = { id?: number; method: string; params?: Record<string, unknown> }
 type Reply = {
@@ -48,9 +48,17 @@ test('a lost session is opened once more and the call repeated, and the feed doe
   await until('a slice', () => upstreams.slices().length === 1)
   t.equal(agent.sessionsOpened(), 1)
   agent.forget()
-  t.match(await upstreams.call('a', 'get_adcp_capabilities', {}, { deadline: Date.now() + 60_000 }), {
-    kind: 'answer',
-  })
+  t.match(
+    await upstreams.call(
+      urlOf(upstreams, 'a'),
+      'get_adcp_capabilities',
+      {},
+      { deadline: Date.now() + 60_000 },
+    ),
+    {
+      kind: 'answer',
+    },
+  )
   t.equal(agent.sessionsOpened(), 2)
 })
 

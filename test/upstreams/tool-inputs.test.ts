@@ -9,7 +9,7 @@ import {
 import { readToolInputs } from '../../src/upstreams/agent/tool-inputs.js'
 import { rowsRead } from '../../src/upstreams/mirror/scope-status.js'
 import { startMcpAgent, type TaskHandler } from '../support/upstream-agent.js'
-import { configOf, openUpstreams, row, until } from '../support/upstream-world.js'
+import { configOf, openUpstreams, row, until, urlOf } from '../support/upstream-world.js'
 
 type Schema = { properties?: Record<string, object>; additionalProperties?: boolean; required?: string[] }
 type Tools = Record<string, Schema>
@@ -209,7 +209,9 @@ test('an old agent of 575 signals whose pages were dropped is read whole, and is
   )
 
   const { account: _, ...forNobody } = activation
-  const outcome = await upstreams.call('a', 'activate_signal', forNobody, { deadline: Date.now() + 60_000 })
+  const outcome = await upstreams.call(urlOf(upstreams, 'a'), 'activate_signal', forNobody, {
+    deadline: Date.now() + 60_000,
+  })
   t.equal(outcome.kind, 'answer')
   t.same(calls.at(-1)?.args, {
     signals_agent_segment_id: 's1',
@@ -219,9 +221,12 @@ test('an old agent of 575 signals whose pages were dropped is read whole, and is
   t.same(refused, [])
   const off = { ...activation, action: 'deactivate' }
   const before = calls.length
-  t.match(await upstreams.call('a', 'activate_signal', off, { deadline: Date.now() + 60_000 }), {
-    error: { code: 'UNSUPPORTED_FEATURE' },
-  })
+  t.match(
+    await upstreams.call(urlOf(upstreams, 'a'), 'activate_signal', off, { deadline: Date.now() + 60_000 }),
+    {
+      error: { code: 'UNSUPPORTED_FEATURE' },
+    },
+  )
   t.equal(calls.length, before, 'an agent that knows no action is never sent a deactivation')
 })
 

@@ -51,7 +51,7 @@ export type UpstreamFailure =
   | 'backing_off' // not asked: it failed moments ago and its next probe is due soon
   | 'unrepeatable' // it may have received the call before, and would not recognise the repetition
   | 'aborted' // our caller gave up
-  | 'unknown_upstream' // no upstream of that id in the roster
+  | 'unknown_upstream' // no upstream of that url in the roster
 
 export type Auth =
   | { type: 'none' }

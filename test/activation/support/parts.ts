@@ -96,14 +96,14 @@ export async function startParts(options: PartsOptions) {
       upstreamAt: upstreams.idOf,
       hasOwnCredential: options.hasOwnCredential ?? (() => false),
       call: options.call?.(call) ?? call,
-      refreshSoon: (upstream) => upstreams.refreshSoon(upstream),
+      refreshSoon: upstreams.refreshSoon,
       onProblem: comment,
       ...(options.reached && { reached: options.reached }),
     }),
   )
   // Saved slices are good at once; what an agent's arguments look like is known only once it was asked.
   const startedAt = Date.now()
-  for (const { id } of upstreams.statuses()) upstreams.refreshSoon(id)
+  for (const { agentUrl } of upstreams.statuses()) upstreams.refreshSoon(agentUrl)
   await until('all upstreams are read', () =>
     upstreams.statuses().every(({ confirmedAt }) => confirmedAt !== undefined && confirmedAt >= startedAt),
   )

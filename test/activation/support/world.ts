@@ -10,7 +10,7 @@ import type { Reader } from '../../../src/feed/query.js'
 import { openStore, type Store, type StoreOptions } from '../../../src/store/store.js'
 import type { Upstreams } from '../../../src/upstreams/upstreams.js'
 import { embedded } from '../../store/support/storages.js'
-import { until } from '../../support/upstream-world.js'
+import { until, urlOf } from '../../support/upstream-world.js'
 import type { Tasked } from './asked.js'
 import { type AgentId, buyer, type PartsOptions, soon, startParts, TRADE_DESK } from './parts.js'
 
@@ -63,7 +63,7 @@ export async function withdrawOffer({ sandbox, upstreams, choices }: World, offe
   const all = () => choices('northwind', () => true)
   for (let left = all(); left.some((choice) => choice.offer === offer); left = all()) {
     northwind.withdraw(Math.ceil(left.length / 2.5))
-    upstreams.refreshSoon('northwind')
+    upstreams.refreshSoon(urlOf(upstreams, 'northwind'))
     await until('fewer offers are in the feed', () => all().length < left.length)
   }
 }
