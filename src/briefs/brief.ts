@@ -25,8 +25,8 @@ import type { Asked } from '../upstreams/asker.js'
 import type { Fanout, UpstreamAnswer } from '../upstreams/fanout.js'
 import { PUBLIC } from '../upstreams/mirror/scope-setting.js'
 import type { UpstreamStatus } from '../upstreams/mirror/scope-status.js'
+import type { FoundSlice } from '../upstreams/rows/found-slice.js'
 import { slabBytes } from '../upstreams/rows/slab.js'
-import type { Slice } from '../upstreams/rows/slice.js'
 import type { Corpus } from './corpus.js'
 import type { Order, Ranking } from './rank.js'
 import { isAskable, isOnlyAsked, type StandingOptions, type WhatStands } from './standing.js'
@@ -131,7 +131,7 @@ export type Ranked = Order & {
 type Best = { ranked: Ranked | undefined; isSearched: boolean }
 
 export type Inquiry = {
-  /** The upstreams that were asked, with their answers so far. */
+  /** The agents that were asked, by url, with their answers so far. */
   answers(): ReadonlyMap<string, UpstreamAnswer>
   /** Resolves when all have answered, at `until` (ms since the epoch) at the latest. */
   settled(until: number): Promise<void>
@@ -141,10 +141,10 @@ export type Inquiry = {
    */
   rankedBy(until: number, searchable: Promise<boolean>): Promise<Best>
   /**
-   * The answer as it stands; `late` are rows of upstreams that answered `submitted` first. Undefined before the first
-   * feed.
+   * The answer as it stands; `late` are rows of upstreams that answered `submitted` first, by agent url. Undefined before the
+   * first feed.
    */
-  rank(late?: ReadonlyMap<string, Slice>): Promise<Ranked | undefined>
+  rank(late?: ReadonlyMap<string, FoundSlice>): Promise<Ranked | undefined>
   asked: readonly Asked[]
 }
 
@@ -195,7 +195,7 @@ export function createBrief({ feed, ranking, fanout, upstreams, standing, access
       .statuses()
       .filter(isAskable)
       .flatMap((status): Asked[] => {
-        const { id, agentUrl, mode } = status
+        const { agentUrl, mode } = status
         const own = refsFor(refs, agentUrl)
         if (spec === undefined && own.length === 0) return []
         const { scope, account, auth } = access(reader, agentUrl)
@@ -210,7 +210,7 @@ export function createBrief({ feed, ranking, fanout, upstreams, standing, access
           pagination: { max_results: ASKED_ROWS },
         }
         const briefOnly = mode === 'enumerated' || isOnlyAsked(status)
-        return [{ id, agentUrl, args, scope, briefOnly, ...(auth && { auth }) }]
+        return [{ agentUrl, args, scope, briefOnly, ...(auth && { auth }) }]
       })
   }
 
@@ -226,11 +226,11 @@ export function createBrief({ feed, ranking, fanout, upstreams, standing, access
     underWay: Readonly<Record<string, string>> = {},
   ): Inquiry {
     const asked = askedOf(input, reader)
-    const taskAt = (one: Asked) => underWay[taskName(one)] ?? underWay[one.id] // the first release kept ids
+    const taskAt = (one: Asked) => underWay[taskName(one)]
     const fresh = asked.filter((one) => taskAt(one) === undefined)
     const begun = asked.flatMap((one): [string, UpstreamAnswer][] => {
       const taskId = taskAt(one)
-      return taskId === undefined ? [] : [[one.id, { kind: 'submitted', taskId, tookMs: 0 }]]
+      return taskId === undefined ? [] : [[one.agentUrl, { kind: 'submitted', taskId, tookMs: 0 }]]
     })
     const key = JSON.stringify([questionKey(input, reader), ...ownScopes(asked)])
     const question = fanout.ask({ key, asked: fresh, deadline }, signal)
@@ -239,21 +239,19 @@ export function createBrief({ feed, ranking, fanout, upstreams, standing, access
     const answers = () => new Map([...question.answers(), ...begun])
 
     /** What each upstream of the roster has said so far, by its id. One that has left it has said nothing. */
-    function saidBy(late: ReadonlyMap<string, Slice>): [string, UpstreamAnswer][] {
+    function saidBy(late: ReadonlyMap<string, FoundSlice>): [string, UpstreamAnswer][] {
       const answered = answers()
-      const askedAt = new Map(asked.map((one) => [one.agentUrl, one.id]))
       return upstreams.statuses().flatMap((status): [string, UpstreamAnswer][] => {
         const { id, agentUrl } = status
         if (!isAskable(status)) return [[id, ABSENT]]
-        const name = askedAt.get(agentUrl)
-        const answer = name === undefined ? undefined : answered.get(name)
-        if (name === undefined || !answer) return []
-        const slice = answer.kind === 'answered' ? undefined : late.get(name)
+        const answer = answered.get(agentUrl)
+        if (!answer) return []
+        const slice = answer.kind === 'answered' ? undefined : late.get(agentUrl)
         return [[id, slice ? { kind: 'answered', slice, tookMs: 0 } : answer]]
       })
     }
 
-    async function rank(late: ReadonlyMap<string, Slice> = new Map()): Promise<Ranked | undefined> {
+    async function rank(late: ReadonlyMap<string, FoundSlice> = new Map()): Promise<Ranked | undefined> {
       const selection = selectionOf(input)
       const at = await feed.prepared(selection, reader)
       const seen = feed.see(selection, reader, { at })

@@ -92,7 +92,7 @@ export function createBriefs(options: BriefsOptions) {
   async function rowsOf(handles: readonly string[], reader: Reader): Promise<FoundRow[]> {
     const scopesOf = () => {
       const asked = upstreams.statuses().filter(isAskable)
-      return new Map(asked.map(({ id, agentUrl }) => [id, access(reader, agentUrl).scope]))
+      return new Map(asked.map(({ agentUrl }) => [agentUrl, access(reader, agentUrl).scope]))
     }
     return await learned.rowsOf(handles, scopesOf)
   }

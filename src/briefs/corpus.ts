@@ -19,7 +19,13 @@ import { buildingSnapshot } from '../snapshot/builder.js'
 import { identityAt } from '../snapshot/slice-index.js'
 import { handleAt, type Snapshot } from '../snapshot/snapshot.js'
 import type { FoundRow } from '../store/records/found.js'
-import { createRowFinder, createSlabWriter, type RowFinder, slabRow } from '../upstreams/rows/slab.js'
+import {
+  createRowFinder,
+  createSlabWriter,
+  type RowFinder,
+  type Slab,
+  slabRow,
+} from '../upstreams/rows/slab.js'
 import { type Slice, sliceListing } from '../upstreams/rows/slice.js'
 
 const COMMA = new TextEncoder().encode(',')
@@ -168,8 +174,8 @@ type Part = { slice: Slice; rows: { from: Slice; row: number }[] }
 
 type RowKeys = readonly (Uint32Array | undefined)[]
 
-/** Answers are shared between questions and ranked twice, so their keys are computed once. */
-const keysOfSlice = new WeakMap<Slice, RowKeys>()
+/** Answers are shared between questions and ranked twice, so the keys of their rows are computed once. */
+const keysOfRows = new WeakMap<Slab, RowKeys>()
 
 function rowKey(slice: Slice, row: number, finder: RowFinder): Uint32Array | undefined {
   const identity = identityAt(slice, row, finder)
@@ -181,7 +187,7 @@ function rowKey(slice: Slice, row: number, finder: RowFinder): Uint32Array | und
 
 /** The key of each row of an answer. */
 function* rowKeys(slice: Slice, meter: Meter): InPortions<RowKeys> {
-  const known = keysOfSlice.get(slice)
+  const known = keysOfRows.get(slice.rows)
   if (known) return known
   const keys: (Uint32Array | undefined)[] = []
   const finder = createRowFinder(slice.rows)
@@ -190,7 +196,7 @@ function* rowKeys(slice: Slice, meter: Meter): InPortions<RowKeys> {
     meter.did(rowUnits(bytes))
     if (meter.isDue()) yield
   }
-  keysOfSlice.set(slice, keys)
+  keysOfRows.set(slice.rows, keys)
   return keys
 }
 
@@ -226,10 +232,10 @@ function* remembered(corpus: Corpus, found: readonly FoundPlace[], meter: Meter)
   for (const { slice, row, key } of found) {
     const hit = hitOf(corpus, key)
     if (hit < feed.count) continue
-    const { upstream, agentUrl, scope, rows } = slice
+    const { agentUrl, scope, rows } = slice
     const bytes = slabRow(rows, row)
     kept.push({
-      ...{ handle: handleAt(extra, hit - feed.count), upstream, agentUrl, scope },
+      ...{ handle: handleAt(extra, hit - feed.count), agentUrl, scope },
       segment: sliceListing(slice, row).signal_agent_segment_id,
       listing: decoder.decode(bytes),
     })

@@ -18,8 +18,7 @@ import type { TaskProgress } from '../store/records/tasks.js'
 import type { Store } from '../store/store.js'
 import { createWorker, type Worker } from '../store/worker.js'
 import type { Asked, CallAsked } from '../upstreams/asker.js'
-import { answerSlice } from '../upstreams/rows/found-slice.js'
-import type { Slice } from '../upstreams/rows/slice.js'
+import { answerSlice, type FoundSlice } from '../upstreams/rows/found-slice.js'
 import { type Brief, type Inquiry, type Ranked, taskName } from './brief.js'
 import type { DiscoverAnswer, Later } from './discover.js'
 import { createNotices, endQuestion, type Noticed, type NoticesOptions } from './notice.js'
@@ -98,7 +97,7 @@ export function createLater(options: LaterOptions): Later & {
   function begun(inquiry: Inquiry): Record<string, string> {
     const answers = inquiry.answers()
     const tasks = inquiry.asked.flatMap((one) => {
-      const answer = answers.get(one.id)
+      const answer = answers.get(one.agentUrl)
       return answer?.kind === 'submitted' ? [[taskName(one), answer.taskId]] : []
     })
     return Object.fromEntries(tasks) as Record<string, string>
@@ -121,7 +120,7 @@ export function createLater(options: LaterOptions): Later & {
    * The rows of an upstream's task once it is done, asked for with growing pauses; undefined when it failed, when its agent has left
    * the roster, when nothing but doubt is heard of it for a while, or when `until` (ms since the epoch) comes first.
    */
-  async function rowsOfTask(asked: Asked, taskId: string, until: number): Promise<Slice | undefined> {
+  async function rowsOfTask(asked: Asked, taskId: string, until: number): Promise<FoundSlice | undefined> {
     const { signal } = stop
     const args = { task_id: taskId, include_result: true }
     let doubtsSince: number | undefined
@@ -142,13 +141,13 @@ export function createLater(options: LaterOptions): Later & {
     return undefined
   }
 
-  /** Rows of the upstreams that answered `submitted`, each by its id, waited for until `until` at the latest. */
-  async function lateRows(inquiry: Inquiry, until: number): Promise<Map<string, Slice>> {
+  /** Rows of the upstreams that answered `submitted`, each by its agent's url, waited for until `until` at the latest. */
+  async function lateRows(inquiry: Inquiry, until: number): Promise<Map<string, FoundSlice>> {
     const tasks = begun(inquiry)
-    const found = inquiry.asked.map(async (asked): Promise<[string, Slice][]> => {
+    const found = inquiry.asked.map(async (asked): Promise<[string, FoundSlice][]> => {
       const taskId = tasks[taskName(asked)]
       const slice = taskId === undefined ? undefined : await rowsOfTask(asked, taskId, until)
-      return slice ? [[asked.id, slice]] : []
+      return slice ? [[asked.agentUrl, slice]] : []
     })
     return new Map((await Promise.all(found)).flat())
   }

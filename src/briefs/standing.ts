@@ -11,7 +11,7 @@ import type { Snapshot } from '../snapshot/snapshot.js'
 import type { FoundRow } from '../store/records/found.js'
 import type { Auth, UpstreamFailure } from '../upstreams/agent/agent.js'
 import type { UpstreamStatus } from '../upstreams/mirror/scope-status.js'
-import { foundSlice } from '../upstreams/rows/found-slice.js'
+import { type FoundSlice, foundSlice } from '../upstreams/rows/found-slice.js'
 import { readRows } from '../upstreams/rows/read-rows.js'
 import type { Slice } from '../upstreams/rows/slice.js'
 import { type Corpus, type Findings, gatherFindings } from './corpus.js'
@@ -42,13 +42,13 @@ export type StandingOptions = {
 }
 
 /** Who said something, and in whose scope it was asked. */
-type Source = Pick<Slice, 'agentUrl' | 'scope' | 'upstream'>
+type Source = Pick<Slice, 'agentUrl' | 'scope'>
 
 /** What rows became, and what that rests on: the feed, and who the agents are. */
 type Made = { feed: string; agents: string; extra: Snapshot | undefined }
 
 /** Rows as the slices of the agents that gave them. */
-function foundSlices(rows: readonly FoundRow[]): Slice[] {
+function foundSlices(rows: readonly FoundRow[]): FoundSlice[] {
   const byAgent = new Map<string, FoundRow[]>()
   for (const row of rows) {
     const others = byAgent.get(row.agentUrl)
@@ -56,9 +56,9 @@ function foundSlices(rows: readonly FoundRow[]): Slice[] {
     else byAgent.set(row.agentUrl, [row])
   }
   return [...byAgent.values()].map((own) => {
-    const [{ upstream: id, agentUrl, scope }] = own as [FoundRow, ...FoundRow[]]
+    const [{ agentUrl, scope }] = own as [FoundRow, ...FoundRow[]]
     const listings = own.map(({ listing }) => Buffer.from(listing))
-    return foundSlice({ id, agentUrl, scope }, readRows(listings), 0)
+    return foundSlice({ agentUrl, scope }, readRows(listings), 0)
   })
 }
 
@@ -72,10 +72,9 @@ export function createStanding({ upstreams, access, judge }: StandingOptions) {
     const agents = new Map(
       there.map(({ id, agentUrl }) => [agentUrl, { id, scope: access(reader, agentUrl).scope }]),
     )
-    function standing<T extends Source>(said: T): T | undefined {
+    function standing(said: FoundSlice): Slice | undefined {
       const agent = agents.get(said.agentUrl)
-      if (agent?.scope !== said.scope) return undefined
-      return agent.id === said.upstream ? said : { ...said, upstream: agent.id }
+      return agent?.scope === said.scope ? { ...said, upstream: agent.id } : undefined
     }
     return { standing, agents: JSON.stringify([...agents]) }
   }
@@ -92,7 +91,7 @@ export function createStanding({ upstreams, access, judge }: StandingOptions) {
    */
   async function gather(
     feed: Snapshot,
-    slices: readonly Slice[],
+    slices: readonly FoundSlice[],
     reader: Reader,
     previous?: Snapshot,
   ): Promise<Findings> {
@@ -114,7 +113,7 @@ export function createStanding({ upstreams, access, judge }: StandingOptions) {
     if (before && isSame && (!before.extra || isAsJudged(before.extra))) {
       return { feed, ...(before.extra && { extra: before.extra }) }
     }
-    const slices = foundSlices(rows.flatMap((row) => standing(row) ?? []))
+    const slices = foundSlices(rows).flatMap((slice) => standing(slice) ?? [])
     const { corpus } = await gatherFindings(feed, slices, judge(), before?.extra)
     made.set(rows, { feed: feed.id, agents, extra: corpus.extra })
     return corpus

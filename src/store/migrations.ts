@@ -197,6 +197,22 @@ const promisedCalls = step(
     where id in (select id from jobs where kind = 'call' and data like '%"isCredentialed":true%')`,
 )
 
+/**
+ * Found rows by their agents' urls. The release before goes on with the table `found`, by ids, which this one leaves as it is. An
+ * agent that had several ids has the newest of its rows.
+ */
+const foundByAgent = step(
+  `create table found_rows (handle text not null, agent_url text not null, scope text not null, segment text not null,
+    listing text not null, found_at bigint not null,
+    constraint found_rows_pk primary key (handle, agent_url, scope, segment))`,
+  `insert into found_rows (handle, agent_url, scope, segment, listing, found_at)
+    select handle, agent_url, scope, segment, listing, found_at from found as one where not exists (
+      select 1 from found as other where other.handle = one.handle and other.agent_url = one.agent_url
+        and other.scope = one.scope and other.segment = one.segment
+        and (other.found_at > one.found_at or (other.found_at = one.found_at and other.upstream > one.upstream)))`,
+  'create index found_rows_time on found_rows (found_at)',
+)
+
 export const EMBEDDED_MIGRATIONS: Readonly<Record<string, Migration>> = {
   '001_activation': activation,
   '003_discovery': discovery,
@@ -213,6 +229,7 @@ export const EMBEDDED_MIGRATIONS: Readonly<Record<string, Migration>> = {
   '013_expand_work_order': workOrder,
   '016_expand_standing': standing,
   '017_expand_promised_calls': promisedCalls,
+  '018_expand_found_by_agent': foundByAgent,
 }
 
 /** The same, and the tables that only processes on a shared PostgreSQL need. */

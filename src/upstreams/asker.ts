@@ -7,8 +7,7 @@ import type { AgentOutcome, Arguments, Auth, UpstreamFailure } from './agent/age
 import { isAboutRequest } from './agent/dialect.js'
 import { DELIVER_TO } from './agent/tool-inputs.js'
 import type { Latencies } from './latencies.js'
-import { answerSlice } from './rows/found-slice.js'
-import type { Slice } from './rows/slice.js'
+import { answerSlice, type FoundSlice } from './rows/found-slice.js'
 import type { Upstreams } from './upstreams.js'
 import type { UpstreamCall } from './walk/contact.js'
 
@@ -16,7 +15,6 @@ const LATE_MS = 60_000 // how long a call may outlast its question: its answer s
 
 /** One upstream's part of a question. */
 export type Asked = {
-  id: string
   /** Canonical. */
   agentUrl: string
   args: Arguments
@@ -33,7 +31,7 @@ export type Asked = {
 /** What came of asking it. */
 export type QuestionAnswer =
   /** `slice`: its rows in its own order of relevance. */
-  | { kind: 'answered'; slice: Slice; tookMs: number }
+  | { kind: 'answered'; slice: FoundSlice; tookMs: number }
   /** The upstream works on it: its task can be polled. */
   | { kind: 'submitted'; taskId: string; tookMs: number }
   | { kind: 'failed'; reason: UpstreamFailure; retryAfterMs?: number; tookMs: number }
@@ -85,7 +83,7 @@ export function createAsker({ call, clock, latencies }: AskerOptions) {
     const outcome = await callInDialect(asked, { deadline: startedAt + LATE_MS, signal })
     const tookMs = clock.now() - startedAt
     if (outcome.kind === 'answer') {
-      latencies.note(asked.id, tookMs)
+      latencies.note(asked.agentUrl, tookMs)
       return read(asked, outcome, tookMs)
     }
     const [reason, retryAfterMs]: [UpstreamFailure, number | undefined] =
@@ -98,7 +96,7 @@ export function createAsker({ call, clock, latencies }: AskerOptions) {
   /** Asks, and asks a second time when the first request takes much longer than usual: repeating a read does no harm. */
   return async function ask(asked: Asked, deadline: number, signal: AbortSignal): Promise<QuestionAnswer> {
     const first = askOnce(asked, signal)
-    const after = latencies.hedgeAfter(asked.id, deadline - clock.now())
+    const after = latencies.hedgeAfter(asked.agentUrl, deadline - clock.now())
     if (after === undefined) return await first
     const second = new AbortController()
     const stop = AbortSignal.any([signal, second.signal])

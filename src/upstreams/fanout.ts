@@ -56,7 +56,7 @@ export function createFanout({ call, clock }: Omit<AskerOptions, 'latencies'>) {
   })
   const latencies = createLatencies(clock)
   const askOne = createAsker({ call, clock, latencies })
-  const lines = new Map<string, Line>() // by upstream; a line is dropped when it is empty
+  const lines = new Map<string, Line>() // by agent url; a line is dropped when it is empty
 
   /** Counts `bytes` more for the answers of a question. Where all take too many, the oldest that nobody waits for go. */
   function count(asking: Asking, bytes: number): void {
@@ -70,14 +70,14 @@ export function createFanout({ call, clock }: Omit<AskerOptions, 'latencies'>) {
     }
   }
 
-  function lineAt(id: string): Line {
-    const line = lines.get(id) ?? { active: 0, queue: [] }
-    lines.set(id, line)
+  function lineAt(agentUrl: string): Line {
+    const line = lines.get(agentUrl) ?? { active: 0, queue: [] }
+    lines.set(agentUrl, line)
     return line
   }
 
   /** Runs `work` at once, or after those that wait before it. */
-  async function inLine<T>(id: string, line: Line, work: () => Promise<T>): Promise<T> {
+  async function inLine<T>(agentUrl: string, line: Line, work: () => Promise<T>): Promise<T> {
     if (line.active >= AT_ONCE) await new Promise<void>((resolve) => line.queue.push(resolve))
     else line.active += 1
     try {
@@ -86,25 +86,25 @@ export function createFanout({ call, clock }: Omit<AskerOptions, 'latencies'>) {
       const next = line.queue.shift()
       if (next) next()
       else line.active -= 1
-      if (line.active === 0) lines.delete(id)
+      if (line.active === 0) lines.delete(agentUrl)
     }
   }
 
   function start(asking: Asking, asked: Asked, deadline: number): void {
-    const { id } = asked
+    const { agentUrl } = asked
     const startedAt = clock.now()
     const abort = new AbortController()
-    const typicalMs = latencies.typical(id)
+    const typicalMs = latencies.typical(agentUrl)
     const known = typicalMs === undefined ? {} : { typicalMs }
     const part: Part = { startedAt, deadline, abort, answer: { kind: 'pending', ...known } }
-    const last = asking.parts.get(id)
+    const last = asking.parts.get(agentUrl)
     if (last) count(asking, -bytesOf(last.answer))
-    asking.parts.set(id, part)
+    asking.parts.set(agentUrl, part)
     if (typicalMs !== undefined && typicalMs > deadline - startedAt) {
       part.answer = { kind: 'not_asked', reason: 'no_time', typicalMs }
       return
     }
-    const line = lineAt(id)
+    const line = lineAt(agentUrl)
     const busy: UpstreamAnswer = { kind: 'not_asked', reason: 'busy', ...known }
     const turns = Math.floor((line.active + line.queue.length) / AT_ONCE) // rounds of others before it
     if (line.queue.length >= MOST_QUEUED || (turns + 1) * (typicalMs ?? 0) > deadline - startedAt) {
@@ -115,7 +115,7 @@ export function createFanout({ call, clock }: Omit<AskerOptions, 'latencies'>) {
       if (abort.signal.aborted || clock.now() >= part.deadline) return Promise.resolve(busy)
       return askOne(asked, part.deadline, abort.signal)
     }
-    void inLine(id, line, inTurn)
+    void inLine(agentUrl, line, inTurn)
       .catch((): UpstreamAnswer => {
         // `call` returns failures as values. An exception is a bug in reading one answer, and costs only that answer.
         return { kind: 'failed', reason: 'protocol_error', tookMs: clock.now() - startedAt }
@@ -135,22 +135,22 @@ export function createFanout({ call, clock }: Omit<AskerOptions, 'latencies'>) {
   }
 
   /**
-   * Asks what has not been asked yet, and returns the question's state: `answers()` so far, and `settled`, which
+   * Asks what has not been asked yet, and returns the question's state: `answers()` so far, by agent url, and `settled`, which
    * resolves when every upstream has answered or the time is over.
    */
   function ask({ key, asked, deadline }: Question, signal?: AbortSignal) {
     const asking = askings.get(key) ?? { parts: new Map(), listeners: new Set(), bytes: 0, isKept: true }
     askings.set(key, asking)
     for (const one of asked) {
-      const part = asking.parts.get(one.id)
+      const part = asking.parts.get(one.agentUrl)
       if (!part || !isStillGood(part)) start(asking, one, deadline)
       else part.deadline = Math.max(part.deadline, deadline)
     }
     const answers = (): ReadonlyMap<string, UpstreamAnswer> =>
       new Map(
-        asked.flatMap(({ id }) => {
-          const part = asking.parts.get(id)
-          return part ? [[id, part.answer]] : []
+        asked.flatMap(({ agentUrl }) => {
+          const part = asking.parts.get(agentUrl)
+          return part ? [[agentUrl, part.answer]] : []
         }),
       )
 

@@ -15,21 +15,21 @@ const HEDGE_MIN_MS = 250
 export function createLatencies(clock: Clock) {
   const seen = createRecent<{ at: number; ms: number }[]>(MOST_UPSTREAMS)
 
-  function note(id: string, ms: number): void {
-    seen.set(id, [...(seen.get(id) ?? []).slice(1 - SAMPLES), { at: clock.now(), ms }])
+  function note(agentUrl: string, ms: number): void {
+    seen.set(agentUrl, [...(seen.get(agentUrl) ?? []).slice(1 - SAMPLES), { at: clock.now(), ms }])
   }
 
   /** The median of recent answers; undefined while there are too few. */
-  function typical(id: string): number | undefined {
-    const recent = (seen.get(id) ?? []).filter(({ at }) => clock.now() - at < MEMORY_MS)
+  function typical(agentUrl: string): number | undefined {
+    const recent = (seen.get(agentUrl) ?? []).filter(({ at }) => clock.now() - at < MEMORY_MS)
     if (recent.length < ENOUGH) return undefined
     const sorted = recent.map(({ ms }) => ms).sort((one, other) => one - other)
     return sorted[sorted.length >> 1]
   }
 
   /** When to send a second request: the first is long overdue, and a usual answer still fits in the time. */
-  function hedgeAfter(id: string, leftMs: number): number | undefined {
-    const usual = typical(id)
+  function hedgeAfter(agentUrl: string, leftMs: number): number | undefined {
+    const usual = typical(agentUrl)
     if (usual === undefined) return undefined
     const after = Math.max(HEDGE_MIN_MS, HEDGE_FACTOR * usual)
     return after + 2 * usual < leftMs ? after : undefined

@@ -8,7 +8,7 @@ import type { UpstreamStatus } from '../../src/upstreams/mirror/scope-status.js'
 import { agentUrl, buyer, judgeThat } from '../feed/world.js'
 
 type Sent = {
-  id: string
+  agentUrl: string
   args: Readonly<Record<string, unknown>>
   auth: unknown
   answer(rows: AgentOutcome): void
@@ -23,7 +23,8 @@ function stage(statuses: UpstreamStatus[], standsFor = () => 'nw_77') {
   const sent: Sent[] = []
   const fanout = createFanout({
     clock: systemClock,
-    call: ({ id, auth }, _task, args) => new Promise((answer) => sent.push({ id, args, auth, answer })),
+    call: (asked, _task, args) =>
+      new Promise((answer) => sent.push({ agentUrl: asked.agentUrl, args, auth: asked.auth, answer })),
   })
   const upstreams = { statuses: () => statuses }
   const access: StandingOptions['access'] = ({ account }, upstream) =>
@@ -47,7 +48,11 @@ const spec = { signal_spec: 'coffee' }
 test('an account is named, and its credential used, only where the reader has one', async (t) => {
   const { brief, sent, fanout } = stage([status('north'), status('south')])
   brief.ask(spec, { ...buyer, account: 'gold' }, Date.now() + 1_000)
-  t.match(sent[0], { id: 'north', args: { account: { account_id: 'nw_77' } }, auth: { token: 'own' } })
+  t.match(sent[0], {
+    agentUrl: agentUrl('north'),
+    args: { account: { account_id: 'nw_77' } },
+    auth: { token: 'own' },
+  })
   t.equal(sent[1]?.args.account, undefined)
   t.equal(sent[1]?.auth, undefined)
   fanout.close()
@@ -97,8 +102,8 @@ test('who is down is not asked; who can only be asked is', async (t) => {
   ])
   brief.ask(spec, buyer, Date.now() + 1_000)
   t.same(
-    sent.map(({ id }) => id),
-    ['brief-only', 'stale'],
+    sent.map((one) => one.agentUrl),
+    [agentUrl('brief-only'), agentUrl('stale')],
   )
   fanout.close()
 })

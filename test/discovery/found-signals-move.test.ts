@@ -31,7 +31,7 @@ test('a handle that only a question found leads where it led after the state mov
   await before.close()
 
   const [from, to] = [await open(here), await open(there)]
-  t.ok((await moveStore(from, to)).found > 0)
+  t.ok((await moveStore(from, to)).found_rows > 0)
   await Promise.all([from.close(), to.close()])
 
   const after = await openAt(there)

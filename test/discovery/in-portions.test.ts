@@ -26,9 +26,12 @@ test('what upstreams found is merged, indexed and ranked while others are served
   t.teardown(search.close)
   await search.publish(snapshot)
   const ids = Array.from({ length: UPSTREAMS }, (_, at) => `agent${at}`)
-  const found = (id: string) =>
+  const found = (id = '') =>
     Array.from({ length: ROWS }, (_, at) => listing(`${id}_${at}`, { name: `coffee drinkers ${at}` }))
-  const fanout = createFanout({ clock: systemClock, call: async ({ id }) => briefAnswer(found(id)) })
+  const fanout = createFanout({
+    clock: systemClock,
+    call: async ({ agentUrl: url }) => briefAnswer(found(ids.find((id) => agentUrl(id) === url))),
+  })
   t.teardown(fanout.close)
   const statuses = ids.map((id) => ({
     ...{ id, url: agentUrl(id), agentUrl: agentUrl(id), name: id, listings: 0, dropped: {} },

@@ -72,7 +72,7 @@ test('what an answer found beside the feed is stored when the storage is back, w
   })
   t.teardown(learned.close)
   const agentUrl = 'https://agent.example/mcp'
-  const row = { ...{ handle: 'sig', upstream: 'a', scope: '', segment: 's' }, agentUrl, listing: '{}' }
+  const row = { ...{ handle: 'sig', scope: '', segment: 's' }, agentUrl, listing: '{}' }
   await learned.learn([row])
   for (const isStillAway of [true, false, false]) {
     isAway = isStillAway

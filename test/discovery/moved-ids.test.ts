@@ -2,7 +2,7 @@
 
 import { hash } from 'node:crypto'
 import { type Test, test } from 'tap'
-import { BUYER, type Said, startOver } from '../support/federation-over.js'
+import { activationOf, BUYER, type Said, startOver, TRADE_DESK } from '../support/federation-over.js'
 import { until } from '../support/until.js'
 import { startMcpAgent, type ToolList } from '../support/upstream-agent.js'
 import { CAPABILITIES } from '../support/upstream-feed.js'
@@ -130,4 +130,84 @@ test('questions that wait for a turn go to the agent that they were meant for, o
   const answers = await Promise.all(asks)
   t.same(strayed(second), [])
   t.notMatch(JSON.stringify(answers), /Signal 3/)
+})
+
+/** An agent without a feed: only questions find its row. */
+async function briefOnly(t: Test, at: number) {
+  const sent: Sent[] = []
+  const { url, close } = await startMcpAgent(
+    (task, args) => {
+      sent.push({ task, args, auth: undefined })
+      if (task === 'get_adcp_capabilities')
+        return { ...CAPABILITIES, signals: { discovery_modes: ['brief'] } }
+      if (task === 'activate_signal') {
+        return { status: 'completed', deployments: [{ ...TRADE_DESK, is_live: true }] }
+      }
+      if (args.discovery_mode === 'wholesale')
+        return { adcp_error: { code: 'UNSUPPORTED_FEATURE', message: 'no' } }
+      const rows = args.signal_spec === QUESTION.signal_spec ? [row(at)] : []
+      return { status: 'completed', signals: rows, pagination: { has_more: false } }
+    },
+    {},
+    [...TOOLS, { name: 'activate_signal', inputSchema: { type: 'object' } }],
+  )
+  t.teardown(close)
+  return { url, sent }
+}
+
+/** One who only answers questions, under the id `x`, beside an agent with a feed. */
+async function asked(t: Test) {
+  const [first, second] = [await briefOnly(t, 1), await briefOnly(t, 2)]
+  const feed = await agent(t, 9, () => ({ status: 'completed', signals: [] }))
+  const named = (id: string, { url }: { url: string }) => [
+    { id, url, protocol: 'mcp' },
+    { id: 'feed', url: feed.url, protocol: 'mcp' },
+  ]
+  const defaults = { seeds_from_briefs: false }
+  const over = await startOver(t, named('x', first), { defaults })
+  const question = () => over.call('get_signals', QUESTION)
+  const nameOf = ({ signals }: Said) => signals.map(({ name }: Said) => name)
+  const found = (await question()).signals.find(({ name }: Said) => name === 'Signal 1')
+  t.ok(found, 'the question finds it')
+  return {
+    ...{ over, first, second, question, found, nameOf },
+    rename: (id: string, to: { url: string }) => over.reload({ upstreams: named(id, to) }),
+    lookup: () => over.call('get_signals', { signal_refs: [found.signal_ref] }),
+    activate: () => over.call('activate_signal', activationOf(found)),
+  }
+}
+
+const offersOf = ({ signals }: Said): [string, string][] =>
+  signals.flatMap(({ name, ext }: Said) => ext.tributary.offers.map((offer: Said) => [name, offer.upstream]))
+
+test('an answer that is kept for a minute is of the agent that gave it, not of who has its id', async (t) => {
+  const { rename, question, second } = await asked(t)
+  rename('x', second)
+  const isAsked = (said: Said) => offersOf(said).some(([name]) => name === 'Signal 2')
+  const answer = await until(question, isAsked, 30_000) // half as long as answers are kept
+  t.same(
+    offersOf(answer).filter(([, upstream]) => upstream === 'x'),
+    [['Signal 2', 'x']],
+  )
+})
+
+test('what a question found is not shown when its agent has left, whoever has its id then', async (t) => {
+  const { rename, lookup, activate, first, second, nameOf } = await asked(t)
+  t.same(nameOf(await lookup()), ['Signal 1'])
+  rename('x', second)
+  t.same(nameOf(await lookup()), [])
+  t.match(await activate(), { adcp_error: { code: 'REFERENCE_NOT_FOUND' } })
+  t.notOk(first.sent.some(({ task }) => task === 'activate_signal'))
+})
+
+test('what a question found stays when its agent is given another id', async (t) => {
+  const { rename, question, lookup, activate, first } = await asked(t)
+  rename('renamed', first)
+  t.same(offersOf(await lookup()), [['Signal 1', 'renamed']])
+  t.same(
+    offersOf(await question()).filter(([name]) => name === 'Signal 1'),
+    [['Signal 1', 'renamed']],
+  )
+  t.match(await activate(), { deployments: [{ is_live: true }] })
+  t.ok(first.sent.some(({ task }) => task === 'activate_signal'))
 })

@@ -52,7 +52,7 @@ test('answers of upstreams in any order of arrival give the same answer once all
     const open = new Map<string, (outcome: AgentOutcome) => void>()
     const fanout = createFanout({
       clock: systemClock,
-      call: ({ id }) => new Promise((resolve) => open.set(id, resolve)),
+      call: (asked) => new Promise((resolve) => open.set(asked.agentUrl, resolve)),
     })
     const statuses = ids.map((id) => ({
       ...{ id, url: agentUrl(id), agentUrl: agentUrl(id), name: id, listings: 0, dropped: {} },
@@ -65,7 +65,7 @@ test('answers of upstreams in any order of arrival give the same answer once all
     const settled = inquiry.settled(Date.now() + 10_000)
     for (const id of order) {
       const signals = (rows[ids.indexOf(id)] ?? []).map(signal)
-      open.get(id)?.(briefAnswer(signals))
+      open.get(agentUrl(id))?.(briefAnswer(signals))
       await new Promise(setImmediate)
       if (isRankedMeanwhile) await inquiry.rank()
     }

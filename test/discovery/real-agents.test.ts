@@ -40,10 +40,10 @@ else {
       const fanout = createFanout({ call: asAsked(upstreams.ask), clock: systemClock })
       t.teardown(fanout.close)
       const args = { discovery_mode: 'brief', signal_spec: 'luxury', pagination: { max_results: 50 } }
-      const asked = [{ id: 'a', agentUrl: agent.url, args, scope: 'public', briefOnly: true }]
+      const asked = [{ agentUrl: agent.url, args, scope: 'public', briefOnly: true }]
       const { answers, settled } = fanout.ask({ key: folder, asked, deadline: Date.now() + 60_000 })
       await settled()
-      const answer = answers().get('a')
+      const answer = answers().get(agent.url)
       t.comment(JSON.stringify(answer, (name, value) => (name === 'slice' ? value.rows.count : value)))
       if (briefRows(folder) === 0) return t.match(answer?.kind, /answered|failed/)
       if (answer?.kind !== 'answered') return t.fail(`${folder}: ${answer?.kind}`)

@@ -19,7 +19,10 @@ function asking(t: Test, orderingMs = ORDERING_MS) {
   const feed = createFeed({ cursorSecret: 'secret', retain: { ms: 1, bytes: 2 ** 30 } })
   feed.publish(buildSnapshot({ slices: [sliceOf('north', [listing('s0')])], judge }), 0)
   const open = new Map<string, (outcome: AgentOutcome) => void>()
-  const fanout = createFanout({ clock, call: ({ id }) => new Promise((resolve) => open.set(id, resolve)) })
+  const fanout = createFanout({
+    clock,
+    call: (asked) => new Promise((resolve) => open.set(asked.agentUrl, resolve)),
+  })
   t.teardown(fanout.close)
   const statuses = ['north', 'south'].map((id) => ({
     ...{ id, url: agentUrl(id), agentUrl: agentUrl(id), name: id, listings: 0, dropped: {} },
@@ -60,7 +63,7 @@ function asking(t: Test, orderingMs = ORDERING_MS) {
     ended: () => endedAt,
     isSearched: () => isSearchedNow,
     async answer(id: string, segment: string) {
-      open.get(id)?.(briefAnswer([listing(segment)]))
+      open.get(agentUrl(id))?.(briefAnswer([listing(segment)]))
       await turns()
     },
     async pass(ms: number) {

@@ -15,7 +15,7 @@ const handle = (n: number) => `sig_${`${n}`.padStart(22, '0')}`
 const row = (n: number) => {
   const given = large(n)
   const { signal_agent_segment_id: segment } = given
-  const from = { upstream: 'north', agentUrl: 'https://north.example/mcp', scope: 'public' }
+  const from = { agentUrl: 'https://north.example/mcp', scope: 'public' }
   return { handle: handle(n), ...from, segment, listing: JSON.stringify(given) }
 }
 
@@ -55,7 +55,7 @@ test('rows of earlier answers are remembered within 64 MiB, the last that were u
     onTrouble: (message) => t.fail(message),
   })
   t.teardown(learned.close)
-  const scopesOf = () => new Map([['north', 'public']])
+  const scopesOf = () => new Map([['https://north.example/mcp', 'public']])
   const rowsOf = async (n: number) => (await learned.rowsOf([handle(n)], scopesOf)).length
   for (let n = 0; n < 200; n += 10) {
     await learned.learn(Array.from({ length: 10 }, (_, at) => row(n + at)))
@@ -91,11 +91,14 @@ test('a row that is learned again as something else is what was learned last', a
   t.teardown(learned.close)
   const row = (name: string) => {
     const given = listing('s', { name })
-    const of = { handle: `sig_${'0'.repeat(22)}`, upstream: 'north', scope: 'public' }
+    const of = { handle: `sig_${'0'.repeat(22)}`, scope: 'public' }
     const at = { agentUrl: 'https://north.example/mcp', segment: given.signal_agent_segment_id }
     return { ...of, ...at, listing: JSON.stringify(given) }
   }
   for (const name of ['before', 'after']) await learned.learn([row(name)])
-  const [last] = await learned.rowsOf([row('').handle], () => new Map([['north', 'public']]))
+  const [last] = await learned.rowsOf(
+    [row('').handle],
+    () => new Map([['https://north.example/mcp', 'public']]),
+  )
   t.match(JSON.parse(last?.listing ?? '{}'), { name: 'after' })
 })

@@ -1,15 +1,10 @@
 import { sql } from 'kysely'
-import { onEveryStorage } from './support/storages.js'
+import { EMBEDDED_MIGRATIONS, migrate, SHARED_MIGRATIONS } from '../../src/store/migrations.js'
+import { onEveryBareStorage, onEveryStorage } from './support/storages.js'
 
-const row = (handle: string, scope = 'public', listing = '{"name":"a"}') => ({
-  ...{
-    handle,
-    upstream: 'oldmill',
-    agentUrl: 'https://oldmill.example/mcp',
-    scope,
-    segment: 'seg_1',
-    listing,
-  },
+const OLDMILL = 'https://oldmill.example/mcp'
+const row = (handle: string, scope = 'public', listing = '{"name":"a"}', agentUrl = OLDMILL) => ({
+  ...{ handle, agentUrl, scope, segment: 'seg_1', listing },
 })
 
 onEveryStorage('found rows are replaced by name and read by handle, in every scope', async (t, storage) => {
@@ -24,12 +19,37 @@ onEveryStorage('found rows are replaced by name and read by handle, in every sco
 onEveryStorage('the oldest found rows make room', async (t, storage) => {
   const { found, db } = await storage.open()
   await sql`
-    insert into found (handle, upstream, agent_url, scope, segment, listing, found_at)
+    insert into found_rows (handle, agent_url, scope, segment, listing, found_at)
     with recursive numbers (n) as (select 0 union all select n + 1 from numbers where n < 49999)
-    select 'sig_old_' || n, 'oldmill', 'https://oldmill.example/mcp', 'public', 'seg_1', '{"name":"a"}', n
+    select 'sig_old_' || n, 'https://oldmill.example/mcp', 'public', 'seg_1', '{"name":"a"}', n
     from numbers`.execute(db)
   storage.clock.now += 100_000
   await found.put([row('sig_new')])
   t.same(await found.read(['sig_old_0', 'sig_new']), [row('sig_new')])
   t.equal((await found.read(['sig_old_1'])).length, 1)
 })
+
+onEveryBareStorage(
+  'rows that a release before found by ids of upstreams belong to their agents, the newest of each',
+  async (t, storage) => {
+    const { db, found, close } = await storage.open()
+    await sql`drop table found_rows`.execute(db)
+    const put = (upstream: string, agentUrl: string, name: string, at: number) =>
+      sql`insert into found (handle, upstream, scope, segment, agent_url, listing, found_at)
+        values ('sig_1', ${upstream}, 'public', 'seg_1', ${agentUrl}, ${`{"name":"${name}"}`}, ${at})`.execute(
+        db,
+      )
+    await put('x', OLDMILL, 'old', 1)
+    await put('renamed', OLDMILL, 'new', 2)
+    await put('a_name', OLDMILL, 'as new', 2)
+    await put('other', 'https://other.example/mcp', 'of another', 1)
+    await sql`delete from kysely_migration where name = '018_expand_found_by_agent'`.execute(db)
+    await migrate(db, storage.isShared ? SHARED_MIGRATIONS : EMBEDDED_MIGRATIONS)
+    const rows = (await found.read(['sig_1'])).sort((a, b) => (a.agentUrl < b.agentUrl ? -1 : 1))
+    t.same(rows, [
+      row('sig_1', 'public', '{"name":"new"}'),
+      row('sig_1', 'public', '{"name":"of another"}', 'https://other.example/mcp'),
+    ])
+    await close()
+  },
+)

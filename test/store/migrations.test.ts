@@ -189,9 +189,14 @@ onEveryBareStorage('a storage that lacks a table is refused with its name', asyn
   const store = await storage.open()
   const tables = (await store.db.introspection.getTables()).map(({ name }) => name)
   const required = [...Object.keys(STATE_TABLES), ...(store.shared ? SHARED_TABLES : [])]
-  t.same(tables.sort(), [...required, 'calls'].sort(), 'the last is read at each start')
-  await sql`drop table found`.execute(store.db)
-  const message = /^the storage cannot be used as it is: .*found.*; restore it from a backup, or name another/
+  t.same(
+    tables.sort(),
+    [...required, 'calls', 'found'].sort(),
+    'of the last two, one is read at each start, one is the release`s before',
+  )
+  await sql`drop table found_rows`.execute(store.db)
+  const message =
+    /^the storage cannot be used as it is: .*found_rows.*; restore it from a backup, or name another/
   await t.rejects(storage.open({ whileInUse: true }), { name: 'StorageUnusable', message })
 })
 

@@ -44,7 +44,7 @@ async function fill(store: Store) {
     ...{ caller: 'acme', accountId: 'acc_1', subscriberId: 'mirror', job: 'call-1' },
     config: { url: 'https://acme.example/' },
   })
-  const row = { upstream: 'northwind', agentUrl: 'https://n.example/mcp', scope: 'public', listing: '{}' }
+  const row = { agentUrl: 'https://n.example/mcp', scope: 'public', listing: '{}' }
   await store.found.put(
     Array.from({ length: 250 }, (_, index) => ({ ...row, handle: `sig_${index}`, segment: `nw_${index}` })),
   )
@@ -100,7 +100,7 @@ test('the state of an embedded storage moves to PostgreSQL row by row', { skip: 
     tasks: 1,
     accounts: 1,
     subscriptions: 1,
-    found: 250,
+    found_rows: 250,
     audit: 1,
     signal_changes: 1,
     blobs: 1,

@@ -64,11 +64,11 @@ onEveryStorage('no table holds a secret in clear text', async (t, storage) => {
     notificationConfigs: [{ authentication: { credentials: SECRET } }],
   })
   const listing = JSON.stringify(answer)
-  const found = { handle: 'sig', upstream: 'u', agentUrl: 'https://u.example', scope: 'public', segment: 's' }
+  const found = { handle: 'sig', agentUrl: 'https://u.example', scope: 'public', segment: 's' }
   await store.found.put([{ ...found, listing }])
   const config = { url: 'https://a.example', authentication: { credentials: SECRET } }
   await store.subscriptions.add({ caller, accountId: 'acc', subscriberId: 's', job: 'sub', config })
-  for (const table of ['idempotency', 'jobs', 'tasks', 'accounts', 'found', 'subscriptions']) {
+  for (const table of ['idempotency', 'jobs', 'tasks', 'accounts', 'found_rows', 'subscriptions']) {
     const { rows } = await sql`select * from ${sql.table(table)}`.execute(store.db)
     t.equal(rows.length, 1)
     t.notMatch(JSON.stringify(rows), new RegExp(SECRET), table)

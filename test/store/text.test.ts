@@ -36,7 +36,7 @@ onEveryStorage(
     const settings = { brand: { domain: ODD } }
     await accounts.put({ caller: ODD, accountId: ODD, settings, status: 'active', notificationConfigs: [] })
     t.match(await accounts.get(ODD, ODD), { accountId: KEPT, settings })
-    await found.put([{ handle: ODD, upstream: ODD, agentUrl: ODD, scope: ODD, segment: ODD, listing: '{}' }])
+    await found.put([{ handle: ODD, agentUrl: ODD, scope: ODD, segment: ODD, listing: '{}' }])
     t.match(await found.read([ODD]), [{ segment: KEPT }])
   },
 )

@@ -6,7 +6,7 @@ import { createFanout } from '../../src/upstreams/fanout.js'
 import { briefAnswer } from '../support/upstream-answers.js'
 import { row, until } from '../support/upstream-world.js'
 
-type Call = { id: string; aborted: () => boolean; answer: (outcome: AgentOutcome) => void }
+type Call = { agentUrl: string; aborted: () => boolean; answer: (outcome: AgentOutcome) => void }
 
 /** A clock that goes only when told, and upstreams that answer only when told. */
 function stage() {
@@ -23,8 +23,8 @@ function stage() {
   const calls: Call[] = []
   const fanout = createFanout({
     clock,
-    call: ({ id }, _task, _args, { signal }) =>
-      new Promise((answer) => calls.push({ id, answer, aborted: () => signal?.aborted ?? false })),
+    call: ({ agentUrl }, _task, _args, { signal }) =>
+      new Promise((answer) => calls.push({ agentUrl, answer, aborted: () => signal?.aborted ?? false })),
   })
   function pass(ms: number): void {
     now += ms
@@ -36,12 +36,8 @@ function stage() {
   return { clock, fanout, calls, pass }
 }
 
-const asked = (id: string): Asked => ({
-  id,
-  agentUrl: `https://${id}.example/mcp`,
-  args: {},
-  scope: 'public',
-})
+const urlOf = (name: string) => `https://${name}.example/mcp`
+const asked = (name: string): Asked => ({ agentUrl: urlOf(name), args: {}, scope: 'public' })
 const found = (...rows: object[]): AgentOutcome => briefAnswer(rows)
 const isDone = async (promise: Promise<void>) => {
   let done = false
@@ -64,10 +60,10 @@ test('it is over when the last has answered, not at the deadline', async (t) => 
   t.notOk(await isDone(over), 'b may still answer')
   calls[1]?.answer({ kind: 'failed', reason: 'unreachable', message: '' })
   t.ok(await isDone(over))
-  t.match(answers().get('a'), { kind: 'answered' })
-  const a = answers().get('a')
+  t.match(answers().get(urlOf('a')), { kind: 'answered' })
+  const a = answers().get(urlOf('a'))
   t.equal(a?.kind === 'answered' && a.slice.rows.count, 2)
-  t.match(answers().get('b'), { kind: 'failed', reason: 'unreachable' })
+  t.match(answers().get(urlOf('b')), { kind: 'failed', reason: 'unreachable' })
 })
 
 test('at the deadline it is over whoever has not answered; the late answer serves the next question', async (t) => {
@@ -77,12 +73,12 @@ test('at the deadline it is over whoever has not answered; the late answer serve
   const over = first.settled()
   pass(1_000)
   t.ok(await isDone(over))
-  t.match(first.answers().get('slow'), { kind: 'pending' })
+  t.match(first.answers().get(urlOf('slow')), { kind: 'pending' })
   pass(2_000)
   calls[0]?.answer(found(row(1)))
-  await until('the late answer is read', () => first.answers().get('slow')?.kind === 'answered')
+  await until('the late answer is read', () => first.answers().get(urlOf('slow'))?.kind === 'answered')
   const again = fanout.ask(question())
-  t.match(again.answers().get('slow'), { kind: 'answered' })
+  t.match(again.answers().get(urlOf('slow')), { kind: 'answered' })
   t.equal(calls.length, 1, 'nobody is asked twice')
 })
 
@@ -101,7 +97,7 @@ test('a failure is asked again, but not at once', async (t) => {
   const ask = () => fanout.ask({ key: 'q', asked: [asked('a')], deadline: clock.now() + 1_000 })
   const { answers } = ask()
   calls[0]?.answer({ kind: 'failed', reason: 'server_error', message: '' })
-  await until('it failed', () => answers().get('a')?.kind === 'failed')
+  await until('it failed', () => answers().get(urlOf('a'))?.kind === 'failed')
   ask()
   t.equal(calls.length, 1)
   pass(6_000)
@@ -119,10 +115,10 @@ test('what usually takes longer than the time given is not asked; with more time
     })
     pass(4_000)
     calls[round]?.answer(found())
-    await until('it answered', () => answers().get('slow')?.kind === 'answered')
+    await until('it answered', () => answers().get(urlOf('slow'))?.kind === 'answered')
   }
   const hurried = fanout.ask({ key: 'hurry', asked: [asked('slow')], deadline: clock.now() + 1_000 })
-  t.match(hurried.answers().get('slow'), { kind: 'not_asked', reason: 'no_time', typicalMs: 4_000 })
+  t.match(hurried.answers().get(urlOf('slow')), { kind: 'not_asked', reason: 'no_time', typicalMs: 4_000 })
   t.equal(calls.length, 4)
   fanout.ask({ key: 'hurry', asked: [asked('slow')], deadline: clock.now() + 10_000 })
   t.equal(calls.length, 5)
@@ -135,10 +131,10 @@ async function overdue() {
     const { answers } = fanout.ask({ key: `q${round}`, asked: [asked('a')], deadline: clock.now() + 10_000 })
     pass(200)
     calls[round]?.answer(found())
-    await until('it answered', () => answers().get('a')?.kind === 'answered')
+    await until('it answered', () => answers().get(urlOf('a'))?.kind === 'answered')
   }
   const { answers } = fanout.ask({ key: 'stuck', asked: [asked('a')], deadline: clock.now() + 10_000 })
-  return { calls, pass, answer: () => answers().get('a') }
+  return { calls, pass, answer: () => answers().get(urlOf('a')) }
 }
 
 test('one that is overdue by far is asked a second time, and the first to answer counts', async (t) => {
@@ -170,11 +166,11 @@ test('a hung upstream gets a bounded number of questions; the others wait, and a
   )
   const last = questions.at(-1)
   t.equal(calls.length, 8)
-  t.match(last?.answers().get('hung'), { kind: 'pending' })
+  t.match(last?.answers().get(urlOf('hung')), { kind: 'pending' })
   pass(1_000)
   for (const call of calls) call.answer({ kind: 'failed', reason: 'timeout', message: '' })
-  await until('the others are told', () => last?.answers().get('hung')?.kind === 'not_asked')
-  t.match(last?.answers().get('hung'), { kind: 'not_asked', reason: 'busy' })
+  await until('the others are told', () => last?.answers().get(urlOf('hung'))?.kind === 'not_asked')
+  t.match(last?.answers().get(urlOf('hung')), { kind: 'not_asked', reason: 'busy' })
   t.equal(calls.length, 8)
 })
 
@@ -188,7 +184,7 @@ test('many questions at once are all answered by an agent that takes them in tur
     calls[answered]?.answer(found(row(1)))
   }
   await until('all are answered', () =>
-    questions.every(({ answers }) => answers().get('a')?.kind === 'answered'),
+    questions.every(({ answers }) => answers().get(urlOf('a'))?.kind === 'answered'),
   )
   t.equal(calls.length, 24)
 })
@@ -204,7 +200,7 @@ test('a question whose turn comes late is asked for the one that has the time', 
   calls[0]?.answer(found(row(1)))
   await until('it is asked', () => calls.length === 9)
   calls[8]?.answer(found(row(1)))
-  await until('it is answered', () => hasty.answers().get('a')?.kind === 'answered')
+  await until('it is answered', () => hasty.answers().get(urlOf('a'))?.kind === 'answered')
   t.end()
 })
 
@@ -218,7 +214,7 @@ test('answers are kept for whoever asks the same, within 64 MiB, and without tho
   const answer = async (key: string) => {
     const { answers } = ask(key, 'a')
     calls.at(-1)?.answer(large)
-    await until('it answered', () => answers().get('a')?.kind === 'answered')
+    await until('it answered', () => answers().get(urlOf('a'))?.kind === 'answered')
   }
 
   const waited = ask('waited for', 'a', 'slow')
@@ -226,7 +222,7 @@ test('answers are kept for whoever asks the same, within 64 MiB, and without tho
   calls[0]?.answer(large)
   for (const key of ['q0', 'q1', 'q2', 'q3']) await answer(key)
   t.notOk(calls[1]?.aborted(), 'somebody waits for it')
-  t.match(waited.answers().get('a'), { kind: 'answered' })
+  t.match(waited.answers().get(urlOf('a')), { kind: 'answered' })
   const before = calls.length
   ask('waited for', 'a', 'slow')
   ask('q3', 'a')

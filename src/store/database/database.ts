@@ -127,10 +127,9 @@ export type SubscriptionTable = {
 
 type FoundTable = {
   handle: string
-  upstream: string
+  agent_url: string
   scope: string
   segment: string
-  agent_url: string
   listing: string
   found_at: number
 }
@@ -188,7 +187,7 @@ export type Tables = {
   tasks: TaskTable
   accounts: AccountTable
   subscriptions: SubscriptionTable
-  found: FoundTable
+  found_rows: FoundTable
   /** PostgreSQL only: an embedded store has blobs as files. */
   pieces: PieceTable
   manifests: ManifestTable
@@ -213,7 +212,7 @@ export const STATE_TABLES = {
   tasks: ['id'],
   accounts: ['caller', 'account_id'],
   subscriptions: ['caller', 'account_id', 'subscriber_id'],
-  found: ['handle', 'upstream', 'scope', 'segment'],
+  found_rows: ['handle', 'agent_url', 'scope', 'segment'],
   audit: ['id'],
   signal_changes: ['id'],
 } as const

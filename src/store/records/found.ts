@@ -11,7 +11,7 @@ import type { Seal } from '../database/seal.js'
 import { StorageUnavailable } from '../database/storage-work.js'
 
 const MOST_ROWS = 50_000
-const BATCH_ROWS = 100 // seven columns each: well under the bound-parameter limits of both databases
+const BATCH_ROWS = 100 // six columns each: well under the bound-parameter limits of both databases
 const RECENT_BYTES = 64 * 1024 ** 2 // in memory: recent rows, which also need not be stored again
 const BYTES_A_CHARACTER = 2
 const OWN_BYTES = 500 // of a row, besides its listing
@@ -20,7 +20,7 @@ const WRITE_AGAIN_MS = 1_000
 export type FoundRow = {
   /** The handle of the signal, as we publish it. */
   handle: string
-  upstream: string
+  /** Canonical. Not the id, which may come to stand for another agent. */
   agentUrl: string
   /** `public`, or the name of the account or credential it was asked with. */
   scope: string
@@ -37,8 +37,8 @@ export type FoundRows = {
   read(handles: readonly string[]): Promise<FoundRow[]>
 }
 
-const nameOf = ({ handle, upstream, scope, segment }: FoundRow) =>
-  JSON.stringify([handle, upstream, scope, segment])
+const nameOf = ({ handle, agentUrl, scope, segment }: FoundRow) =>
+  JSON.stringify([handle, agentUrl, scope, segment])
 
 export function createFound(db: Db, now: () => number, seal: Seal): FoundRows {
   /** Most rows hold no secret: they are stored unchanged. */
@@ -57,24 +57,23 @@ export function createFound(db: Db, now: () => number, seal: Seal): FoundRows {
         ...{ listing: sealed(listing), agent_url: agentUrl, found_at: now() },
       }))
       await db
-        .insertInto('found')
+        .insertInto('found_rows')
         .values(batch)
         .onConflict((conflict) =>
-          conflict.columns(['handle', 'upstream', 'scope', 'segment']).doUpdateSet((eb) => ({
-            agent_url: eb.ref('excluded.agent_url'),
+          conflict.columns(['handle', 'agent_url', 'scope', 'segment']).doUpdateSet((eb) => ({
             listing: eb.ref('excluded.listing'),
             found_at: eb.ref('excluded.found_at'),
           })),
         )
         .execute()
     }
-    const excess = db.selectFrom('found').select('found_at').orderBy('found_at', 'desc').limit(1)
-    await db.deleteFrom('found').where('found_at', '<=', excess.offset(MOST_ROWS)).execute()
+    const excess = db.selectFrom('found_rows').select('found_at').orderBy('found_at', 'desc').limit(1)
+    await db.deleteFrom('found_rows').where('found_at', '<=', excess.offset(MOST_ROWS)).execute()
   }
 
   async function read(handles: readonly string[]): Promise<FoundRow[]> {
     if (handles.length === 0) return []
-    const rows = await db.selectFrom('found').selectAll().where('handle', 'in', handles).execute()
+    const rows = await db.selectFrom('found_rows').selectAll().where('handle', 'in', handles).execute()
     return rows.map(({ agent_url: agentUrl, found_at: _, ...row }) => ({
       ...row,
       agentUrl,
@@ -167,7 +166,7 @@ export function createLearned({ found, isShared, clock, onTrouble }: LearnedOpti
 
   /**
    * The rows of these signals, without those that were given to another account. `scopesOf` gives the scope that answers the
-   * reader, by the ids of the upstreams that are asked now.
+   * reader, by the urls of the agents that are asked now.
    */
   async function rowsOf(
     handles: readonly string[],
@@ -182,7 +181,7 @@ export function createLearned({ found, isShared, clock, onTrouble }: LearnedOpti
     }
     if (rows.size === 0) return []
     const scopes = scopesOf()
-    return [...rows.values()].filter(({ upstream, scope }) => scopes.get(upstream) === scope)
+    return [...rows.values()].filter(({ agentUrl, scope }) => scopes.get(agentUrl) === scope)
   }
 
   return {

@@ -7,18 +7,21 @@ import type { Slice } from './slice.js'
 
 const MOST_ROWS = 100
 
+/** It outlives the question, so it has no id of its upstream, which may come to stand for another agent. */
+export type FoundSlice = Omit<Slice, 'upstream'>
+
 /** Who was asked, and for whom. */
-type AskedUpstream = Pick<Slice, 'agentUrl' | 'scope'> & { id: Slice['upstream'] }
+type AskedUpstream = Pick<Slice, 'agentUrl' | 'scope'>
 
 /**
  * Rows of one upstream as a slice; marked as enumerated, because an answer to a question need not hold all rows. `now`
  * in ms.
  */
 export function foundSlice(
-  { id, agentUrl, scope }: AskedUpstream,
+  { agentUrl, scope }: AskedUpstream,
   { ends, bytes, segments, digests, dropped }: ReadRows,
   now: number,
-): Slice {
+): FoundSlice {
   const rows = new Map<bigint, number>() // one handle stands for one signal
   for (const [row, segment] of segments.entries()) rows.set(segment, row)
   const kept = [...rows.values()]
@@ -26,7 +29,6 @@ export function foundSlice(
   const length = Uint32Array.from(kept, (row, at) => (ends[row] as number) - (start[at] as number))
   const chunkOf = new Uint16Array(kept.length)
   return {
-    upstream: id,
     agentUrl,
     scope,
     mode: 'enumerated',
@@ -51,6 +53,6 @@ function firstRows(read: ReadRows): ReadRows {
 }
 
 /** The rows of a brief answer as a slice. */
-export function answerSlice(asked: AskedUpstream, rows: ReadRows, now: number): Slice {
+export function answerSlice(asked: AskedUpstream, rows: ReadRows, now: number): FoundSlice {
   return foundSlice(asked, firstRows(rows), now)
 }
