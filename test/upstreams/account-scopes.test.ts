@@ -23,6 +23,7 @@ function accountAgent() {
   let version = 1
   let forgetful = 0
   let bare: string | undefined
+  let lacks: string | undefined
   let meanwhile = () => {}
   const handle: TaskHandler = (task, args) => {
     if (task !== 'get_signals') return CAPABILITIES
@@ -38,6 +39,7 @@ function accountAgent() {
       cache_scope: isGold || isBare ? 'account' : 'public',
       wholesale_feed_version: `v${version}`,
       pagination: { has_more: false },
+      ...(account && lacks && { incomplete: [{ scope: lacks, description: 'the accounts are away' }] }),
     }
     if (account) {
       reads += 1
@@ -56,6 +58,11 @@ function accountAgent() {
     /** From now on it has an agreement by which it is offered nothing; for everybody else nothing changes. */
     offerNothing: (account: string) => {
       bare = account
+    },
+    /** For so many readings it does not know it, and says that something is missing from what it answers for accounts. */
+    lose: (scope: string, times: number) => {
+      lacks = scope
+      forgetful = times
     },
     publish: () => {
       version += 1
@@ -293,4 +300,25 @@ test('an account does not lose its prices to an agent that answers before it kno
     return holding('gold')?.rateCard === true
   })
   t.equal(holding('gold')?.slice, undefined, 'it is believed when it says so again')
+})
+
+test('an account keeps its prices while its agent says that it could not tell everything', async (t) => {
+  const { clock, advance } = createManualClock()
+  const { logic, holding, status, upstreams } = await opened(t, [scope('gold')], { clock, random: () => 0.5 })
+  await until(
+    'the account',
+    () => status('gold')?.state === 'fresh' && (status('gold')?.nextAttemptAt ?? 0) > 0,
+  )
+  for (const lacks of ['pricing', 'wholesale_feed']) {
+    const before = logic.reads()
+    logic.lose(lacks, 1_000)
+    await until('several readings', () => {
+      advance(10_000)
+      return logic.reads() >= before + 4
+    })
+    const slice = holding('gold')?.slice
+    t.match(slice && sliceListing(slice, 0).pricing_options, [{ cpm: 1 }], lacks)
+    t.match(status('gold'), { state: 'stale', problem: { reason: 'incomplete_feed' }, rateCard: false })
+  }
+  t.equal(upstreams.statuses()[0]?.state, 'fresh', 'the trouble is of the account alone')
 })

@@ -69,6 +69,29 @@ test('what two questions find is found once, and nothing is lost by it', async (
   t.same(upstreams.statuses()[0]?.dropped, { repeated: 1 }, 'only the one that came in two versions')
 })
 
+test('rows stay while the agent says that an answer lacks some', async (t) => {
+  let lacks = false
+  const agent = await startMcpAgent((task, args) => {
+    if (task !== 'get_signals') return { adcp: { major_versions: [3] }, supported_protocols: ['signals'] }
+    if (!args.signal_spec) return refused('a question is required')
+    return lacks
+      ? { signals: [row(1)], incomplete: [{ scope: 'signals', description: 'no time' }] }
+      : { signals: [row(1), row(2)] }
+  })
+  t.teardown(agent.close)
+  const { clock, advance } = createManualClock()
+  const config = configOf([{ id: 'a', url: agent.url, seeds: ['cars'] }])
+  const { upstreams } = await openUpstreams(t, config, { clock })
+  await upstreams.start()
+  await until('a slice', () => upstreams.slices().length === 1)
+  lacks = true
+  await until('the trouble', () => {
+    advance(10_000)
+    return upstreams.statuses()[0]?.problem?.reason === 'incomplete_feed'
+  })
+  t.match(upstreams.statuses(), [{ state: 'stale', listings: 2 }])
+})
+
 test('seed questions find what no provider published', async (t) => {
   const agent = await startMcpAgent(agent30([]))
   t.teardown(agent.close)

@@ -174,11 +174,29 @@ test('answers that break the protocol end the walk', async (t) => {
 
 test('"unchanged" is an answer where a token was sent, and "public" where an account was', async (t) => {
   const unchanged = { unchanged: true, signals: undefined }
-  t.same((await walk(() => unchanged, { conditional: true })).outcome, { kind: 'unchanged' })
+  t.same((await walk(() => unchanged, { conditional: true })).outcome, { kind: 'unchanged', isWhole: true })
   const shared = { to: 2, cache_scope: 'public', ...more('b') }
   const { outcome, asked } = await walk(() => shared, { overlay: true })
   t.same(outcome, { kind: 'public' })
   t.equal(asked, 1)
+})
+
+test('an agent that could not finish says nothing of the whole feed', async (t) => {
+  const lacking = (scope: string) => ({ incomplete: [{ scope, description: 'the accounts are away' }] })
+  for (const scope of ['pricing', 'wholesale_feed', 'signals', 'coverage']) {
+    const { outcome } = await walk(() => ({ to: 2, cache_scope: 'public', ...lacking(scope) }), {
+      overlay: true,
+    })
+    t.match(
+      outcome,
+      { kind: 'failed', reason: 'incomplete_feed' },
+      `there may be an overlay without its ${scope}`,
+    )
+  }
+  const unchanged = { unchanged: true, signals: undefined }
+  const matched = (scope: string) => walk(() => ({ ...unchanged, ...lacking(scope) }), { conditional: true })
+  t.match((await matched('pricing')).outcome, { kind: 'unchanged', isWhole: false })
+  t.match((await matched('signals')).outcome, { kind: 'failed', reason: 'incomplete_feed' })
 })
 
 test("an error on a later page is the walk's failure, and nothing of it is kept", async (t) => {

@@ -220,9 +220,14 @@ export function createMirror(options: MirrorOptions) {
     })
   }
 
-  /** Whether "unchanged" was said of another version than the one that is held, or a page contradicts it. */
-  async function isDenied(held: HeldSlice, told: Tokens, dialect: Dialect): Promise<boolean> {
+  /** Whether "unchanged" was said of another version than the one that is held or of a part alone, or a page contradicts it. */
+  async function isDenied(
+    held: HeldSlice,
+    told: Extract<WalkOutcome, { kind: 'unchanged' }>,
+    dialect: Dialect,
+  ): Promise<boolean> {
     const { slice } = held
+    if (!told.isWhole) return true
     if (moved(slice, told) || moved(held, told)) return true // a slice has the versions, and who holds it the scope
     return spots.isDue() && (await spots.finds(slice, pages(dialect)))
   }

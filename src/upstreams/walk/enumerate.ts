@@ -24,7 +24,7 @@ import {
 } from '../agent/dialect.js'
 import { type Collected, type Collector, createCollector } from '../rows/new-slice.js'
 import type { Part } from '../rows/slice.js'
-import { nextCursor, OVER_MEMORY, partsOut } from './walk.js'
+import { missingRows, nextCursor, OVER_MEMORY, partsOut } from './walk.js'
 
 const MOST_ASKED = 20
 const LONGEST_ASKED = 500 // characters; a longer question is a brief, and nobody asks it again
@@ -210,12 +210,14 @@ async function askGrowing(
   return take(best, options, learnt)
 }
 
-/** Keeps what an answer brought; the failure when there is no room for more. */
+/** Keeps what an answer brought; the failure when it lacks rows, or there is no room for more. */
 async function take(
   { payload, rows }: Answer,
   { gathers }: EnumerateOptions,
   { out, collector }: Learnt,
 ): Promise<CallFailure | undefined> {
+  const lacking = missingRows(payload)
+  if (lacking) return lacking
   for (const part of partsOut(payload)) out.add(part)
   await collector.take(rows)
   return gathers(collector.rows(), collector.bytes()) ? undefined : OVER_MEMORY

@@ -31,9 +31,9 @@ export const OVER_MEMORY = callFailed(
 
 export type WalkOutcome =
   | ({ kind: 'complete'; out: readonly Part[] } & Collected & Tokens)
-  /** The conditional token matched, as the agent says: with the tokens that it says this under. */
-  | ({ kind: 'unchanged' } & Tokens)
-  /** An overlay was asked for and there is none: the rate card applies ("`cache_scope`", specification). */
+  /** The conditional token matched, as the agent says: with the tokens that it says this under, and whether it could tell all. */
+  | ({ kind: 'unchanged'; isWhole: boolean } & Tokens)
+  /** An overlay was asked for and, as a whole answer says, there is none ("`cache_scope`", specification). */
   | { kind: 'public' }
   /** The agent answered the first page with an AdCP error. */
   | { kind: 'error'; error: AgentError }
@@ -71,15 +71,13 @@ function entriesOf({ incomplete }: Payload): Record<string, unknown>[] {
   return Array.isArray(incomplete) ? incomplete.filter(isRecord) : []
 }
 
-/** A page that lacks rows, as the reason why its walk failed. */
-function missingRows(payload: Payload): CallFailure | undefined {
-  const entry = entriesOf(payload).find(({ scope }) => scope === 'wholesale_feed' || scope === 'signals')
-  if (!entry) return undefined
-  return callFailed(
-    'incomplete_feed',
-    'the agent could not enumerate everything',
-    waitOf(entry.estimated_wait),
-  )
+const failedBy = (entry: Record<string, unknown> | undefined, message: string): CallFailure | undefined =>
+  entry && callFailed('incomplete_feed', message, waitOf(entry.estimated_wait))
+
+/** An answer that lacks rows, as the reason why its reading failed. */
+export function missingRows(payload: Payload): CallFailure | undefined {
+  const lacks = entriesOf(payload).find(({ scope }) => scope === 'wholesale_feed' || scope === 'signals')
+  return failedBy(lacks, 'the agent could not enumerate everything')
 }
 
 /** The parts that the rows of a page lack. */
@@ -154,6 +152,25 @@ function createLoopGuard() {
   }
 }
 
+/**
+ * What the first answer says of the feed without its rows. An agent that could not finish knows less than it says: that there
+ * is no overlay counts only in an answer that lacks nothing, because the prices of the account may be what is missing.
+ */
+function saidOfAll(payload: Payload, { overlay, conditional }: WalkOptions): WalkOutcome | undefined {
+  const lacksRows = missingRows(payload)
+  if (lacksRows) return lacksRows
+  const [lack] = entriesOf(payload)
+  if (overlay && payload.cache_scope === 'public') {
+    return (
+      failedBy(lack, 'it names no prices for the account, and could not tell everything') ?? {
+        kind: 'public',
+      }
+    )
+  }
+  if (!conditional || payload.unchanged !== true) return undefined
+  return { kind: 'unchanged', isWhole: lack === undefined, ...tokensOf(payload) }
+}
+
 /** One pass; `restart` when the version moved under it. `until`: when time is up, ms. */
 async function passOnce(
   options: WalkOptions,
@@ -168,7 +185,7 @@ async function passOnce(
   const out = new Set<Part>()
   let answer = first
   for (let pages = 1; ; pages++) {
-    const failure = shapeFailure(answer.payload) ?? missingRows(answer.payload)
+    const failure = missingRows(answer.payload) ?? shapeFailure(answer.payload)
     if (failure) return failure
     const told = tokensOf(answer.payload)
     if (moved(known, told)) return { kind: 'restart' }
@@ -206,9 +223,8 @@ export async function walkUpstream(options: WalkOptions): Promise<WalkOutcome> {
   for (let restarts = 0; restarts <= MAX_RESTARTS; restarts++) {
     const first = await options.page(undefined)
     if (first.kind !== 'answer') return first
-    if (options.overlay && first.payload.cache_scope === 'public') return { kind: 'public' }
-    if (first.payload.unchanged === true && options.conditional)
-      return { kind: 'unchanged', ...tokensOf(first.payload) }
+    const said = saidOfAll(first.payload, options)
+    if (said) return said
     const outcome = await passOnce(options, first, until)
     if (outcome.kind !== 'restart') return outcome
   }
