@@ -153,6 +153,56 @@ test('prices that are out stay as they were, over a restart too, until the drop 
   t.equal(second.upstreams.statuses()[0]?.outages?.pricing, 0, 'and are told to be')
 })
 
+test('prices leave a day after they were last given, and rows a day after they were, whether the agent answers or not', async (t) => {
+  const agent = pricingAgent()
+  const server = await startMcpAgent(agent.handle)
+  t.teardown(server.close)
+  const time = createManualClock()
+  const config = configOf([{ id: 'a', url: server.url }], { refreshMs: HOUR, dropAfterMs: 24 * HOUR })
+  const first = await openUpstreams(t, config, { clock: time.clock })
+  await first.upstreams.start()
+  const cpm = ({ upstreams }: typeof first) => {
+    const [slice] = upstreams.slices()
+    const [option] = (slice && sliceListing(slice, 0).pricing_options) ?? []
+    return option && 'cpm' in option ? option.cpm : undefined
+  }
+  const status = () => first.upstreams.statuses()[0]
+  await until('the prices', () => cpm(first) === 3)
+  const givenAt = status()?.confirmedAt ?? 0
+
+  agent.state.out = true
+  agent.state.rows = [unpriced(0), unpriced(1)]
+  await until('an outage of some hours', () => {
+    time.advance(HOUR / 10)
+    return (status()?.walkedAt ?? 0) > givenAt + 12 * HOUR
+  })
+  t.equal(status()?.outages?.pricing, givenAt, 'the outage does not make the prices any younger')
+  await server.close()
+  const rowsAt = status()?.confirmedAt ?? 0
+  time.advance(givenAt + 24 * HOUR - 1 - time.clock.now())
+  t.equal(cpm(first), 3, 'until the last moment')
+  let changes = 0
+  first.upstreams.onChange(() => {
+    changes += 1
+  })
+  time.advance(1)
+  await until('no prices', () => cpm(first) === undefined)
+  t.equal(first.upstreams.slices()[0]?.rows.count, 2, 'the rows stay')
+  t.equal(status()?.outages?.pricing, 0)
+  t.equal(status()?.confirmedAt, rowsAt, 'and are as old as they were')
+  t.equal(changes, 1)
+  await first.close()
+
+  const second = await openUpstreams(t, config, { clock: time.clock, folder: first.folder })
+  const shown: (number | undefined)[] = []
+  second.upstreams.onChange(() => shown.push(cpm(second)))
+  await second.upstreams.start()
+  t.equal(second.upstreams.slices()[0]?.rows.count, 2)
+  t.same([...new Set(shown)], [undefined], 'nor are they shown when they are read from the disk')
+  time.advance(rowsAt + 24 * HOUR - time.clock.now())
+  t.same(second.upstreams.slices(), [], 'rows that nobody confirmed for a day leave as well')
+})
+
 test('prices that are back are read with the next reading, though the token is that of before', async (t) => {
   const agent = pricingAgent()
   const server = await startMcpAgent(agent.handle)

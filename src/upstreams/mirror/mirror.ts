@@ -46,6 +46,9 @@ export type HeldSlice = {
   cacheScope?: string
 }
 
+/** Whether what was confirmed at `at` is too old. */
+export const isOver = (at: number, now: number, dropAfterMs: number) => now - at >= dropAfterMs
+
 /** The answer to a wholesale request of an agent whose tool list already shows that it has no feed. */
 const NO_FEED = {
   kind: 'error' as const,
@@ -122,7 +125,9 @@ export function createMirror(options: MirrorOptions) {
   function outagesOf(held: HeldSlice | undefined, out: readonly Part[]): Outages | undefined {
     if (out.length === 0) return undefined
     const given = (part: Part) => held?.slice.outages?.[part] ?? held?.confirmedAt ?? 0
-    return Object.fromEntries(out.map((part) => [part, now() - given(part) <= dropAfterMs ? given(part) : 0]))
+    return Object.fromEntries(
+      out.map((part) => [part, isOver(given(part), now(), dropAfterMs) ? 0 : given(part)]),
+    )
   }
 
   /**

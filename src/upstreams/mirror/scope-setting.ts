@@ -16,7 +16,7 @@ import { type Dialect, takes } from '../agent/dialect.js'
 import { isOld } from '../agent/tool-inputs.js'
 import type { RosterEntry } from '../roster/roster.js'
 import { packSlab } from '../rows/slab.js'
-import { sameDigests } from '../rows/slice.js'
+import { type Slice, sameDigests } from '../rows/slice.js'
 import type { Contact } from '../walk/contact.js'
 import { credentialName } from '../walk/link.js'
 import {
@@ -141,6 +141,15 @@ export function isNews(before: HeldSlice | undefined, next: HeldSlice, setting: 
   if (before?.slice.mode !== next.slice.mode) return true
   if (isRateCard(before, setting) !== isRateCard(next, setting)) return true
   return !sameDigests(before.slice.digests, next.slice.digests)
+}
+
+/** Whether the same rows came under other tokens, or with other parts missing: then what is saved of them is another. */
+export function isRetold(before: Slice | undefined, next: Slice): boolean {
+  return (
+    next.feedVersion !== before?.feedVersion ||
+    next.pricingVersion !== before?.pricingVersion ||
+    !isDeepStrictEqual(next.outages, before?.outages)
+  )
 }
 
 /** The members of a pace and no others, so that two can be compared. */

@@ -10,7 +10,8 @@ import type { Slice } from '../rows/slice.js'
 import type { Turn, Turns } from '../rows/storage.js'
 import type { QuestionsAsked } from '../walk/enumerate.js'
 import type { Governor } from '../walk/governor.js'
-import type { HeldSlice, MirrorOutcome } from './mirror.js'
+import { createAgeing, lasting } from './lasting.js'
+import { type HeldSlice, isOver, type MirrorOutcome } from './mirror.js'
 import {
   createFollowing,
   createHurry,
@@ -23,6 +24,7 @@ import {
   isNews,
   isOther,
   isRateCard,
+  isRetold,
   mirrorOf,
   needsAnother,
   ownerOf,
@@ -75,7 +77,7 @@ export function createScope(options: ScopeOptions) {
   let failures = 0
   let answered = false
   let nextAttemptAt: number | undefined
-  let [cancelAttempt, cancelStale, cancelDrop] = [() => {}, () => {}, () => {}]
+  let cancelAttempt = () => {}
   let refreshing: Promise<void> | undefined
   let againSoon = false
   const hurry = createHurry(clock)
@@ -87,6 +89,14 @@ export function createScope(options: ScopeOptions) {
   let told: ScopeState = 'starting'
   const statusOf = createStatus()
 
+  const ageing = createAgeing({
+    ...{ clock, pace: () => setting.pace, held: () => held },
+    ...{ onStale: tell, onOver: drop },
+    onLess(left) {
+      hold(left)
+      onChange()
+    },
+  })
   const mirrorFor = (wanted: ScopeSetting) => mirrorOf(wanted, { ...options, share })
   let mirror = mirrorFor(setting)
 
@@ -115,7 +125,7 @@ export function createScope(options: ScopeOptions) {
   function hold(next: HeldSlice | undefined): void {
     held = next && withId(next, setting.entry.id)
     if (!held) following.forget()
-    arm()
+    ageing.watch()
     share.holds(held?.slice)
   }
 
@@ -134,26 +144,13 @@ export function createScope(options: ScopeOptions) {
     drop()
   }
 
-  function arm(): void {
-    cancelStale()
-    cancelDrop()
-    if (!held || isClosed) return
-    const age = clock.now() - held.confirmedAt
-    cancelStale = clock.after(setting.pace.staleAfterMs + 1 - age, tell)
-    cancelDrop = clock.after(setting.pace.dropAfterMs - age, drop)
-  }
-
   function accept(next: HeldSlice, under: Turn): void {
     const before = held?.slice // undefined when it passed its cap during this refresh
-    const { feedVersion, pricingVersion, caughtAt } = next.slice
+    const { caughtAt } = next.slice
     if (caughtAt !== undefined && caughtAt !== before?.caughtAt)
       onTrouble(`${setting.entry.id}: ${TOKEN_LIE}`)
     const isNew = isNews(held, next, setting) // others' may have come meanwhile
-    const isRetold =
-      feedVersion !== before?.feedVersion ||
-      pricingVersion !== before?.pricingVersion ||
-      !isDeepStrictEqual(next.slice.outages, before?.outages)
-    if (isNew || isRetold) store.save(next, ownerOf(setting), under)
+    if (isNew || isRetold(before, next.slice)) store.save(next, ownerOf(setting), under)
     else store.confirm(next, ownerOf(setting), under)
     hold(next)
     if (isNew) onChange()
@@ -291,12 +288,17 @@ export function createScope(options: ScopeOptions) {
     refreshSoon('whole')
   }
 
+  /** What was saved, as far as it may be shown. */
+  async function saved(): Promise<HeldSlice | undefined> {
+    const asked = setting
+    const found = await store.load(key(), ownerOf(asked))
+    const left = found && (await lasting(found, clock.now(), asked.pace.dropAfterMs))
+    return takenOver(left, asked, setting)
+  }
+
   const following = createFollowing({
     ...{ key, store, readings, turn, clock, random },
-    async load() {
-      const asked = setting
-      return takenOver(await store.load(key(), ownerOf(asked)), asked, setting)
-    },
+    load: saved,
     held: () => held,
     /** Another process read it: takes over the outcome and the rows. */
     take(told, next) {
@@ -344,13 +346,12 @@ export function createScope(options: ScopeOptions) {
     scope: () => setting.scope,
     /** Loads what an earlier process kept, then keeps it current. */
     async start(): Promise<void> {
-      const asked = setting
       const before = readings.of(key()) // what is read below is at least as new
-      const saved = takenOver(await store.load(key(), ownerOf(asked)), asked, setting)
+      const found = await saved()
       if (isClosed) return
       isOpen = true
-      if (saved && clock.now() - saved.confirmedAt <= setting.pace.dropAfterMs) {
-        hold(usedAgain(saved, setting))
+      if (found && !isOver(found.confirmedAt, clock.now(), setting.pace.dropAfterMs)) {
+        hold(usedAgain(found, setting))
         onChange()
       }
       hadTurn = turn() !== undefined
@@ -388,7 +389,7 @@ export function createScope(options: ScopeOptions) {
     /** Ends it after what is under way has ended. What was saved is kept. */
     async close(): Promise<void> {
       isClosed = true
-      for (const cancel of [cancelAttempt, cancelStale, cancelDrop]) cancel()
+      for (const end of [cancelAttempt, ageing.stop]) end()
       share.holds(undefined)
       await refreshing
       await following.close()

@@ -12,6 +12,7 @@ import {
   digestNumbers,
   digestOf,
   type Listing,
+  PART_FIELDS,
   type Part,
   type Quirk,
   type RefusedRow,
@@ -33,11 +34,6 @@ const AHEAD = 8 // rows that may have left between two that stayed
 const LIVE_SHARE = 0.75 // of a chunk; below, its rows are written anew
 const SMALL_CHUNK = 256 * 1024
 const MOST_SMALL_CHUNKS = 32 // beyond, small ones are written anew together
-
-const FIELDS: Record<Part, readonly (keyof Listing)[]> = {
-  pricing: ['pricing_options'],
-  coverage: ['coverage_percentage', 'coverage_forecast'],
-}
 
 const decoder = new TextDecoder()
 const encoder = new TextEncoder()
@@ -213,8 +209,8 @@ const isEmpty = (value: unknown) => value === undefined || (Array.isArray(value)
  * nothing else changed is the same bytes as it was. Undefined when there is nothing to carry.
  */
 function withParts(row: Listing, before: Listing, parts: readonly Part[]): Listing | undefined {
-  const lost = parts.filter((part) => FIELDS[part].every((field) => isEmpty(row[field])))
-  const carried = lost.flatMap((part) => FIELDS[part]).filter((field) => !isEmpty(before[field]))
+  const lost = parts.filter((part) => PART_FIELDS[part].every((field) => isEmpty(row[field])))
+  const carried = lost.flatMap((part) => PART_FIELDS[part]).filter((field) => !isEmpty(before[field]))
   if (carried.length === 0) return undefined
   const whole = { ...row, ...Object.fromEntries(carried.map((field) => [field, before[field]])) }
   const names = new Set([...Object.keys(before), ...Object.keys(whole)] as (keyof Listing)[])

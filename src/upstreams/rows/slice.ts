@@ -76,6 +76,12 @@ export type Quirk =
 export const PARTS = ['pricing', 'coverage'] as const
 export type Part = (typeof PARTS)[number]
 
+/** The members of a row that make up each part. */
+export const PART_FIELDS: Readonly<Record<Part, readonly (keyof Listing)[]>> = {
+  pricing: ['pricing_options'],
+  coverage: ['coverage_percentage', 'coverage_forecast'],
+}
+
 /** The parts that were out at the last walk, each with when the upstream last gave it, ms; 0 when nothing stands in. */
 export type Outages = Readonly<Partial<Record<Part, number>>>
 
