@@ -1,5 +1,6 @@
 import { type Test, test } from 'tap'
 import { startOver } from '../support/federation-over.js'
+import { until } from '../support/until.js'
 import { startMcpAgent } from '../support/upstream-agent.js'
 import { row } from '../support/upstream-world.js'
 
@@ -33,3 +34,21 @@ for (const [account_prices, count, words] of [
     t.match(explained.upstreams, [{ id: 'personal', notes: [words] }])
   })
 }
+
+test('the current account_prices decides on rows that were read under another one', async (t) => {
+  const agent = await startPersonalAgent(t)
+  const configured = (account_prices: string) => ({
+    upstreams: [{ id: 'personal', url: agent.url, account_prices }],
+  })
+  const over = await startOver(t, configured('public').upstreams)
+  const prices = async () => {
+    const { signals = [] } = await over.wholesale()
+    return signals.map(({ pricing_options = [] }: { pricing_options?: unknown[] }) => pricing_options.length)
+  }
+  t.same(await prices(), [1])
+  await agent.close()
+  over.reload(configured('withheld'))
+  t.same(await until(prices, ([count]) => count === 0), [0], 'a reload, while the agent is down')
+  await over.restart(configured('withheld'))
+  t.same(await prices(), [0], 'and what was saved with prices')
+})

@@ -1,12 +1,14 @@
 /**
- * For how long what is held may be shown: its rows since the upstream last confirmed them, and a part that the upstream cannot give
- * since it last gave that part, which may be longer ago.
+ * What of the rows that are held may be shown, and for how long: rows since the upstream last confirmed them, a part that it cannot
+ * give since it last gave that part, which may be longer ago, and prices that it tells one credential alone while the operator says
+ * so (docs/upstreams.md, "Prices for accounts only"). What is saved keeps where it came from, and the current setting decides.
  */
 import type { Clock } from '../../net/clock.js'
 import { bareRows } from '../rows/bare-rows.js'
 import { type Outages, PARTS, type Part, type Slice } from '../rows/slice.js'
+import { showsPrices } from '../walk/contact.js'
 import { type HeldSlice, isOver } from './mirror.js'
-import type { Pace } from './scope-setting.js'
+import { PUBLIC, type ScopeSetting } from './scope-setting.js'
 
 /** The parts that stand in for what the upstream cannot give now, each with when it was last given. */
 function standing(outages: Outages = {}): [Part, number][] {
@@ -16,22 +18,34 @@ function standing(outages: Outages = {}): [Part, number][] {
   })
 }
 
+const mayShow = ({ slice }: HeldSlice, { scope, entry }: ScopeSetting) =>
+  scope.name !== PUBLIC || showsPrices(slice.pricedFor, entry)
+
 /**
- * Without the parts that are too old: also without those that a row has stated itself since, because when each row was given is not
- * kept. The next reading brings these back.
+ * What of it may be shown under this setting, whatever it was read under. A part that is too old leaves every row, also one that
+ * has stated it since, because when each row was given is not kept; the next reading brings these back.
  */
-export async function lasting(held: HeldSlice, now: number, dropAfterMs: number): Promise<HeldSlice> {
+export async function lasting(held: HeldSlice, now: number, setting: ScopeSetting): Promise<HeldSlice> {
   const over = standing(held.slice.outages).flatMap(([part, at]) =>
-    isOver(at, now, dropAfterMs) ? [part] : [],
+    isOver(at, now, setting.pace.dropAfterMs) ? [part] : [],
   )
-  if (over.length === 0) return held
-  const outages = { ...held.slice.outages, ...Object.fromEntries(over.map((part) => [part, 0])) }
-  return { ...held, slice: { ...held.slice, ...(await bareRows(held.slice, over)), outages } }
+  const parts = [...new Set([...over, ...(mayShow(held, setting) ? [] : (['pricing'] as const))])]
+  if (parts.length === 0) return held
+  const { pricedFor, ...slice } = held.slice
+  const outages = { ...slice.outages, ...Object.fromEntries(over.map((part) => [part, 0])) }
+  return {
+    ...held,
+    slice: {
+      ...{ ...slice, ...(await bareRows(held.slice, parts)) },
+      ...(slice.outages && { outages }),
+      ...(pricedFor !== undefined && !parts.includes('pricing') && { pricedFor }),
+    },
+  }
 }
 
 type AgeingOptions = {
   clock: Clock
-  pace(): Pick<Pace, 'staleAfterMs' | 'dropAfterMs'>
+  setting(): ScopeSetting
   held(): HeldSlice | undefined
   /** The rows have not been confirmed for a while. */
   onStale(): void
@@ -41,8 +55,8 @@ type AgeingOptions = {
   onLess(left: HeldSlice): void
 }
 
-/** Watches what is held become old: the rows and their parts by one timer, set for the first of them. */
-export function createAgeing({ clock, pace, held, onStale, onOver, onLess }: AgeingOptions) {
+/** Watches what is held become old: the rows and their parts by one timer, set for the first of them that may not be shown. */
+export function createAgeing({ clock, setting, held, onStale, onOver, onLess }: AgeingOptions) {
   let [cancelStale, cancelNext] = [() => {}, () => {}]
   let shedding: Slice | undefined // is being written without its old parts
   let isStopped = false
@@ -50,7 +64,7 @@ export function createAgeing({ clock, pace, held, onStale, onOver, onLess }: Age
   /** Rows that come meanwhile have times of their own; a confirmation of the same rows counts. */
   async function shed(from: HeldSlice): Promise<void> {
     shedding = from.slice
-    const left = await lasting(from, clock.now(), pace().dropAfterMs)
+    const left = await lasting(from, clock.now(), setting())
     if (shedding === from.slice) shedding = undefined
     const now = held()
     if (isStopped || now?.slice !== from.slice) return
@@ -61,20 +75,21 @@ export function createAgeing({ clock, pace, held, onStale, onOver, onLess }: Age
   function age(): void {
     const now = held()
     if (!now) return
-    if (isOver(now.confirmedAt, clock.now(), pace().dropAfterMs)) onOver()
+    if (isOver(now.confirmedAt, clock.now(), setting().pace.dropAfterMs)) onOver()
     else if (shedding !== now.slice) void shed(now)
   }
 
-  /** What is held, or its pace, is another one. */
+  /** What is held, or its setting, is another one. */
   function watch(): void {
     cancelStale()
     cancelNext()
     const now = held()
     if (!now || isStopped) return
-    const { staleAfterMs, dropAfterMs } = pace()
-    const first = Math.min(now.confirmedAt, ...standing(now.slice.outages).map(([, at]) => at))
+    const { staleAfterMs, dropAfterMs } = setting().pace
+    const times = [now.confirmedAt, ...standing(now.slice.outages).map(([, at]) => at)]
+    const overAt = mayShow(now, setting()) ? Math.min(...times) + dropAfterMs : clock.now()
     cancelStale = clock.after(now.confirmedAt + staleAfterMs + 1 - clock.now(), onStale)
-    cancelNext = clock.after(first + dropAfterMs - clock.now(), age)
+    cancelNext = clock.after(overAt - clock.now(), age)
   }
 
   return {

@@ -146,6 +146,7 @@ export function createMirror(options: MirrorOptions) {
     const carried = whole.out.filter((part) => outages?.[part])
     const found = held && carried.length > 0 ? await carryParts(whole, held.slice, carried) : whole
     const { digests, dropped, refused, quirks, domains, feedVersion, pricingVersion, cacheScope } = found
+    const { pricedFor } = found
     const { limitedAt } = whole
     const walkedAt = now()
     const same = held?.slice.mode === mode && sameDigests(held.slice.digests, digests)
@@ -161,6 +162,7 @@ export function createMirror(options: MirrorOptions) {
       ...(quirks.length > 0 && { quirks }),
       ...(limitedAt !== undefined && { limitedAt }),
       ...(caughtAt !== undefined && { caughtAt }),
+      ...(pricedFor !== undefined && { pricedFor }),
       ...(outages ? { outages } : tokens),
     }
     const state = { domains, confirmedAt: walkedAt, ...(cacheScope && { cacheScope }) }

@@ -143,11 +143,12 @@ export function isNews(before: HeldSlice | undefined, next: HeldSlice, setting: 
   return !sameDigests(before.slice.digests, next.slice.digests)
 }
 
-/** Whether the same rows came under other tokens, or with other parts missing: then what is saved of them is another. */
+/** Whether the same rows came under other tokens, with other parts missing, or with prices for others: then what is saved of them is another. */
 export function isRetold(before: Slice | undefined, next: Slice): boolean {
   return (
     next.feedVersion !== before?.feedVersion ||
     next.pricingVersion !== before?.pricingVersion ||
+    next.pricedFor !== before?.pricedFor ||
     !isDeepStrictEqual(next.outages, before?.outages)
   )
 }

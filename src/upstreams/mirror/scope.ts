@@ -90,7 +90,7 @@ export function createScope(options: ScopeOptions) {
   const statusOf = createStatus()
 
   const ageing = createAgeing({
-    ...{ clock, pace: () => setting.pace, held: () => held },
+    ...{ clock, setting: () => setting, held: () => held },
     ...{ onStale: tell, onOver: drop },
     onLess(left) {
       hold(left)
@@ -292,7 +292,7 @@ export function createScope(options: ScopeOptions) {
   async function saved(): Promise<HeldSlice | undefined> {
     const asked = setting
     const found = await store.load(key(), ownerOf(asked))
-    const left = found && (await lasting(found, clock.now(), asked.pace.dropAfterMs))
+    const left = found && (await lasting(found, clock.now(), asked))
     return takenOver(left, asked, setting)
   }
 

@@ -10,7 +10,7 @@ import type { Slice } from '../rows/slice.js'
 import type { Blobs, Sharing, Turn } from '../rows/storage.js'
 import type { HeldSlice } from './mirror.js'
 import type { Reading, Readings } from './readings.js'
-import { type Key, mayRead, type Owner, untokened } from './scope-setting.js'
+import { type Key, mayRead, type Owner, PUBLIC, untokened } from './scope-setting.js'
 
 const FORMAT = 2
 const UNWRITTEN = 1 // rows as they arrived: they are read again with the current rules
@@ -84,7 +84,10 @@ async function decode(parts: readonly Uint8Array[], owner: Owner, key: Key): Pro
     length: new Uint32Array(sharedBytes(length)),
   }
   const { feedVersion, pricingVersion, ...untokened } = rest
-  const described = credential === owner.credential && reading >= READING ? rest : untokened
+  const known = credential === owner.credential && reading >= READING ? rest : untokened
+  // Before whose prices they are was kept with rows, those of an agent that tells them for accounts only were its reader's.
+  const isReaders = key.scope === PUBLIC && cacheScope === 'account'
+  const described = { ...(isReaders && { pricedFor: credential }), ...known }
   const content =
     format === UNWRITTEN
       ? await collectAgain(rows)

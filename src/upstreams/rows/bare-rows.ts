@@ -11,7 +11,7 @@ import { writeListing } from './written.js'
 const PORTION = 50 // rows between two portions
 
 /** One row; the same bytes when it has none of these parts. */
-function bareRow(bytes: Uint8Array, parts: readonly Part[]): Uint8Array {
+export function bareRow(bytes: Uint8Array, parts: readonly Part[]): Uint8Array {
   const listing = JSON.parse(bufferOf(bytes).toString()) as Listing
   const fields = parts.flatMap((part) => PART_FIELDS[part]).filter((field) => listing[field] !== undefined)
   if (fields.length === 0) return bytes

@@ -47,6 +47,8 @@ export type Collected = {
   quirks: readonly Quirk[]
   /** Provider domains that the rows name, sorted. */
   domains: readonly string[]
+  /** Whose prices some of the rows state, where they are not everybody's. */
+  pricedFor?: string
 }
 
 type Taken = {
@@ -113,6 +115,7 @@ export function createCollector({ overlapping = false }: CollectorOptions = {}) 
   const quirks = new Set<Quirk>()
   const domains = new Set<string>()
   let digests = grownDigests(new BigUint64Array(0), FIRST_DIGESTS)
+  let pricedFor: string | undefined
   let count = 0
   let bytes = 0
 
@@ -158,6 +161,7 @@ export function createCollector({ overlapping = false }: CollectorOptions = {}) 
     for (const [reason, times] of Object.entries(rows.dropped)) drop(reason, times, [])
     refused.push(...rows.refused.slice(0, MAX_REFUSED - refused.length))
     for (const quirk of rows.quirks) quirks.add(quirk)
+    pricedFor ??= rows.pricedFor
     for (const domain of rows.domains) if (domains.size < MAX_DOMAINS) domains.add(domain)
     return { fresh: rows.elements - repeated, repeated }
   }
@@ -175,6 +179,7 @@ export function createCollector({ overlapping = false }: CollectorOptions = {}) 
         refused,
         quirks: [...quirks].sort(),
         domains: [...domains].sort(),
+        ...(pricedFor !== undefined && { pricedFor }),
       }
     },
   }
@@ -264,7 +269,8 @@ export async function carryParts<T extends Collected>(
     writer.append(kept)
     digests[row] = kept === bytes ? (found.digests[row] as bigint) : digestOf(kept)
   }
-  return { ...found, rows: writer.finish(), digests }
+  const pricedFor = found.pricedFor ?? (parts.includes('pricing') ? before.pricedFor : undefined)
+  return { ...found, rows: writer.finish(), digests, ...(pricedFor !== undefined && { pricedFor }) }
 }
 
 type Matched = {

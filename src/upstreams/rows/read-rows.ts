@@ -41,6 +41,8 @@ export type ReadRows = {
   domains: readonly string[]
   dropped: Readonly<Record<string, number>>
   refused: readonly RefusedRow[]
+  /** Their prices are told to this credential alone (its name). Absent: to everybody, or to the account that was named. */
+  pricedFor?: string
 }
 
 export type RowBounds = {

@@ -109,6 +109,8 @@ export type Slice = {
   readonly outages?: Outages
   /** The agent gives no more rows than this to one question, and there may be more. */
   readonly limitedAt?: number
+  /** Prices in its rows were told to this credential alone (its name): only the operator can let others see them. */
+  readonly pricedFor?: string
   /** When rows were last found to have changed under an unchanged token, ms: its tokens are not believed for a while. */
   readonly caughtAt?: number
   /** When the walk that made it ended, ms since the epoch. */

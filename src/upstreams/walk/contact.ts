@@ -28,6 +28,8 @@ import {
   unsaid,
 } from '../agent/dialect.js'
 import { nameOf, type ToolInput, type ToolInputs } from '../agent/tool-inputs.js'
+import type { RosterEntry } from '../roster/roster.js'
+import { bareRow } from '../rows/bare-rows.js'
 import { listingBytes, type ReadRows, readRows } from '../rows/read-rows.js'
 import type { Blobs } from '../rows/storage.js'
 import { type CallingOptions, createLink, credentialName } from './link.js'
@@ -129,16 +131,21 @@ export function createLearntStore({ blobs, onTrouble }: LearntStoreOptions) {
 
 export type LearntStore = ReturnType<typeof createLearntStore>
 
-/** Rows without their prices: only that account may see what an agent tells it (specification, "`cache_scope`"). */
-function withoutPrices(bytes: Uint8Array): Uint8Array {
-  const { pricing_options: _, ...rest } = JSON.parse(Buffer.from(bytes).toString()) as Record<string, unknown>
-  return Buffer.from(JSON.stringify(rest))
+/** Whether prices that were told to a credential alone are for everybody: as the entry of the agent says now, for its credential. */
+export function showsPrices(pricedFor: string | undefined, { auth, accountPrices }: RosterEntry): boolean {
+  return pricedFor === undefined || (accountPrices === 'public' && pricedFor === credentialName(auth))
 }
 
 /** The rows without prices. What was counted and found in the rows as they came stays as it is. */
 function unpriced(rows: ReadRows): ReadRows {
   const { elements, dropped, refused, quirks } = rows
-  return { ...readRows([...listingBytes(rows)].map(withoutPrices)), elements, dropped, refused, quirks }
+  return {
+    ...readRows(Array.from(listingBytes(rows), (row) => bareRow(row, ['pricing']))),
+    elements,
+    dropped,
+    refused,
+    quirks,
+  }
 }
 
 export type UpstreamCall = {
@@ -218,9 +225,10 @@ export function createContact(options: ContactOptions) {
     if (args.account || auth !== entry.auth) return outcome
     const { cache_scope: scope } = outcome.payload
     if (typeof scope === 'string') isPersonal = scope === 'account'
-    return isPersonal && entry.accountPrices !== 'public'
-      ? { ...outcome, rows: unpriced(outcome.rows) }
-      : outcome
+    if (!isPersonal) return outcome
+    const { rows } = outcome
+    const shown = showsPrices(credential, entry) ? { ...rows, pricedFor: credential } : unpriced(rows)
+    return { ...outcome, rows: shown }
   }
 
   /** Declared by the agent itself. */
