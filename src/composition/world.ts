@@ -55,7 +55,10 @@ type Waiting = (name: string) => { domain: string; reason: Undecided } | undefin
 
 function partGaps({ agentUrl, slice }: Holding): Gap[] {
   const outages = slice?.outages ?? {}
-  return PARTS.filter((part) => outages[part] === 0).map((part) => ({ kind: 'part', agentUrl, part }))
+  return PARTS.flatMap((part): Gap[] => {
+    const at = outages[part]
+    return at === undefined ? [] : [{ kind: 'part', agentUrl, part, ...(at > 0 && { stands: true }) }]
+  })
 }
 
 /** Rows that are withheld although there is no verdict on them yet, by reason; `waitFor` tells that of a name in the rows. */

@@ -107,40 +107,49 @@ function upstreamText(status: UpstreamStatus, isCarried: boolean | undefined): s
 
 const PART_WORDS: Record<Part, string> = { pricing: 'prices', coverage: 'coverage estimates' }
 
-function outageText({ id, outages }: UpstreamStatus, part: Part, isLost: boolean): string | undefined {
+type PartGap = Extract<Gap, { kind: 'part' }>
+
+/** `gap`: what the rows of the answer lack, whatever the upstream gives now. */
+function outageText(
+  { id, outages }: UpstreamStatus,
+  part: Part,
+  gap: PartGap | undefined,
+): string | undefined {
   const words = PART_WORDS[part]
   const lastGiven = outages?.[part]
   if (lastGiven === 0)
     return `${id} cannot give its ${words} at the moment, and gave none before that still stand.`
-  if (isLost) return `The ${words} of ${id} were read after this was put together; they are missing.`
-  return lastGiven === undefined
-    ? undefined
-    : `${id} cannot give its ${words} at the moment; those that it last gave stand.`
+  if (gap && !gap.stands)
+    return `The ${words} of ${id} were read after this was put together; they are missing.`
+  if (lastGiven !== undefined)
+    return `${id} cannot give its ${words} at the moment; those that it last gave stand.`
+  return gap && `${id} could not give its ${words} when this was put together; those that it last gave stand.`
 }
 
 /** By the upstream (canonical agent url). */
-type LostParts = ReadonlyMap<string, ReadonlySet<Part>>
+type PartGaps = ReadonlyMap<string, readonly PartGap[]>
 
-function lostParts(gaps: readonly Gap[]): LostParts {
-  const lost = new Map<string, Set<Part>>()
+function partGaps(gaps: readonly Gap[]): PartGaps {
+  const found = new Map<string, PartGap[]>()
   for (const gap of gaps) {
-    if (gap.kind === 'part') lost.set(gap.agentUrl, (lost.get(gap.agentUrl) ?? new Set()).add(gap.part))
+    if (gap.kind === 'part') found.set(gap.agentUrl, [...(found.get(gap.agentUrl) ?? []), gap])
   }
-  return lost
+  return found
 }
 
 /**
  * The protocol has an incomplete scope for prices and none for coverage, so missing coverage is reported under the
- * scope of the answer. `lost`: the parts that the rows of the answer lack, whatever the upstream gives now.
+ * scope of the answer.
  */
 function outageTexts(
   status: UpstreamStatus,
-  parts: LostParts,
+  parts: PartGaps,
 ): [IncompleteEntry['scope'] | undefined, string][] {
-  const lost = parts.get(status.agentUrl)
-  if (!status.outages && !lost) return [] // checked first, because every answer asks this of every upstream
+  const gaps = parts.get(status.agentUrl)
+  if (!status.outages && !gaps) return [] // checked first, because every answer asks this of every upstream
   return PARTS.flatMap((part) => {
-    const text = outageText(status, part, lost?.has(part) === true)
+    const gap = gaps?.find((each) => each.part === part)
+    const text = outageText(status, part, gap)
     return text ? [[part === 'pricing' ? part : undefined, text]] : []
   })
 }
@@ -195,9 +204,9 @@ export function incompleteOf({ gaps, health, account, scope, now }: Lack): Incom
   const [others] = gaps.flatMap((gap) => (gap.kind === 'others' ? gap : []))
   const accounts = account === undefined ? [] : health.statusesOf(account)
   const everybody = health.statuses()
-  const lost = lostParts(gaps)
+  const parts = partGaps(gaps)
   for (const status of withRows(everybody, accounts)) {
-    for (const [of, outage] of outageTexts(status, lost)) add(of ?? scope, outage)
+    for (const [of, outage] of outageTexts(status, parts)) add(of ?? scope, outage)
   }
   for (const status of everybody) {
     const text = upstreamText(status, others?.carried.has(status.agentUrl))

@@ -92,8 +92,8 @@ export type Gap =
   | { kind: 'others'; carried: ReadonlySet<string> }
   /** Rows of this upstream are withheld without a decision: these providers' files could not be read. */
   | { kind: 'provider'; agentUrl: string; upstream: string; reason: Undecided; domains: readonly string[] }
-  /** Rows of this upstream lack this part, because the upstream last gave it too long ago. */
-  | { kind: 'part'; agentUrl: string; part: Part }
+  /** This upstream could not give this part. `stands`: rows have it as it was last given, which is not too long ago. */
+  | { kind: 'part'; agentUrl: string; part: Part; stands?: boolean }
   /** What this upstream offers to the reader's account has not been read: its public offers are shown instead. */
   | { kind: 'account'; agentUrl: string }
   /** The snapshot was made for another account than the one that the reader's name now stands for. */

@@ -16,7 +16,7 @@ import { type Dialect, takes } from '../agent/dialect.js'
 import { isOld } from '../agent/tool-inputs.js'
 import type { RosterEntry } from '../roster/roster.js'
 import { packSlab } from '../rows/slab.js'
-import { type Slice, sameDigests } from '../rows/slice.js'
+import { PARTS, type Slice, sameDigests } from '../rows/slice.js'
 import type { Contact } from '../walk/contact.js'
 import { credentialName } from '../walk/link.js'
 import {
@@ -136,10 +136,17 @@ export function isRateCard(held: HeldSlice | undefined, { scope }: ScopeSetting)
   return scope.name !== PUBLIC && held?.cacheScope === 'public'
 }
 
-/** Whether a feed changes with it. The rate card has no rows, and nor may what an account is offered: these are not the same. */
+/** Which parts are missing, and of which the last ones stand. */
+const missingParts = ({ outages }: Slice) => PARTS.map((part) => outages?.[part] && outages[part] > 0)
+
+/**
+ * Whether a feed changes with it, or what is told of it. The rate card has no rows, and nor may what an account is offered: these
+ * are not the same.
+ */
 export function isNews(before: HeldSlice | undefined, next: HeldSlice, setting: ScopeSetting): boolean {
   if (before?.slice.mode !== next.slice.mode) return true
   if (isRateCard(before, setting) !== isRateCard(next, setting)) return true
+  if (!isDeepStrictEqual(missingParts(before.slice), missingParts(next.slice))) return true
   return !sameDigests(before.slice.digests, next.slice.digests)
 }
 
