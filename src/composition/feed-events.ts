@@ -11,12 +11,14 @@ import {
   type Teller,
 } from '../events/listener.js'
 import { createSenderKeys } from '../events/receiver.js'
+import { createRegistrations } from '../events/registrations.js'
 import { createStandings, type Eyes } from '../events/standings.js'
 import { createChallenge, createSubscriptions, type Subscribing } from '../events/subscriptions.js'
 import { createWebhook, webhookPolicy } from '../events/webhook.js'
 import type { Feed } from '../feed/feed.js'
 import { overlayName, type Reader } from '../feed/query.js'
 import { createReplayGuard } from '../signing/verify.js'
+import { turnOf } from '../upstreams/mirror/readings.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
 import type { Foundation, Stack } from './foundation.js'
 import { accountMark, accountsOf, nonceCheck, tellsFeedEvents, upstreamsSettings } from './settings.js'
@@ -76,13 +78,18 @@ function createTelling({ foundation, feed, declaredAccounts, agentUrl, onSent }:
   return { subscribing: createSubscriptions({ ...common, delivering }), announcer }
 }
 
-/** The upstreams that can tell us what changes, by canonical url; undefined: what one can do is not known yet. */
-function tellersAmong(upstreams: Upstreams): Map<string, Teller | undefined> {
-  const all = new Map<string, Teller | undefined>()
+/**
+ * The roster, by canonical url. The process that reads an upstream subscribes there: it knows what the upstream declares now, and of
+ * several processes it is one.
+ */
+function tellersAmong(upstreams: Upstreams, reads: (agentUrl: string) => boolean) {
+  const all: Map<string, Teller | 'mute' | undefined> = new Map()
   for (const { id, agentUrl } of upstreams.statuses()) {
-    const dialect = upstreams.dialectOf(agentUrl)
-    if (!dialect) all.set(agentUrl, undefined)
-    if (!dialect?.feedEvents) continue
+    const dialect = reads(agentUrl) ? upstreams.dialectOf(agentUrl) : undefined
+    if (!dialect?.feedEvents) {
+      all.set(agentUrl, dialect && 'mute')
+      continue
+    }
     const call = upstreams.callerOf(agentUrl)
     const syncAccounts: Teller['syncAccounts'] = async (args, deadline) => {
       const outcome = await call('sync_accounts', args as Record<string, unknown>, { deadline })
@@ -96,12 +103,16 @@ function tellersAmong(upstreams: Upstreams): Map<string, Teller | undefined> {
 
 /** Hearing from upstreams; undefined where they are not told how to reach us (`events.public_url`). */
 function createHearing({ foundation, upstreams, onHeard }: FeedEventsOptions): Listener | undefined {
-  const { config, store, send, clock, secret, warning } = foundation
+  const { config, store, send, clock, secret, warning, replica } = foundation
   const { publicUrl } = config().events
   if (publicUrl === undefined) return undefined
+  const sharing = replica?.sharing
+  const reads = (agentUrl: string) => !sharing || sharing.turn(turnOf(agentUrl)) !== undefined
   return createListener({
     ...{ publicUrl, secret, clock, newId: randomUUID, onOutcome: onHeard },
-    tellers: () => tellersAmong(upstreams),
+    tellers: () => tellersAmong(upstreams, reads),
+    isRosterKnown: () => upstreams.registries().every(({ fetchedAt }) => fetchedAt !== undefined),
+    registrations: createRegistrations({ sharing, clock }),
     keyOf: createSenderKeys({ send, now: clock.now }),
     heard: upstreams.heard,
     account: () => upstreamsSettings(config()).account,

@@ -16,9 +16,12 @@ import {
   type Sender,
   type SignedDelivery,
 } from './receiver.js'
+import type { Registrations } from './registrations.js'
 
 const LOOK_EVERY_MS = 1_000
 const RENEW_MS = 3_600_000
+/** A subscription that no process has renewed for so long is nobody's. */
+const LAPSED_MS = 2 * RENEW_MS
 const [FIRST_RETRY_MS, LONGEST_RETRY_MS] = [5_000, 5 * 60_000]
 const CALL_MS = 60_000
 const FAREWELL_MS = 10_000
@@ -42,10 +45,13 @@ export type HeardReading = {
 
 type ListenerOptions = {
   /**
-   * Every upstream, by its canonical url: as one that declares feed webhooks; undefined while it is not known whether it
-   * does. One that declares none is left out.
+   * Every upstream of the roster, by its canonical url: as one at which this process has to subscribe, or as one that declares no
+   * feed webhooks; undefined while that is not known here, or is another process's to know.
    */
-  tellers(): ReadonlyMap<string, Teller | undefined>
+  tellers(): ReadonlyMap<string, Teller | 'mute' | undefined>
+  /** Whether no registry is left that may list others. */
+  isRosterKnown(): boolean
+  registrations: Registrations
   /** Reads an upstream (canonical url) soon. */
   heard(agentUrl: string): HeardReading
   /** Our own account, where we are one of its buyers. */
@@ -66,10 +72,14 @@ export type HeardOutcome = 'heard' | 'duplicate' | 'challenge' | 'ignored' | 're
 
 export type Received = SignedDelivery & { token: string }
 
-type Registration = EventsPlace & {
+/** A subscription that is this process's to keep. */
+type Duty = {
   teller: Teller
+  types: readonly string[]
+  isAsking: boolean
   nextAt: number
   failures: number
+  accountId?: string
   problem?: string
   /** Ends when it has answered our latest request. */
   asked?: Promise<void>
@@ -79,22 +89,34 @@ type Registration = EventsPlace & {
 const isOfOurs = (type: unknown) => typeof type === 'string' && !/^(product|creative)\./.test(type)
 
 export function createListener(options: ListenerOptions) {
-  const { tellers, heard, account, keyOf, replay, publicUrl, secret, newId, clock } = options
-  const { onOutcome, onProblem } = options
-  const registrations = new Map<string, Registration>() // by the token in our url
-  const byAgent = new Map<string, Registration>()
+  const { tellers, isRosterKnown, registrations, heard, account, keyOf, replay } = options
+  const { publicUrl, secret, newId, clock, onOutcome, onProblem } = options
+  const duties = new Map<string, Duty>() // by the token in our url
   const leaving = new Map<string, Promise<void>>() // by agent
+  let tokens: ReadonlyMap<string, string> = new Map() // of the roster, by agent
+  let agents: ReadonlyMap<string, string> | undefined // the same the other way; before the first look it is not known
   let cancel = () => {}
-  let hasFollowed = false // before that, whose urls are ours is not known
 
-  const receiveAt = createReceiver({
-    ...{ keyOf, replay, now: clock.now },
-    placeOf: (agentUrl) => byAgent.get(agentUrl),
-  })
+  const receiveAt = createReceiver({ ...{ keyOf, replay, now: clock.now }, placeOf })
 
   /** Unguessable, and the same after a restart and at every process. */
   function tokenOf(agentUrl: string): string {
     return createHmac('sha256', secret).update(`feed-events ${agentUrl}`).digest('base64url')
+  }
+
+  const urlOf = (token: string) => `${publicUrl}/events/${token}`
+
+  /** Where an upstream of the roster sends; undefined while nobody has subscribed there. */
+  function placeOf(agentUrl: string): EventsPlace | undefined {
+    const token = tokens.get(agentUrl) ?? ''
+    const registration = registrations.of(token)
+    if (!registration) return undefined
+    const { brandJsonUrl, types, isAsking, accountId, toldAt } = registration
+    return {
+      ...{ sender: { agentUrl, brandJsonUrl }, url: urlOf(token), subscriberId: SUBSCRIBER, types },
+      isAsking: isAsking && clock.now() - toldAt < CALL_MS, // whoever asked may have ended since
+      ...(accountId !== undefined && { accountId }),
+    }
   }
 
   /** Declares the whole set of our account. */
@@ -106,30 +128,39 @@ export function createListener(options: ListenerOptions) {
     return await teller.syncAccounts(args, clock.now() + patienceMs).catch(String)
   }
 
-  async function subscribe(registration: Registration): Promise<void> {
-    const { teller, url, types, accountId: known } = registration
-    registration.isAsking = true
-    delete registration.accountId // it may have another account for us since: its answer says so
-    const config = { subscriber_id: SUBSCRIBER, url, event_types: types, active: true }
+  async function subscribe(token: string, duty: Duty): Promise<void> {
+    const { teller, types } = duty
+    duty.isAsking = true
+    const known = registrations.of(token)?.accountId
+    const { brandJsonUrl } = teller
+    const asking = { brandJsonUrl, types, isAsking: true } // without an account: its answer says which it has for us now
+    await registrations.tell(token, asking)
+    const config = { subscriber_id: SUBSCRIBER, url: urlOf(token), event_types: types, active: true }
     const answer = await declare(teller, [config], CALL_MS)
-    registration.isAsking = false
+    duty.isAsking = false
     const entry = typeof answer === 'string' ? undefined : keptSubscription(answer, SUBSCRIBER)
-    registration.failures = entry?.isActive ? 0 : registration.failures + 1
-    const retryMs = doubledMs(registration.failures, FIRST_RETRY_MS, LONGEST_RETRY_MS)
-    registration.nextAt = clock.now() + (entry?.isActive ? RENEW_MS : retryMs)
+    duty.failures = entry?.isActive ? 0 : duty.failures + 1
+    const retryMs = doubledMs(duty.failures, FIRST_RETRY_MS, LONGEST_RETRY_MS)
+    duty.nextAt = clock.now() + (entry?.isActive ? RENEW_MS : retryMs)
     const accountId = entry?.accountId ?? known
-    if (accountId !== undefined) registration.accountId = accountId
+    if (accountId !== undefined) duty.accountId = accountId
     const problem = entry?.isActive ? undefined : typeof answer === 'string' ? answer : 'it did not accept us'
-    if (problem && problem !== registration.problem) {
+    if (problem && problem !== duty.problem) {
       onProblem(`${teller.id} does not tell us of changes, it is read on schedule: ${problem}`)
     }
-    registration.problem = problem ?? ''
+    duty.problem = problem ?? ''
+    if (duties.get(token) !== duty) return // it has left meanwhile
+    await registrations.tell(token, {
+      ...{ ...asking, isAsking: false },
+      ...(accountId !== undefined && { accountId }),
+    })
   }
 
   /** Tried once: an agent that cannot be reached now gets 410 for its next event. */
-  async function unsubscribe(registration: Registration): Promise<void> {
-    await registration.asked // unsubscribing has to be the last request
-    const { teller, accountId } = registration
+  async function unsubscribe(token: string, duty: Duty): Promise<void> {
+    await registrations.tell(token, null)
+    await duty.asked // unsubscribing has to be the last request
+    const { teller, accountId } = duty
     if (accountId === undefined) return
     const answer = await declare(teller, [], FAREWELL_MS)
     if (typeof answer !== 'string' && keptSubscription(answer, SUBSCRIBER)) return
@@ -141,32 +172,29 @@ export function createListener(options: ListenerOptions) {
   /** Subscribes where it is time to, and unsubscribes where an upstream has left: it is not listened to any more. */
   function follow(): void {
     const wanted = tellers()
-    for (const [token, registration] of registrations) {
-      const { agentUrl } = registration.teller
-      if (wanted.has(agentUrl)) continue
-      registrations.delete(token)
-      byAgent.delete(agentUrl)
-      const farewell = unsubscribe(registration).finally(() => leaving.delete(agentUrl))
+    tokens = new Map(
+      [...wanted.keys()].map((agentUrl) => [agentUrl, tokens.get(agentUrl) ?? tokenOf(agentUrl)]),
+    )
+    agents = new Map([...tokens].map(([agentUrl, token]) => [token, agentUrl]))
+    for (const [token, duty] of duties) {
+      const { agentUrl } = duty.teller
+      if (wanted.has(agentUrl) && wanted.get(agentUrl) !== 'mute') continue
+      duties.delete(token)
+      const farewell = unsubscribe(token, duty).finally(() => leaving.delete(agentUrl))
       leaving.set(agentUrl, farewell)
     }
-    for (const teller of wanted.values()) {
-      if (!teller || leaving.has(teller.agentUrl)) continue
-      const token = tokenOf(teller.agentUrl)
+    for (const [agentUrl, token] of tokens) {
+      const teller = wanted.get(agentUrl)
+      if (!teller || teller === 'mute' || leaving.has(agentUrl)) continue
       const types = FEED_EVENTS.filter((type) => teller.types.includes(type))
-      const known = registrations.get(token)
       if (types.length === 0) continue
-      const url = `${publicUrl}/events/${token}`
-      const registration: Registration = known ?? {
-        ...{ teller, sender: teller, url, types, subscriberId: SUBSCRIBER },
-        ...{ isAsking: false, nextAt: 0, failures: 0 },
-      }
-      Object.assign(registration, { teller, sender: teller, types })
-      registrations.set(token, registration)
-      byAgent.set(teller.agentUrl, registration)
-      if (registration.isAsking || clock.now() < registration.nextAt) continue
-      registration.asked = subscribe(registration)
+      const known = duties.get(token)
+      const duty: Duty = known ?? { teller, types, isAsking: false, nextAt: 0, failures: 0 }
+      Object.assign(duty, { teller, types })
+      duties.set(token, duty)
+      if (duty.isAsking || clock.now() < duty.nextAt) continue
+      duty.asked = subscribe(token, duty)
     }
-    hasFollowed = true
   }
 
   function look(): void {
@@ -174,14 +202,29 @@ export function createListener(options: ListenerOptions) {
     cancel = clock.after(LOOK_EVERY_MS, look)
   }
 
-  /** The answer to a POST to one of our urls. An unknown token costs one lookup, a forged event one verification. */
+  const agentAt = (token: string) => agents?.get(token)
+
+  /**
+   * Whether nobody wants what comes there. An upstream that others subscribe at may not be in the roster here yet, or be in a
+   * newer configuration.
+   */
+  function isGone(token: string): boolean {
+    const toldAt = registrations.of(token)?.toldAt ?? Number.NEGATIVE_INFINITY
+    return agents !== undefined && !agents.has(token) && isRosterKnown() && clock.now() - toldAt >= LAPSED_MS
+  }
+
+  /**
+   * The answer to a POST to one of our urls. What comes to unknown ones costs one question to the storage at a time, however many
+   * wait for it; a forged event costs one verification.
+   */
   async function receive({ token, ...delivery }: Received): Promise<ReceiverReply> {
-    const registration = registrations.get(token)
-    if (!registration) return { status: hasFollowed ? 410 : 503 } // gone: the sender may stop
-    const receipt = await receiveAt(registration, delivery)
+    const placeNow = () => placeOf(agentAt(token) ?? '')
+    const isUpToDate = placeNow() !== undefined || (await registrations.heard())
+    const place = placeNow()
+    if (!place) return { status: isUpToDate && isGone(token) ? 410 : 503 } // gone: the sender may stop
+    const receipt = await receiveAt(place, delivery)
     if (receipt.kind !== 'event') onOutcome(receipt.kind)
-    else if (isOfOurs(receipt.event.notification_type))
-      onOutcome('heard', heard(registration.teller.agentUrl))
+    else if (isOfOurs(receipt.event.notification_type)) onOutcome('heard', heard(place.sender.agentUrl))
     else onOutcome('ignored')
     return receipt.reply
   }
@@ -191,7 +234,7 @@ export function createListener(options: ListenerOptions) {
     receive,
     async close(): Promise<void> {
       cancel()
-      await Promise.all([...registrations.values()].map(({ asked }) => asked))
+      await Promise.all([...duties.values()].map(({ asked }) => asked))
       await Promise.all(leaving.values())
     },
   }

@@ -1,97 +1,22 @@
-import { generateKeyPairSync, randomBytes, randomUUID } from 'node:crypto'
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { generateKeyPairSync } from 'node:crypto'
 import { type Test, test } from 'tap'
-import { createListener, type Teller } from '../../src/events/listener.js'
-import { publicJwk } from '../../src/signing/key.js'
-import { createSigner, WEBHOOKS } from '../../src/signing/signature.js'
-import { createReplayGuard } from '../../src/signing/verify.js'
-import { createManualClock } from '../support/upstream-clock.js'
+import { createRegistrations } from '../../src/events/registrations.js'
+import { AGENT, listening } from './support/listeners.js'
 
-const AGENT = 'https://far.example/mcp'
 const [SECOND, HOUR] = [1_000, 3_600_000]
 
-type Said = { configs: readonly { url: string }[]; patience: number; answer(more?: object): void }
-
-/** A listener with one upstream, whose answers the test gives, and a clock that the test moves. */
-function stage(t: Test) {
-  const { clock, advance } = createManualClock()
-  const key = { keyId: 'far', privateKey: generateKeyPairSync('ed25519').privateKey }
-  const said: Said[] = []
-  const problems: string[] = []
-  const outcomes: string[] = []
-  const teller: Teller = {
-    ...{
-      id: 'far',
-      agentUrl: AGENT,
-      brandJsonUrl: 'https://far.example/brand.json',
-      types: ['signal.updated'],
-    },
-    syncAccounts(args, deadline) {
-      const { notification_configs: configs } = (
-        args as { accounts: { notification_configs: Said['configs'] }[] }
-      ).accounts[0] as { notification_configs: Said['configs'] }
-      const patience = deadline - clock.now()
-      return new Promise((resolve) => {
-        const answer = (more: object = {}) =>
-          resolve({
-            accounts: [{ account_id: 'acc', action: 'updated', notification_configs: configs, ...more }],
-          })
-        said.push({ configs, patience, answer })
-      })
-    },
-  }
-  let tellers = new Map<string, Teller | undefined>([[AGENT, teller]])
-  const listener = createListener({
-    ...{ tellers: () => tellers, clock, publicUrl: 'https://near.example', secret: randomBytes(32) },
-    ...{ newId: randomUUID, account: () => ({}) },
-    onOutcome: (outcome) => outcomes.push(outcome),
-    heard: () => ({ gainedMs: 0, spared: 0 }),
-    keyOf: async () => ({ owner: AGENT, jwk: publicJwk(key) }),
-    replay: createReplayGuard({ now: clock.now }),
-    onProblem: (problem) => problems.push(problem),
-  })
-  listener.start()
-  t.teardown(() => {
-    for (const one of said) one.answer()
-    return listener.close()
-  })
-  const ours = { subscriber_id: 'tributary', account_id: 'acc' }
-
-  /** Sends what the upstream might, to the url that it was given. */
-  async function send(from: string, by = key, more: object = {}) {
-    const { url } = said[0]?.configs[0] ?? { url: '' }
-    const token = new URL(url).pathname.split('/').at(-1) ?? ''
-    const text = JSON.stringify({ ...ours, idempotency_key: randomUUID(), ...more })
-    const signed = createSigner(by, WEBHOOKS)(url, text, clock.now(), randomBytes(16).toString('base64url'))
-    const headers = Object.fromEntries(
-      Object.entries({ ...signed, 'content-type': 'application/json' }).map(([name, value]) => [
-        name,
-        [value],
-      ]),
-    )
-    return await listener.receive({ token, headers, body: Buffer.from(text), from })
-  }
-
-  return {
-    ...{ said, problems, outcomes, listener, key, send },
-    async pass(ms: number) {
-      advance(ms)
-      for (let turn = 0; turn < 10; turn += 1) await nextTurn()
-    },
-    async answer(more?: object) {
-      said.at(-1)?.answer(more)
-      for (let turn = 0; turn < 10; turn += 1) await nextTurn()
-    },
-    /** `undefined`: it is not known what it declares. */
-    become(known: 'declares' | 'unknown' | 'left') {
-      const is = known === 'declares' ? teller : undefined
-      tellers = new Map(known === 'left' ? [] : [[AGENT, is]])
-    },
-  }
+/** One process, which has asked. */
+async function stage(t: Test) {
+  const { start, send, ...rest } = listening(t)
+  const { listener, become } = start()
+  await rest.pass(0)
+  const sent = (...args: Parameters<typeof send> extends [unknown, ...infer Rest] ? Rest : never) =>
+    send(listener, ...args)
+  return { ...rest, listener, become, send: sent }
 }
 
 test('a subscription is renewed every hour', async (t) => {
-  const { said, pass, answer } = stage(t)
+  const { said, pass, answer } = await stage(t)
   t.equal(said.length, 1)
   await answer()
   await pass(HOUR - 2 * SECOND)
@@ -102,7 +27,7 @@ test('a subscription is renewed every hour', async (t) => {
 })
 
 test('why an upstream does not tell is said once', async (t) => {
-  const { said, problems, pass, answer } = stage(t)
+  const { said, problems, pass, answer } = await stage(t)
   await answer({ action: 'failed' })
   await pass(5 * SECOND)
   t.equal(said.length, 2)
@@ -111,7 +36,7 @@ test('why an upstream does not tell is said once', async (t) => {
 })
 
 test('only an upstream that has left is unsubscribed from, after it has answered, and once', async (t) => {
-  const { said, problems, pass, answer, become, listener } = stage(t)
+  const { said, problems, pass, answer, become, listener } = await stage(t)
   const path = new URL(said[0]?.configs[0]?.url ?? '').pathname.split('/').at(-1) ?? ''
   const status = async () =>
     (await listener.receive({ token: path, headers: {}, body: new Uint8Array(), from: '' })).status
@@ -146,7 +71,7 @@ test('only an upstream that has left is unsubscribed from, after it has answered
 })
 
 test('an upstream that has another account for us since is subscribed at again', async (t) => {
-  const { pass, answer, key, send } = stage(t)
+  const { pass, answer, key, send } = await stage(t)
   const challenge = {
     ...{ type: 'webhook.challenge', challenge: 'c'.repeat(32), seller_agent_url: AGENT, account_id: 'new' },
     ...{ delivery_auth: { mode: 'rfc9421' }, event_types: ['signal.updated'] },
@@ -166,7 +91,7 @@ test('an upstream that has another account for us since is subscribed at again',
 })
 
 test('an upstream that leaves before it has answered the first time is unsubscribed from, too', async (t) => {
-  const { said, pass, answer, become } = stage(t)
+  const { said, pass, answer, become } = await stage(t)
   become('left')
   await pass(SECOND)
   t.equal(said.length, 1)
@@ -175,7 +100,7 @@ test('an upstream that leaves before it has answered the first time is unsubscri
 })
 
 test('what is refused of one sender is bounded in time, and costs no other sender anything', async (t) => {
-  const { outcomes, pass, answer, key, send } = stage(t)
+  const { outcomes, pass, answer, key, send } = await stage(t)
   await answer()
   const forger = { keyId: 'far', privateKey: generateKeyPairSync('ed25519').privateKey }
   for (let sent = 0; sent < 50; sent += 1) t.equal((await send('a', forger)).status, 401)
@@ -196,4 +121,22 @@ test('what is refused of one sender is bounded in time, and costs no other sende
   t.notOk(outcomes.includes('heard'), 'a message that names no event is no reason to read')
   await send('c', key, { notification_type: 'signal.updated' })
   t.equal(outcomes.at(-1), 'heard')
+})
+
+test('only an upstream that the roster has no more is told to stop', async (t) => {
+  const { clock, pass, answer, start, send } = listening(t)
+  const own = createRegistrations({ clock })
+  const first = start('declares', own)
+  await pass(0)
+  await answer()
+  for (const known of ['unknown', 'mute'] as const) {
+    t.equal((await send(start(known).listener, 'a')).status, 503, `as long as it is there, ${known}`)
+  }
+  const others = start('left', own)
+  t.equal((await send(others.listener, 'a')).status, 503, 'it may have come at the process that subscribed')
+  t.equal((await send(start('left', undefined, false).listener, 'a')).status, 503, 'a registry may list it')
+  t.equal((await send(start('left').listener, 'a')).status, 410)
+  first.become('unknown')
+  await pass(2 * HOUR)
+  t.equal((await send(others.listener, 'a')).status, 410, 'nobody has renewed it')
 })
