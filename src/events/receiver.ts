@@ -31,7 +31,9 @@ export type Sender = {
   brandJsonUrl: string
 }
 
-type Known = { triedAt: number; readAt?: number; keysAt?: string; keyOf?: ReturnType<typeof createKeySets> }
+/** Where a reading of brand.json leads: to keys, or to none. */
+type Lead = { keysAt: string; keyOf: ReturnType<typeof createKeySets> } | 'unknown' | 'unavailable'
+type Reading = { lead: Promise<Lead>; isDueAt: number }
 
 const siteOf = (url: string) => getDomain(new URL(url).hostname) ?? new URL(url).hostname
 
@@ -45,30 +47,42 @@ function keysNamedIn(body: Uint8Array, agentUrl: string): string | undefined {
   return typeof named === 'string' ? named : new URL(DEFAULT_KEYS, agentUrl).href
 }
 
-/** Gives the look-up of a key by its id; what was read of a sender is remembered for a while. */
+/**
+ * Gives the look-up of a key by its id. A reading of brand.json stands for a while, and only the last one counts: where it leads to
+ * no keys, because it names the agent no more or cannot be read, none is believed.
+ */
 export function createSenderKeys({ send, now }: { send: Send; now(): number }) {
-  const senders = createRecent<Known>(MOST_KNOWN) // by canonical url
+  const readings = createRecent<Reading>(MOST_KNOWN) // by canonical url and place of the brand.json
 
-  async function follow({ agentUrl, brandJsonUrl }: Sender, known: Known): Promise<void> {
-    known.triedAt = now()
-    if (!URL.canParse(brandJsonUrl) || siteOf(brandJsonUrl) !== siteOf(agentUrl)) return
+  async function leadOf({ agentUrl, brandJsonUrl }: Sender, last: Promise<Lead> | undefined): Promise<Lead> {
+    if (!URL.canParse(brandJsonUrl)) return 'unavailable' // it is not known yet
+    if (siteOf(brandJsonUrl) !== siteOf(agentUrl)) return 'unknown'
     const reply = await send({ url: brandJsonUrl, timeoutMs: TIMEOUT_MS, maxBytes: MAX_BRAND_BYTES })
-    const keysAt =
-      reply.kind === 'reply' && reply.status === 200 ? keysNamedIn(reply.body, agentUrl) : undefined
-    if (keysAt === undefined || !URL.canParse(keysAt)) return
-    known.readAt = now()
-    if (keysAt === known.keysAt) return
-    known.keysAt = keysAt
-    known.keyOf = createKeySets({ sources: [{ owner: agentUrl, url: keysAt }], send, now })
+    if (reply.kind !== 'reply' || reply.status !== 200) return 'unavailable'
+    const keysAt = keysNamedIn(reply.body, agentUrl)
+    if (keysAt === undefined || !URL.canParse(keysAt)) return 'unknown'
+    const before = await last
+    if (typeof before === 'object' && before.keysAt === keysAt) return before
+    return { keysAt, keyOf: createKeySets({ sources: [{ owner: agentUrl, url: keysAt }], send, now }) }
+  }
+
+  /** The one that stands; who comes while it is made waits for it. */
+  function readingOf(sender: Sender): Reading {
+    const name = `${sender.agentUrl} ${sender.brandJsonUrl}`
+    const last = readings.get(name)
+    if (last && now() < last.isDueAt) return last
+    const reading: Reading = { lead: leadOf(sender, last?.lead), isDueAt: Number.POSITIVE_INFINITY }
+    readings.set(name, reading)
+    void reading.lead.then((lead) => {
+      reading.isDueAt = now() + (typeof lead === 'string' ? COOLDOWN_MS : BRAND_AGE_MS)
+    })
+    return reading
   }
 
   /** The sender's key of this id. */
   return async (sender: Sender, keyid: string): Promise<KeyAnswer> => {
-    const known = senders.get(sender.agentUrl) ?? { triedAt: Number.NEGATIVE_INFINITY }
-    senders.set(sender.agentUrl, known)
-    const isOld = known.readAt === undefined || now() - known.readAt >= BRAND_AGE_MS
-    if (isOld && now() - known.triedAt >= COOLDOWN_MS) await follow(sender, known)
-    return known.keyOf ? await known.keyOf(keyid, sender.agentUrl) : 'unavailable'
+    const lead = await readingOf(sender).lead
+    return typeof lead === 'string' ? lead : await lead.keyOf(keyid, sender.agentUrl)
   }
 }
 
