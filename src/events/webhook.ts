@@ -21,6 +21,8 @@ const MAX_REPLY_BYTES = 64 * 1024 // of what is read on the way to the end of a 
 /** Statuses that a later try may change: not yet, too fast, not now. */
 const TRY_AGAIN = new Set([408, 409, 425, 429])
 const SIGNATURE_ERROR = /^Signature\s+error="(webhook_[a-z_]+)"/i
+/** That our keys, or what was signed before, cannot be read now. All else that is said of a signature is final. */
+const NOT_NOW = 'webhook_signature_jwks_unavailable'
 const FIELD = 'push_notification_config'
 const NO_KEY: Violation = {
   pointer: '/authentication',
@@ -211,9 +213,10 @@ export function createWebhook({ post, now }: WebhookOptions) {
     if (status >= 200 && status < 300) return { kind: 'delivered' }
     const retryAfterMs = askedWaitMs(answered, now())
     const refusal = { reason: `status ${status}`, ...(retryAfterMs !== undefined && { retryAfterMs }) }
-    if (status >= 500 || TRY_AGAIN.has(status)) return { kind: 'undelivered', ...refusal }
     const challenge = status === 401 ? (answered['www-authenticate'] ?? '') : ''
     const [, signature] = SIGNATURE_ERROR.exec(challenge) ?? []
+    if (status >= 500 || TRY_AGAIN.has(status) || signature === NOT_NOW)
+      return { kind: 'undelivered', ...refusal }
     return { kind: 'rejected', ...refusal, status, ...(signature && { signature }) }
   }
 }

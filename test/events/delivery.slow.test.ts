@@ -494,14 +494,20 @@ onEmbeddedStorage(
     const { publishNext, process, subscribe, receiver, pass } = await stage(t, storage)
     const one = await process()
     const [gone, strict] = [await receiver(), await receiver()]
-    const [elsewhere, closed] = [await receiver(), await receiver()]
+    const [elsewhere, closed, keyless] = [await receiver(), await receiver(), await receiver()]
     const error = { 'www-authenticate': 'Signature error="webhook_signature_key_unknown"' }
     gone.answerWith((_, response) => void response.writeHead(410, error).end())
     closed.answerWith((_, response) => void response.writeHead(403, error).end())
     strict.answerWith((_, response) => void response.writeHead(401, error).end())
+    const later = { 'www-authenticate': 'Signature error="webhook_signature_jwks_unavailable"' }
+    keyless.answerWith((_, response) => {
+      const [status, headers] = keyless.events.length === 1 ? ([401, later] as const) : ([200, {}] as const)
+      response.writeHead(status, headers).end()
+    })
     elsewhere.answerWith((_, response) => void response.writeHead(308, { location: gone.url }).end())
     await subscribe(one.store, 'gone', gone.url)
     await subscribe(one.store, 'strict', strict.url)
+    await subscribe(one.store, 'keyless', keyless.url)
     await subscribe(one.store, 'elsewhere', elsewhere.url)
     await subscribe(one.store, 'closed', closed.url)
     await pass(1, one)
@@ -513,6 +519,8 @@ onEmbeddedStorage(
     t.equal(gone.events.length, 1, 'no redirect leads there either')
     t.equal(new Set(keysOf(strict)).size, 2)
     t.equal(strict.events.length, 2, 'a refused signature is final for its event')
+    t.equal(new Set(keysOf(keyless)).size, 2)
+    t.equal(keyless.events.length, 3, 'except where our keys cannot be read now')
     t.equal(new Set(keysOf(elsewhere)).size, 1, 'a redirect is a failure')
     t.equal(new Set(keysOf(closed)).size, 1, 'and so is what says of our signature anything but 401')
     const stored = await one.store.subscriptions.ofCaller('buyer')
