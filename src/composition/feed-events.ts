@@ -103,13 +103,13 @@ function tellersAmong(upstreams: Upstreams, reads: (agentUrl: string) => boolean
 
 /** Hearing from upstreams; undefined where they are not told how to reach us (`events.public_url`). */
 function createHearing({ foundation, upstreams, onHeard }: FeedEventsOptions): Listener | undefined {
-  const { config, store, send, clock, secret, warning, replica } = foundation
+  const { config, store, send, clock, random, secret, warning, replica } = foundation
   const { publicUrl } = config().events
   if (publicUrl === undefined) return undefined
   const sharing = replica?.sharing
   const reads = (agentUrl: string) => !sharing || sharing.turn(turnOf(agentUrl)) !== undefined
   return createListener({
-    ...{ publicUrl, secret, clock, newId: randomUUID, onOutcome: onHeard },
+    ...{ publicUrl, secret, clock, random, newId: randomUUID, onOutcome: onHeard },
     tellers: () => tellersAmong(upstreams, reads),
     isRosterKnown: () => upstreams.registries().every(({ fetchedAt }) => fetchedAt !== undefined),
     registrations: createRegistrations({ sharing, clock }),

@@ -5,7 +5,7 @@
  */
 import { createHmac } from 'node:crypto'
 import { FEED_EVENTS } from '../adcp/signal.js'
-import { type Clock, doubledMs } from '../net/clock.js'
+import { type Clock, doubledMs, jittered } from '../net/clock.js'
 import type { KeyAnswer } from '../signing/key.js'
 import type { ReplayGuard } from '../signing/verify.js'
 import {
@@ -64,6 +64,8 @@ type ListenerOptions = {
   secret: Uint8Array
   newId(): string
   clock: Clock
+  /** From 0 to 1, for jitter. */
+  random(): number
   onOutcome(outcome: HeardOutcome, reading?: HeardReading): void
   onProblem(problem: string): void
 }
@@ -90,14 +92,17 @@ const isOfOurs = (type: unknown) => typeof type === 'string' && !/^(product|crea
 
 export function createListener(options: ListenerOptions) {
   const { tellers, isRosterKnown, registrations, heard, account, keyOf, replay } = options
-  const { publicUrl, secret, newId, clock, onOutcome, onProblem } = options
+  const { publicUrl, secret, newId, clock, random, onOutcome, onProblem } = options
   const duties = new Map<string, Duty>() // by the token in our url
   const leaving = new Map<string, Promise<void>>() // by agent
   let tokens: ReadonlyMap<string, string> = new Map() // of the roster, by agent
   let agents: ReadonlyMap<string, string> | undefined // the same the other way; before the first look it is not known
   let cancel = () => {}
 
-  const receiveAt = createReceiver({ ...{ keyOf, replay, now: clock.now }, placeOf })
+  const receiveAt = createReceiver({
+    ...{ keyOf, replay, now: clock.now, placeOf },
+    upToDate: registrations.heard,
+  })
 
   /** Unguessable, and the same after a restart and at every process. */
   function tokenOf(agentUrl: string): string {
@@ -141,7 +146,8 @@ export function createListener(options: ListenerOptions) {
     const entry = typeof answer === 'string' ? undefined : keptSubscription(answer, SUBSCRIBER)
     duty.failures = entry?.isActive ? 0 : duty.failures + 1
     const retryMs = doubledMs(duty.failures, FIRST_RETRY_MS, LONGEST_RETRY_MS)
-    duty.nextAt = clock.now() + (entry?.isActive ? RENEW_MS : retryMs)
+    // At other times than other processes: an upstream that all of them ask at one moment may refuse all of them again.
+    duty.nextAt = clock.now() + (entry?.isActive ? RENEW_MS : jittered(retryMs, random))
     const accountId = entry?.accountId ?? known
     if (accountId !== undefined) duty.accountId = accountId
     const problem = entry?.isActive ? undefined : typeof answer === 'string' ? answer : 'it did not accept us'

@@ -151,6 +151,8 @@ type Receipt =
 type ReceiverOptions = {
   /** The place of an agent, by its canonical url. */
   placeOf(agentUrl: string): EventsPlace | undefined
+  /** Resolves when `placeOf` knows what other processes know of it. Absent when there are none. */
+  upToDate?(): Promise<unknown>
   keyOf(sender: Sender, keyid: string): Promise<KeyAnswer>
   replay: ReplayGuard
   now(): number
@@ -169,6 +171,12 @@ export function isSameEvents(events: readonly string[], named: unknown): boolean
   return Array.isArray(named) && named.length === events.length && events.every((one) => named.includes(one))
 }
 
+/** Whether it names our subscription, and our account where the agent has said how it calls it. */
+function isOurs(place: EventsPlace, body: Readonly<Record<string, unknown>>): boolean {
+  const { subscriber_id: subscriber, account_id: account } = body
+  return subscriber === place.subscriberId && (place.accountId === undefined || account === place.accountId)
+}
+
 /** Whether the challenge is for exactly what this place has just asked for (schema core/webhook-challenge). */
 function isExpected(place: EventsPlace, body: Readonly<Record<string, unknown>>): boolean {
   const { challenge, seller_agent_url: seller, delivery_auth: auth, event_types: asked } = body
@@ -177,8 +185,7 @@ function isExpected(place: EventsPlace, body: Readonly<Record<string, unknown>>)
     typeof challenge === 'string' &&
     typeof seller === 'string' &&
     canonicalUrl(seller) === place.sender.agentUrl &&
-    body.subscriber_id === place.subscriberId &&
-    (place.accountId === undefined || body.account_id === place.accountId) &&
+    isOurs(place, body) &&
     isRecord(auth) &&
     auth.mode === 'rfc9421' &&
     isSameEvents(place.types, asked)
@@ -208,7 +215,7 @@ export function keptSubscription(
 }
 
 /** Receives for all urls of one process. Nothing of a message is read before its signature is verified. */
-export function createReceiver({ placeOf, keyOf, replay, now }: ReceiverOptions) {
+export function createReceiver({ placeOf, upToDate, keyOf, replay, now }: ReceiverOptions) {
   const taken = createRecent<true>(MOST_REMEMBERED)
   const refused = createRefusedSenders(now)
   const verify = createVerifier({
@@ -219,10 +226,14 @@ export function createReceiver({ placeOf, keyOf, replay, now }: ReceiverOptions)
     },
   })
 
-  function eventOf(place: EventsPlace, body: Readonly<Record<string, unknown>>): Receipt {
-    const { idempotency_key: key, subscriber_id: subscriber, account_id: account } = body
-    const isOurs = place.accountId === undefined || account === place.accountId
-    if (subscriber !== place.subscriberId || !isOurs || typeof key !== 'string') return FORBIDDEN
+  /** Undefined where it is not for us, as far as this process knows. */
+  function receiptOf(place: EventsPlace, body: Readonly<Record<string, unknown>>): Receipt | undefined {
+    const { idempotency_key: key, challenge } = body
+    if (body.type === 'webhook.challenge') {
+      if (!isExpected(place, body)) return undefined
+      return { kind: 'challenge', reply: { status: 200, body: { challenge } } }
+    }
+    if (!isOurs(place, body) || typeof key !== 'string') return undefined
     const name = `${place.sender.agentUrl} ${key.slice(0, 255)}`
     if (taken.has(name)) return { kind: 'duplicate', reply: TAKEN }
     taken.set(name, true)
@@ -239,9 +250,11 @@ export function createReceiver({ placeOf, keyOf, replay, now }: ReceiverOptions)
     }
     const said = tryParseJson(body)
     if (!isRecord(said)) return { kind: 'refused', reply: { status: 400 } }
-    if (said.type !== 'webhook.challenge') return eventOf(place, said)
-    if (!isExpected(place, said)) return FORBIDDEN
-    return { kind: 'challenge', reply: { status: 200, body: { challenge: said.challenge } } }
+    const receipt = receiptOf(place, said)
+    if (receipt || !upToDate) return receipt ?? FORBIDDEN
+    await upToDate() // another process may just have asked, or been told of another account
+    const latest = placeOf(place.sender.agentUrl)
+    return (latest && receiptOf(latest, said)) ?? FORBIDDEN
   }
 
   return async (place: EventsPlace, delivery: SignedDelivery): Promise<Receipt> => {

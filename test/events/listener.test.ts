@@ -26,6 +26,22 @@ test('a subscription is renewed every hour', async (t) => {
   t.same(said[1]?.configs, said[0]?.configs)
 })
 
+test('subscribing is tried again after a wait that varies', async (t) => {
+  const { far, said, pass, answer } = await stage(t)
+  for (const chance of [0, 0.5, 1]) {
+    far.chance = chance
+    const asked = said.length
+    await answer({ action: 'failed' })
+    const waited = async () => {
+      for (let seconds = 1; ; seconds += 1) {
+        await pass(SECOND)
+        if (said.length > asked) return seconds
+      }
+    }
+    t.equal(await waited(), { 0: 5, 0.5: 10, 1: 22 }[chance], `doubled from 5 s, and ${chance} of the jitter`)
+  }
+})
+
 test('why an upstream does not tell is said once', async (t) => {
   const { said, problems, pass, answer } = await stage(t)
   await answer({ action: 'failed' })

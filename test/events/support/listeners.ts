@@ -38,9 +38,12 @@ export function listening(t: Test) {
             accounts: [{ account_id: 'acc', action: 'updated', notification_configs: configs, ...more }],
           })
         said.push({ configs, patience, answer })
+        if (isOver) answer()
       })
     },
   }
+  const far = { chance: 0.5 } // for jitter
+  let isOver = false
   const settled = async () => {
     for (let turn = 0; turn < TURNS; turn += 1) await nextTurn()
   }
@@ -59,7 +62,12 @@ export function listening(t: Test) {
     }
     const listener = createListener({
       ...{ tellers, registrations, clock, publicUrl: 'https://near.example', secret },
-      ...{ newId: randomUUID, account: () => ({}), isRosterKnown: () => isRosterKnown },
+      ...{
+        newId: randomUUID,
+        account: () => ({}),
+        isRosterKnown: () => isRosterKnown,
+        random: () => far.chance,
+      },
       onOutcome: (outcome) => outcomes.push(outcome),
       heard: () => ({ gainedMs: 0, spared: 0 }),
       keyOf: async () => ({ owner: AGENT, jwk: publicJwk(key) }),
@@ -68,6 +76,7 @@ export function listening(t: Test) {
     })
     listener.start()
     t.teardown(() => {
+      isOver = true // what is asked from now on is answered, too
       for (const one of said) one.answer()
       return listener.close()
     })
@@ -96,7 +105,7 @@ export function listening(t: Test) {
   }
 
   return {
-    ...{ clock, said, problems, outcomes, key, start, send },
+    ...{ clock, far, said, problems, outcomes, key, start, send },
     async pass(ms: number) {
       advance(ms)
       await settled()
