@@ -109,7 +109,10 @@ async function measure(name: string, seconds: number, isAsked: (n: number) => bo
         ]
       : [],
   )
-  const whom = { upstreams: { statuses: () => statuses }, access: () => ({ scope: 'public' }) }
+  const whom = {
+    upstreams: { statuses: () => statuses, roster: () => ({ entries: [] }) },
+    access: () => ({ scope: 'public' }),
+  }
   const standing = createStanding({ ...whom, judge: () => judge })
   const brief = createBrief({ feed, ranking, fanout, standing, ...whom, clock: systemClock })
   const pages = createAnswerPages({
@@ -192,7 +195,10 @@ async function longestStop(agents: number, deployments: number): Promise<number>
         rows: answers[Number(id)] ?? NO_ROWS,
       }),
     })
-    const whom = { upstreams: { statuses: () => statuses }, access: () => ({ scope: 'public' }) }
+    const whom = {
+      upstreams: { statuses: () => statuses, roster: () => ({ entries: [] }) },
+      access: () => ({ scope: 'public' }),
+    }
     const standing = createStanding({ ...whom, judge: () => judge })
     const brief = createBrief({ feed, ranking, fanout, standing, ...whom, clock: systemClock })
     const until = Date.now() + 60_000

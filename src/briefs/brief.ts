@@ -109,7 +109,8 @@ export function staleWarnings(statuses: readonly UpstreamStatus[]): AdcpWarning[
   return [{ code: 'STALE_DATA', severity: 'warning', message }]
 }
 
-type BriefOptions = Pick<StandingOptions, 'upstreams' | 'access'> & {
+type BriefOptions = Pick<StandingOptions, 'access'> & {
+  upstreams: Pick<StandingOptions['upstreams'], 'statuses'>
   feed: Pick<Feed, 'prepared' | 'see'>
   ranking: Ranking
   fanout: Fanout

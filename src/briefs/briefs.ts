@@ -31,7 +31,7 @@ import { createStanding, isAskable, type StandingOptions } from './standing.js'
 
 export type BriefsOptions = {
   feed: Pick<Feed, 'current' | 'moment' | 'prepared' | 'see'>
-  upstreams: Pick<Upstreams, 'ask' | 'statuses' | 'statusesOf' | 'silentRegistries'>
+  upstreams: Pick<Upstreams, 'ask' | 'statuses' | 'statusesOf' | 'silentRegistries' | 'roster'>
   judge: StandingOptions['judge']
   access: StandingOptions['access']
   synonyms: SynonymFile

@@ -232,12 +232,13 @@ function* remembered(corpus: Corpus, found: readonly FoundPlace[], meter: Meter)
   for (const { slice, row, key } of found) {
     const hit = hitOf(corpus, key)
     if (hit < feed.count) continue
-    const { agentUrl, scope, rows } = slice
+    const { agentUrl, scope, rows, pricedFor } = slice
     const bytes = slabRow(rows, row)
     kept.push({
       ...{ handle: handleAt(extra, hit - feed.count), agentUrl, scope },
       segment: sliceListing(slice, row).signal_agent_segment_id,
       listing: decoder.decode(bytes),
+      ...(pricedFor !== undefined && { pricedFor }),
     })
     meter.did(rowUnits(bytes.byteLength))
     if (meter.isDue()) yield

@@ -1,6 +1,7 @@
 /**
  * What agents said in answers to questions, as it stands at this moment: only of agents that are in the roster, answer, and are
- * asked for the reader as they were asked then; judged by the providers' current files; merged with what the current feed has.
+ * asked for the reader as they were asked then; with prices that were told to our credential alone only while the operator shows
+ * them to all; judged by the providers' current files; merged with what the current feed has.
  * Whoever shows such rows takes them from here each time, and keeps only what was said. What was put together once is used again
  * until the feed, an agent or a provider says something else.
  */
@@ -11,9 +12,12 @@ import type { Snapshot } from '../snapshot/snapshot.js'
 import type { FoundRow } from '../store/records/found.js'
 import type { Auth, UpstreamFailure } from '../upstreams/agent/agent.js'
 import type { UpstreamStatus } from '../upstreams/mirror/scope-status.js'
+import type { Roster } from '../upstreams/roster/roster.js'
+import { bareRows } from '../upstreams/rows/bare-rows.js'
 import { type FoundSlice, foundSlice } from '../upstreams/rows/found-slice.js'
 import { readRows } from '../upstreams/rows/read-rows.js'
 import type { Slice } from '../upstreams/rows/slice.js'
+import { showsPrices } from '../upstreams/walk/contact.js'
 import { type Corpus, type Findings, gatherFindings } from './corpus.js'
 
 /** The upstream cannot be read for the public feed, but may answer a buyer's own question, or with a buyer's account. */
@@ -35,30 +39,31 @@ export const isOnlyAsked = ({ problem }: UpstreamStatus): boolean => ONLY_ASKED.
 export const isAskable = (status: UpstreamStatus): boolean => status.state !== 'absent' || isOnlyAsked(status)
 
 export type StandingOptions = {
-  upstreams: { statuses(): readonly UpstreamStatus[] }
+  upstreams: { statuses(): readonly UpstreamStatus[]; roster(): Pick<Roster, 'entries'> }
   access(reader: Reader, agentUrl: string): Access
   /** What providers say at this moment. */
   judge(): Judge
 }
 
-/** Who said something, and in whose scope it was asked. */
-type Source = Pick<Slice, 'agentUrl' | 'scope'>
+/** Who said something, in whose scope it was asked, and to whom alone its prices are told. */
+type Source = Pick<Slice, 'agentUrl' | 'scope' | 'pricedFor'>
 
 /** What rows became, and what that rests on: the feed, and who the agents are. */
 type Made = { feed: string; agents: string; extra: Snapshot | undefined }
 
 /** Rows as the slices of the agents that gave them. */
 function foundSlices(rows: readonly FoundRow[]): FoundSlice[] {
-  const byAgent = new Map<string, FoundRow[]>()
+  const bySource = new Map<string, FoundRow[]>()
   for (const row of rows) {
-    const others = byAgent.get(row.agentUrl)
+    const source = JSON.stringify([row.agentUrl, row.scope, row.pricedFor])
+    const others = bySource.get(source)
     if (others) others.push(row)
-    else byAgent.set(row.agentUrl, [row])
+    else bySource.set(source, [row])
   }
-  return [...byAgent.values()].map((own) => {
-    const [{ agentUrl, scope }] = own as [FoundRow, ...FoundRow[]]
-    const listings = own.map(({ listing }) => Buffer.from(listing))
-    return foundSlice({ agentUrl, scope }, readRows(listings), 0)
+  return [...bySource.values()].map((own) => {
+    const [{ agentUrl, scope, pricedFor }] = own as [FoundRow, ...FoundRow[]]
+    const read = readRows(own.map(({ listing }) => Buffer.from(listing)))
+    return foundSlice({ agentUrl, scope }, pricedFor === undefined ? read : { ...read, pricedFor }, 0)
   })
 }
 
@@ -72,11 +77,20 @@ export function createStanding({ upstreams, access, judge }: StandingOptions) {
     const agents = new Map(
       there.map(({ id, agentUrl }) => [agentUrl, { id, scope: access(reader, agentUrl).scope }]),
     )
-    function standing(said: FoundSlice): Slice | undefined {
-      const agent = agents.get(said.agentUrl)
-      return agent?.scope === said.scope ? { ...said, upstream: agent.id } : undefined
+    const entries = new Map(upstreams.roster().entries.map((entry) => [entry.agentUrl, entry]))
+    function isPriced({ agentUrl, pricedFor }: Source): boolean {
+      const entry = entries.get(agentUrl)
+      return pricedFor === undefined || (entry !== undefined && showsPrices(pricedFor, entry))
     }
-    return { standing, agents: JSON.stringify([...agents]) }
+    async function standing(said: FoundSlice): Promise<Slice[]> {
+      const agent = agents.get(said.agentUrl)
+      if (agent?.scope !== said.scope) return []
+      const own = { ...said, upstream: agent.id }
+      return [isPriced(said) ? own : { ...own, ...(await bareRows(said, ['pricing'])) }]
+    }
+    const hidden = sources.filter((source) => !isPriced(source))
+    const names = new Set(hidden.map(({ agentUrl, pricedFor }) => `${agentUrl} ${pricedFor}`))
+    return { standing, agents: JSON.stringify([...agents, ...names]) }
   }
 
   /** Whether all providers say what they said when it was built. */
@@ -96,13 +110,12 @@ export function createStanding({ upstreams, access, judge }: StandingOptions) {
     previous?: Snapshot,
   ): Promise<Findings> {
     const { standing } = standingFor(slices, reader)
-    const now = slices.map(standing)
-    const kept = now.filter((slice) => slice !== undefined)
-    const { corpus, lists, rows } = await gatherFindings(feed, kept, judge(), previous)
+    const now = await Promise.all(slices.map(standing))
+    const { corpus, lists, rows } = await gatherFindings(feed, now.flat(), judge(), previous)
     const { agents } = standingFor(rows, reader)
     made.set(rows, { feed: feed.id, agents, extra: corpus.extra })
     let list = 0
-    return { corpus, rows, lists: now.map((slice) => (slice ? (lists[list++] ?? []) : [])) }
+    return { corpus, rows, lists: now.map(([slice]) => (slice ? (lists[list++] ?? []) : [])) }
   }
 
   /** What was said earlier, in one corpus with the feed. The same rows are best given as the same array. */
@@ -113,7 +126,7 @@ export function createStanding({ upstreams, access, judge }: StandingOptions) {
     if (before && isSame && (!before.extra || isAsJudged(before.extra))) {
       return { feed, ...(before.extra && { extra: before.extra }) }
     }
-    const slices = foundSlices(rows).flatMap((slice) => standing(slice) ?? [])
+    const slices = (await Promise.all(foundSlices(rows).map(standing))).flat()
     const { corpus } = await gatherFindings(feed, slices, judge(), before?.extra)
     made.set(rows, { feed: feed.id, agents, extra: corpus.extra })
     return corpus

@@ -203,7 +203,7 @@ const promisedCalls = step(
  */
 const foundByAgent = step(
   `create table found_rows (handle text not null, agent_url text not null, scope text not null, segment text not null,
-    listing text not null, found_at bigint not null,
+    listing text not null, priced_for text, found_at bigint not null,
     constraint found_rows_pk primary key (handle, agent_url, scope, segment))`,
   `insert into found_rows (handle, agent_url, scope, segment, listing, found_at)
     select handle, agent_url, scope, segment, listing, found_at from found as one where not exists (

@@ -26,7 +26,7 @@ function stage(statuses: UpstreamStatus[], standsFor = () => 'nw_77') {
     call: (asked, _task, args) =>
       new Promise((answer) => sent.push({ agentUrl: asked.agentUrl, args, auth: asked.auth, answer })),
   })
-  const upstreams = { statuses: () => statuses }
+  const upstreams = { statuses: () => statuses, roster: () => ({ entries: [] }) }
   const access: StandingOptions['access'] = ({ account }, upstream) =>
     account === 'gold' && upstream === agentUrl('north')
       ? {

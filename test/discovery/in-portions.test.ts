@@ -37,7 +37,10 @@ test('what upstreams found is merged, indexed and ranked while others are served
     ...{ id, url: agentUrl(id), agentUrl: agentUrl(id), name: id, listings: 0, dropped: {} },
     state: 'fresh' as const,
   }))
-  const whom = { upstreams: { statuses: () => statuses }, access: () => ({ scope: 'public' }) }
+  const whom = {
+    upstreams: { statuses: () => statuses, roster: () => ({ entries: [] }) },
+    access: () => ({ scope: 'public' }),
+  }
   const standing = createStanding({ ...whom, judge: () => judge })
   const brief = createBrief({
     ...{ feed, fanout, standing, ...whom, clock: systemClock },

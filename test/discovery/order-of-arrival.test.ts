@@ -58,7 +58,10 @@ test('answers of upstreams in any order of arrival give the same answer once all
       ...{ id, url: agentUrl(id), agentUrl: agentUrl(id), name: id, listings: 0, dropped: {} },
       state: 'fresh' as const,
     }))
-    const whom = { upstreams: { statuses: () => statuses }, access: () => ({ scope: 'public' }) }
+    const whom = {
+      upstreams: { statuses: () => statuses, roster: () => ({ entries: [] }) },
+      access: () => ({ scope: 'public' }),
+    }
     const standing = createStanding({ ...whom, judge: () => judge })
     const brief = createBrief({ feed, ranking, fanout, standing, ...whom, clock: systemClock })
     const inquiry = brief.ask({ signal_spec: 'coffee and electric cars' }, buyer, Date.now() + 10_000)

@@ -29,7 +29,10 @@ function asking(t: Test, orderingMs = ORDERING_MS) {
     state: 'fresh' as const,
   }))
   const counted: number[] = []
-  const whom = { upstreams: { statuses: () => statuses }, access: () => ({ scope: 'public' }) }
+  const whom = {
+    upstreams: { statuses: () => statuses, roster: () => ({ entries: [] }) },
+    access: () => ({ scope: 'public' }),
+  }
   const brief = createBrief({
     ...{ feed, fanout, clock, ...whom },
     standing: createStanding({ ...whom, judge: () => judge }),

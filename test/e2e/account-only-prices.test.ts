@@ -1,5 +1,5 @@
 import { type Test, test } from 'tap'
-import { startOver } from '../support/federation-over.js'
+import { type Said, startOver } from '../support/federation-over.js'
 import { until } from '../support/until.js'
 import { startMcpAgent } from '../support/upstream-agent.js'
 import { row } from '../support/upstream-world.js'
@@ -51,4 +51,37 @@ test('the current account_prices decides on rows that were read under another on
   t.same(await until(prices, ([count]) => count === 0), [0], 'a reload, while the agent is down')
   await over.restart(configured('withheld'))
   t.same(await prices(), [0], 'and what was saved with prices')
+})
+
+test('what questions found under another account_prices is shown by the current one', async (t) => {
+  const agent = await startMcpAgent((task, args) => {
+    if (task === 'get_adcp_capabilities') {
+      return { adcp: { supported_versions: ['3.1'] }, signals: { discovery_modes: ['brief'] } }
+    }
+    if (task !== 'get_signals') return undefined
+    if (args.discovery_mode === 'wholesale') {
+      return { status: 'failed', adcp_error: { code: 'UNSUPPORTED_FEATURE', message: 'only briefs' } }
+    }
+    return { status: 'completed', cache_scope: 'account', signals: [row(1)] }
+  })
+  t.teardown(() => agent.close())
+  const configured = (account_prices: string) => ({
+    upstreams: [{ id: 'personal', url: agent.url, account_prices }],
+    defaults: { seeds_from_briefs: false },
+  })
+  const over = await startOver(t, configured('public').upstreams, { defaults: { seeds_from_briefs: false } })
+  const priced = ({ signals = [] }: Said) =>
+    signals.map(({ pricing_options = [] }: Said) => pricing_options.length)
+  const brief = async () =>
+    priced(await over.call('get_signals', { adcp_version: '3.1', signal_spec: 'Signal 1' }))
+  const { signal_ref } = row(1)
+  const lookup = async () =>
+    priced(await over.call('get_signals', { adcp_version: '3.1', signal_refs: [signal_ref] }))
+  t.same(await until(brief, ([count]) => count === 1), [1])
+  t.same(await lookup(), [1])
+  over.reload(configured('withheld'))
+  t.same(await until(lookup, ([count]) => count === 0), [0], 'by its reference')
+  t.same(await brief(), [0], 'in answers that were kept')
+  await over.restart(configured('withheld'))
+  t.same(await until(lookup, ([count]) => count !== undefined), [0], 'and what was saved')
 })

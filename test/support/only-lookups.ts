@@ -10,7 +10,7 @@ import type { SignalsDiscovery } from '../../src/tasks/get-signals.js'
 import { judge } from './server-feed.js'
 
 export function onlyLookups(feed: Pick<Feed, 'moment' | 'see'>): SignalsDiscovery {
-  const upstreams = { statuses: () => [] }
+  const upstreams = { statuses: () => [], roster: () => ({ entries: [] }) }
   const standing = createStanding({ upstreams, access: () => ({ scope: 'public' }), judge: () => judge })
   const rowsOf = async () => []
   const pages = createAnswerPages({

@@ -131,6 +131,7 @@ type FoundTable = {
   scope: string
   segment: string
   listing: string
+  priced_for: string | null
   found_at: number
 }
 

@@ -11,7 +11,7 @@ import type { Seal } from '../database/seal.js'
 import { StorageUnavailable } from '../database/storage-work.js'
 
 const MOST_ROWS = 50_000
-const BATCH_ROWS = 100 // six columns each: well under the bound-parameter limits of both databases
+const BATCH_ROWS = 100 // seven columns each: well under the bound-parameter limits of both databases
 const RECENT_BYTES = 64 * 1024 ** 2 // in memory: recent rows, which also need not be stored again
 const BYTES_A_CHARACTER = 2
 const OWN_BYTES = 500 // of a row, besides its listing
@@ -28,6 +28,8 @@ export type FoundRow = {
   segment: string
   /** JSON. */
   listing: string
+  /** Its prices are told to this credential alone (its name). Absent: to everybody who is asked in the scope. */
+  pricedFor?: string
 }
 
 export type FoundRows = {
@@ -52,9 +54,9 @@ export function createFound(db: Db, now: () => number, seal: Seal): FoundRows {
     // Writes in one order everywhere: replicas that write the same rows wait for each other and do not deadlock.
     const ordered = [...rows].sort((one, other) => (nameOf(one) < nameOf(other) ? -1 : 1))
     for (let at = 0; at < ordered.length; at += BATCH_ROWS) {
-      const batch = ordered.slice(at, at + BATCH_ROWS).map(({ agentUrl, listing, ...row }) => ({
+      const batch = ordered.slice(at, at + BATCH_ROWS).map(({ agentUrl, listing, pricedFor, ...row }) => ({
         ...row,
-        ...{ listing: sealed(listing), agent_url: agentUrl, found_at: now() },
+        ...{ listing: sealed(listing), agent_url: agentUrl, priced_for: pricedFor ?? null, found_at: now() },
       }))
       await db
         .insertInto('found_rows')
@@ -62,6 +64,7 @@ export function createFound(db: Db, now: () => number, seal: Seal): FoundRows {
         .onConflict((conflict) =>
           conflict.columns(['handle', 'agent_url', 'scope', 'segment']).doUpdateSet((eb) => ({
             listing: eb.ref('excluded.listing'),
+            priced_for: eb.ref('excluded.priced_for'),
             found_at: eb.ref('excluded.found_at'),
           })),
         )
@@ -74,9 +77,10 @@ export function createFound(db: Db, now: () => number, seal: Seal): FoundRows {
   async function read(handles: readonly string[]): Promise<FoundRow[]> {
     if (handles.length === 0) return []
     const rows = await db.selectFrom('found_rows').selectAll().where('handle', 'in', handles).execute()
-    return rows.map(({ agent_url: agentUrl, found_at: _, ...row }) => ({
+    return rows.map(({ agent_url: agentUrl, priced_for: pricedFor, found_at: _, ...row }) => ({
       ...row,
       agentUrl,
+      ...(pricedFor !== null && { pricedFor }),
       listing: opened(row.listing),
     }))
   }

@@ -21,7 +21,7 @@ export function bareRow(bytes: Uint8Array, parts: readonly Part[]): Uint8Array {
 
 /** All rows of a slice. */
 export async function bareRows(
-  { rows, digests }: Slice,
+  { rows, digests }: Pick<Slice, 'rows' | 'digests'>,
   parts: readonly Part[],
 ): Promise<Pick<Slice, 'rows' | 'digests'>> {
   const writer = createSlabWriter()

@@ -19,7 +19,7 @@ type AskedUpstream = Pick<Slice, 'agentUrl' | 'scope'>
  */
 export function foundSlice(
   { agentUrl, scope }: AskedUpstream,
-  { ends, bytes, segments, digests, dropped }: ReadRows,
+  { ends, bytes, segments, digests, dropped, pricedFor }: ReadRows,
   now: number,
 ): FoundSlice {
   const rows = new Map<bigint, number>() // one handle stands for one signal
@@ -35,6 +35,7 @@ export function foundSlice(
     rows: { count: kept.length, chunks: [bytes], chunkOf, start, length }, // the bytes as they were read: no copy
     digests: BigUint64Array.from(kept, (row) => digests[row] as bigint),
     dropped,
+    ...(pricedFor !== undefined && { pricedFor }),
     walkedAt: now,
   }
 }
