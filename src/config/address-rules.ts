@@ -7,6 +7,7 @@ import { isIP } from 'node:net'
 import ipaddr from 'ipaddr.js'
 import { agentUrlOf, canonicalUrl } from '../adcp/url.js'
 import type { AuthEntry, ConfigFile, ConfigPath, Rule } from './schema.js'
+import { shownName } from './shown-value.js'
 
 const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/ // RFC 9110, "token"
 const HEADER_VALUE = /^[\x21-\x7e](?:[\x20-\x7e\t]*[\x21-\x7e])?$/
@@ -23,7 +24,7 @@ function* domainRule(name: string, at: ConfigPath): Rule {
   const host = hostName(name)
   if (host === name) return
   const expected = host ? `${host}, as the name stands in urls` : 'a domain name'
-  yield { at, expected, got: JSON.stringify(name) }
+  yield { at, expected, got: shownName(name) }
 }
 
 /** A url that paths are added to: what stands behind the path would be lost, or end up in the middle. */
@@ -88,9 +89,9 @@ export function* providerRules({ authorization }: ConfigFile): Rule {
 }
 
 function* headerNameRule(name: string, at: ConfigPath): Rule {
-  if (!HEADER_NAME.test(name)) yield { at, expected: 'a header name', got: JSON.stringify(name) }
+  if (!HEADER_NAME.test(name)) yield { at, expected: 'a header name', got: shownName(name) }
   else if (RESERVED.has(name.toLowerCase())) {
-    yield { at, expected: 'a header that is not of the connection itself', got: JSON.stringify(name) }
+    yield { at, expected: 'a header that is not of the connection itself', got: shownName(name) }
   }
 }
 

@@ -11,6 +11,7 @@ import { REQUESTS } from '../signing/signature.js'
 import type { Auth } from '../upstreams/agent/agent.js'
 import { authRules, calledUrlRule } from './address-rules.js'
 import type { AuthEntry, ConfigFile, ConfigPath, Rule } from './schema.js'
+import { shownName } from './shown-value.js'
 
 const ANONYMOUS = 'anonymous'
 
@@ -129,7 +130,7 @@ function* boundNames(named: Readonly<Record<string, unknown>>, names: UpstreamNa
   const bound = new Map<string, string>()
   for (const name of Object.keys(named)) {
     const agentUrl = names.agentUrl(name)
-    const got = JSON.stringify(name)
+    const got = shownName(name)
     const known = agentUrl === undefined ? undefined : bound.get(agentUrl)
     if (agentUrl === undefined) {
       const near = names.near(name).map((one) => JSON.stringify(one))
@@ -140,7 +141,7 @@ function* boundNames(named: Readonly<Record<string, unknown>>, names: UpstreamNa
         got: got + meant,
       }
     } else if (known !== undefined) {
-      yield { at: [...at, name], expected: `an upstream that ${JSON.stringify(known)} does not name`, got }
+      yield { at: [...at, name], expected: `an upstream that ${shownName(known)} does not name`, got }
     } else bound.set(agentUrl, name)
   }
 }

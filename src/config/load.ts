@@ -8,7 +8,6 @@ import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import type { ErrorObject } from 'ajv'
-import { isNode, LineCounter, parseDocument } from 'yaml'
 import { nearest } from '../adcp/issue-words.js'
 import { isRecord } from '../adcp/json.js'
 import { createChecks, type TObject, type TSchema, Type } from '../adcp/schema.js'
@@ -23,7 +22,9 @@ import {
 import { callerRules } from './callers.js'
 import { limitRules, retentionRules, timeRules } from './quantities.js'
 import { ConfigFile, type ConfigPath, type Rule } from './schema.js'
+import { pathText, shownValue } from './shown-value.js'
 import { type Config, readSigningKey, toConfig } from './values.js'
+import { readYaml, type Yaml } from './yaml.js'
 
 /** A workspace of its own, in a clone only: the published package holds none. */
 export const DEMO_WORLD = new URL('../../sandbox/world.js', import.meta.url)
@@ -92,10 +93,7 @@ function* brokenRules(file: ConfigFile, production: boolean): Rule {
 }
 
 /** One thing that is wrong: where in the file, what was expected, what came. Never a secret's value. */
-export type ConfigProblem = { path: string; line?: number; expected: string; got: string }
-
-const SECRET = /token|\bauth\b|headers|credentials|storage(?!\.retention)|private_key|signing_key/
-const SHOWN_CHARACTERS = 60
+export type ConfigProblem = { path: string; line?: number | undefined; expected: string; got: string }
 
 export class ConfigError extends Error {
   constructor(
@@ -108,36 +106,6 @@ export class ConfigError extends Error {
     super(`${file} cannot be used:\n${inOrder.map((problem) => `  ${describe(problem)}`).join('\n')}`)
     this.name = 'ConfigError'
   }
-}
-
-/** `callers.keys[0].id` from the steps to the value. */
-function pathText(steps: readonly (string | number)[]): string {
-  const text = steps.reduce<string>(
-    (path, step) =>
-      typeof step === 'number'
-        ? `${path}[${step}]`
-        : /^[\w-]+$/.test(step)
-          ? `${path}${path && '.'}${step}`
-          : `${path}[${JSON.stringify(step)}]`,
-    '',
-  )
-  return text || 'the file'
-}
-
-/** A url without its credentials and its query: both are places for keys. */
-function withoutSecrets(text: string): string {
-  return text.replace(/^(https?:\/\/)[^/@\s]*@/, '$1…@').replace(/\?.*$/s, '?…')
-}
-
-/** The value as it may be shown: what could be a secret is only named by its type. */
-function shownValue(path: string, value: unknown): string {
-  if (value === undefined) return 'nothing'
-  if (value === null) return 'null'
-  if (Array.isArray(value)) return 'a list'
-  if (typeof value === 'object') return 'a mapping'
-  if (typeof value === 'string' && SECRET.test(path)) return value === '' ? 'an empty text' : 'another text'
-  if (typeof value === 'string') return JSON.stringify(withoutSecrets(value)).slice(0, SHOWN_CHARACTERS)
-  return JSON.stringify(value).slice(0, SHOWN_CHARACTERS)
 }
 
 const NO_SUCH = 'no such key'
@@ -239,61 +207,33 @@ function valueAt(file: unknown, steps: ConfigPath): unknown {
   return steps.reduce<unknown>((node, step) => (node as Record<string | number, unknown>)?.[step], file)
 }
 
-type Unreadable = { expected: string; got: string }
-
-/** The content of a document. An empty file was probably cut off, and does not mean all defaults. */
-function contentOf(document: ReturnType<typeof parseDocument>): { content: unknown } | Unreadable {
-  try {
-    const content: unknown = document.toJS()
-    return content === null
-      ? { expected: 'settings, or {} for the defaults alone', got: 'nothing' }
-      : { content }
-  } catch (error) {
-    const expected = 'aliases (*name) of anchors (&name) that stand before them'
-    return { expected, got: error instanceof Error ? error.message : String(error) }
-  }
-}
+const unreadable = (path: string, faults: Yaml['faults'], revision?: string) =>
+  new ConfigError(
+    path,
+    faults.map((fault) => ({ path: 'the file', ...fault })),
+    revision,
+  )
 
 /** What is written, with what stands in the environment, and a name for it. */
 export type Written = { file: ConfigFile; revision: string }
 
 /** Reads and checks a text. Throws `ConfigError`, which names every problem. */
 export function readConfig(path: string, text: string, environment: Environment): Written {
-  const lines = new LineCounter()
-  const document = parseDocument(text, { lineCounter: lines })
-  const lineOf = (steps: ConfigPath): number | undefined => {
-    for (let depth = steps.length; depth > 0; depth -= 1) {
-      const node = document.getIn(steps.slice(0, depth), true)
-      if (isNode(node) && node.range) return lines.linePos(node.range[0]).line
-    }
-    return undefined
-  }
-  const problems: ConfigProblem[] = document.errors.map(({ message, linePos }) => ({
-    path: 'the file',
-    line: linePos?.[0].line,
-    expected: 'YAML or JSON',
-    got: message.split('\n')[0] ?? 'something else',
-  }))
-  if (problems.length > 0) throw new ConfigError(path, problems, revisionOf(text))
-
-  const read = contentOf(document)
-  if ('got' in read) throw new ConfigError(path, [{ path: 'the file', ...read }], revisionOf(text))
-  const problem = (steps: ConfigPath, expected: string, got: string) =>
+  const { content, faults, lineOf } = readYaml(text)
+  if (faults.length > 0) throw unreadable(path, faults, revisionOf(text))
+  const problems: ConfigProblem[] = []
+  const problem = (steps: ConfigPath, expected: string, got = shownValue(steps, valueAt(content, steps))) =>
     problems.push({ path: pathText(steps), line: lineOf(steps), expected, got })
-  const file = interpolate(read.content, environment, (name, at) =>
+  const file = interpolate(content, environment, (name, at) =>
     problem(at, `the environment variable ${name}`, 'none; set it or remove the reference'),
   )
   const { conforms, errors } = createCheck(file)
   if (conforms(file)) {
     for (const { at, expected, got } of brokenRules(file, environment.NODE_ENV === 'production')) {
-      problem(at, expected, got ?? shownValue(pathText(at), valueAt(file, at)))
+      problem(at, expected, got)
     }
   } else {
-    for (const error of errors()) {
-      const steps = stepsOf(error, file)
-      const got = error.keyword === 'required' ? 'nothing' : shownValue(pathText(steps), error.data)
-      problem(steps, expectation(error), got)
-    }
+    for (const error of errors()) problem(stepsOf(error, file), expectation(error))
   }
   const revision = revisionOf(JSON.stringify(file))
   if (problems.length > 0) throw new ConfigError(path, problems, revision)
@@ -331,9 +271,9 @@ const DEFAULT_PLACE: ServerPlace = { host: '127.0.0.1', port: 8080, sandbox: fal
  * faults. Throws `ConfigError` when it cannot be read.
  */
 export async function loadPlace(path: string, environment: Environment): Promise<ServerPlace> {
-  const read = contentOf(parseDocument(await configText(path)))
-  if ('got' in read) throw new ConfigError(path, [{ path: 'the file', ...read }])
-  const file = interpolate(read.content, environment, () => {}) as Partial<ConfigFile>
+  const { content, faults } = readYaml(await configText(path))
+  if (faults.length > 0) throw unreadable(path, faults)
+  const file = interpolate(content, environment, () => {}) as Partial<ConfigFile>
   const { host = DEFAULT_PLACE.host, port = DEFAULT_PLACE.port } = file.listen ?? {}
   return { host, port, sandbox: file.sandbox === true && holdsDemoWorld() }
 }

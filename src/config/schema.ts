@@ -7,44 +7,67 @@ import { AccountReference } from '../adcp/caller.js'
 import { type Static, type TSchema, Type } from '../adcp/schema.js'
 
 const strict = { additionalProperties: false }
-const HttpUrl = Type.String({ pattern: '^https?://[^\\s/]+', description: 'an http or https url' })
+/** What an error may show of a wrong value (shown-value.ts); without this, nothing. */
+type Holds = { holds: 'plain' | 'name' | 'url' | 'secret' }
+const secret: Holds = { holds: 'secret' }
+const plain: Holds = { holds: 'plain' }
+const names: Holds = { holds: 'name' }
+const HttpUrl = Type.String({
+  ...{ pattern: '^https?://[^\\s/]+', description: 'an http or https url' },
+  ...({ holds: 'url' } satisfies Holds),
+})
 const Duration = Type.String({
+  ...plain,
   pattern: '^([0-9]{1,9}(ms|s)|[0-9]{1,6}(m|h|d))$', // no date beyond what a clock can hold
   description: 'a duration such as 250ms, 30s, 5m, 24h or 7d',
 })
 const Bytes = Type.String({
+  ...plain,
   pattern: '^[0-9]{1,6}(B|KiB|MiB|GiB)$',
   description: 'a size such as 256KiB, 32MiB or 1GiB',
 })
 const Id = Type.String({
+  ...names,
   pattern: '^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$',
   description: 'an id of up to 64 letters, digits, dots, dashes and underscores',
 })
 const Text = Type.String({ minLength: 1, description: 'a text' })
-const Currency = Type.String({ pattern: '^[A-Z]{3}$', description: 'a currency such as USD (ISO 4217)' })
-const Rate = Type.Number({ exclusiveMinimum: 0, description: 'a number over 0' })
-const Network = Type.String({ description: 'a network such as 127.0.0.0/8' })
+const Name = Type.String({ ...names, minLength: 1, description: 'a text' })
+const Flag = Type.Boolean({ ...plain, description: 'true or false' })
+const Currency = Type.String({
+  ...plain,
+  pattern: '^[A-Z]{3}$',
+  description: 'a currency such as USD (ISO 4217)',
+})
+const Rate = Type.Number({ ...plain, exclusiveMinimum: 0, description: 'a number over 0' })
+const Network = Type.String({ ...names, description: 'a network such as 127.0.0.0/8' })
 const MIN_KEY = 32
 const KEY = `a secret of at least ${MIN_KEY} characters, as \`openssl rand -base64 32\` prints one`
 
 function oneOf<const T extends string>(...values: T[]) {
-  return Type.Unsafe<T>({ type: 'string', enum: values, description: `one of ${values.join(', ')}` })
+  return Type.Unsafe<T>({
+    ...plain,
+    type: 'string',
+    enum: values,
+    description: `one of ${values.join(', ')}`,
+  })
 }
 
 const maybe = <T extends TSchema>(schema: T) => Type.Optional(schema)
 const object = <T extends Record<string, TSchema>>(properties: T) => Type.Object(properties, strict)
 const whole = (minimum: number, maximum: number) =>
-  Type.Integer({ minimum, maximum, description: `a whole number from ${minimum} to ${maximum}` })
+  Type.Integer({ ...plain, minimum, maximum, description: `a whole number from ${minimum} to ${maximum}` })
 
+const AuthType = oneOf('none', 'bearer', 'header')
 const Auth = object({
-  type: oneOf('none', 'bearer', 'header'),
+  type: { ...AuthType, ...secret }, // where some write `Bearer` and the token
   token: maybe(Text),
-  name: maybe(Text),
+  name: maybe(Name),
   value: maybe(Text),
 })
 const DestinationGrant = object({
   type: oneOf('platform', 'agent'),
-  platform: maybe(Text),
+  platform: maybe(Name),
   agent_url: maybe(HttpUrl),
   account: maybe(Text),
 })
@@ -59,19 +82,19 @@ const SigningKey = Type.Unsafe<string | Static<typeof PemKey>>({
 const Signing = object({
   jwks: maybe(object({ keys: Type.Array(Type.Record(Type.String(), Type.Unknown()), { minItems: 1 }) })),
   jwks_url: maybe(HttpUrl),
-  required: maybe(Type.Boolean({ description: 'true or false' })),
+  required: maybe(Flag),
   revoked: maybe(Type.Array(Text)),
 })
 
 const RosterRule = object({
   urls: Type.Optional(Type.Array(HttpUrl)),
-  members: Type.Optional(Type.Array(Text)),
+  members: Type.Optional(Type.Array(Name)),
 })
 
 export const ConfigFile = object({
   listen: maybe(
     object({
-      host: maybe(Text),
+      host: maybe(Name),
       port: maybe(whole(0, 65_535)),
       public_url: maybe(HttpUrl),
       drain: maybe(Duration),
@@ -92,7 +115,7 @@ export const ConfigFile = object({
         auth: maybe(Auth),
         seeds: maybe(Type.Array(Text)),
         account_prices: maybe(oneOf('withheld', 'public')),
-        exclude: maybe(Type.Boolean({ description: 'true or false' })),
+        exclude: maybe(Flag),
       }),
     ),
   ),
@@ -100,7 +123,7 @@ export const ConfigFile = object({
     object({
       include: maybe(RosterRule),
       exclude: maybe(RosterRule),
-      verified_only: maybe(Type.Boolean({ description: 'true or false' })),
+      verified_only: maybe(Flag),
     }),
   ),
   defaults: maybe(
@@ -111,7 +134,7 @@ export const ConfigFile = object({
       drop_after: maybe(Duration),
       concurrency: maybe(whole(1, 32)), // one origin never gets more connections (net/egress.ts)
       page_size: maybe(whole(1, 100)),
-      seeds_from_briefs: maybe(Type.Boolean()),
+      seeds_from_briefs: maybe(Flag),
     }),
   ),
   authorization: maybe(
@@ -128,7 +151,7 @@ export const ConfigFile = object({
   ),
   egress: maybe(
     object({
-      allow_http: maybe(Type.Boolean({ description: 'true or false' })),
+      allow_http: maybe(Flag),
       allow_networks: maybe(Type.Array(Network)),
       webhook_networks: maybe(Type.Array(Network)),
       hosts: maybe(Type.Record(Type.String(), HttpUrl)),
@@ -165,7 +188,7 @@ export const ConfigFile = object({
       jwt: maybe(object({ issuer: Text, audience: Text, jwks_url: HttpUrl })),
       rate_limit: maybe(
         object({
-          per_second: maybe(Type.Number({ exclusiveMinimum: 0, description: 'a number over 0' })),
+          per_second: maybe(Rate),
           burst: maybe(whole(1, 1_000_000_000)),
         }),
       ),
@@ -205,16 +228,16 @@ export const ConfigFile = object({
       ),
     }),
   ),
-  sandbox: maybe(Type.Boolean({ description: 'true or false' })),
+  sandbox: maybe(Flag),
   currencies: maybe(
     object({
-      as_of: Type.String({ format: 'date', description: 'a day such as 2026-11-01' }),
+      as_of: Type.String({ ...plain, format: 'date', description: 'a day such as 2026-11-01' }),
       in: maybe(Currency),
       rates: Type.Record(Type.String({ pattern: '^[A-Z]{3}$' }), Rate, { ...strict, minProperties: 1 }),
     }),
   ),
   preview_releases: maybe(Type.Array(oneOf(...PREVIEWS))),
-  test_controller: maybe(Type.Boolean({ description: 'true or false' })),
+  test_controller: maybe(Flag),
 })
 export type ConfigFile = Static<typeof ConfigFile>
 export type AuthEntry = Static<typeof Auth>

@@ -59,7 +59,7 @@ const REFUSED: Record<string, [text: string, ...said: string[]]> = {
   ],
   'two entries of one canonical url': [
     'upstreams: [ { url: "https://a.example/mcp" }, { url: "https://A.example:443/mcp", auth: { type: none } } ]',
-    'upstreams[1].url: expected a url that is not the one of upstreams[0], got "https://A.example:443/mcp"',
+    'upstreams[1].url: expected a url that is not the one of upstreams[0], got "https://a.example/mcp"',
   ],
   'two registries of one url': [
     'registries: [ { url: "https://r.example/list" }, { url: "https://R.example/list/" } ]',
@@ -100,7 +100,7 @@ const REFUSED: Record<string, [text: string, ...said: string[]]> = {
   ],
   'an invalid header name': [
     agent('auth: { type: header, name: "x key", value: s3cret }'),
-    'upstreams[0].auth.name: expected a header name, got "x key"',
+    'upstreams[0].auth.name: expected a header name, got another name',
   ],
   "the connection's own header": [
     agent('auth: { type: header, name: Host, value: s3cret }'),
