@@ -3,7 +3,9 @@
  * request to it, by an operator too, and one of its tasks called over MCP.
  */
 import { isRecord, tryParseJson } from '../adcp/json.js'
-import { forTerminal } from '../adcp/redaction.js'
+import { forTerminal, shownUrl } from '../adcp/redaction.js'
+import { check, type Static, type TSchema } from '../adcp/schema.js'
+import { HEADER_VALUE } from '../config/address-rules.js'
 import { loadPlace } from '../config/load.js'
 import { CommandFailure, EXIT } from './terminal.js'
 
@@ -33,10 +35,16 @@ export async function addressOf({ config, url, token }: Target, role: keyof type
   if (!/^https?:/.test(base) || !URL.canParse(base)) {
     throw new CommandFailure(`--url or TRIBUTARY_URL: expected an http or https url, got ${base}`, EXIT.usage)
   }
+  if (token && !HEADER_VALUE.test(token)) {
+    throw new CommandFailure(
+      '--token or TRIBUTARY_TOKEN: expected a key that can stand in a header',
+      EXIT.usage,
+    )
+  }
   return { base, token: token ?? (sandbox && isHere(base) ? DEMO[role] : undefined) }
 }
 
-/** For a server that could not be connected to. */
+/** For a server that could not be connected to, or whose answer broke off. */
 function unreachable(base: string, error: unknown): CommandFailure {
   const { message, cause } = error as Error
   const why = cause instanceof Error && cause.message ? cause.message : message
@@ -45,39 +53,81 @@ function unreachable(base: string, error: unknown): CommandFailure {
   )
 }
 
-/** One request to a path of the server, within so many ms. Throws `CommandFailure` when it cannot be reached. */
+type Reply = { status: number; text: string }
+
+/**
+ * One request to a path of the server, within so many ms, and all of its reply. Throws `CommandFailure` when there is none, or it
+ * only names another address: a redirect would lose the key, or what was to be done.
+ */
 async function request(
   { base, token }: Address,
   path: string,
   { method, timeoutMs, body }: { method: 'GET' | 'POST'; timeoutMs: number; body?: object | undefined },
-): Promise<Response> {
+): Promise<Reply> {
   const headers = {
     ...(body && { 'content-type': 'application/json' }),
     ...(token && { authorization: `Bearer ${token}` }),
     accept: 'application/json, text/event-stream', // over MCP both
   }
   const signal = AbortSignal.timeout(timeoutMs)
-  const sent = { method, headers, signal, ...(body && { body: JSON.stringify(body) }) }
-  return await fetch(`${base}${path}`, sent).catch((error: unknown) =>
+  const sent = {
+    method,
+    headers,
+    signal,
+    redirect: 'manual',
+    ...(body && { body: JSON.stringify(body) }),
+  } as const
+  const reply = async () => {
+    const response = await fetch(`${base}${path}`, sent)
+    return {
+      status: response.status,
+      text: await response.text(),
+      location: response.headers.get('location'),
+    }
+  }
+  const { status, text, location } = await reply().catch((error: unknown) =>
     Promise.reject(unreachable(base, error)),
+  )
+  if (location === null || status < 300 || status > 399) return { status, text }
+  const there = shownUrl(new URL(location, base).href)
+  throw new CommandFailure(`${base} says that it is elsewhere, at ${forTerminal(there)}; give that as --url`)
+}
+
+/** What the server says of a refusal: in an error of its own, or of JSON-RPC. */
+function wordsOf(error: unknown): string | undefined {
+  const said = isRecord(error) ? error.message : error
+  return typeof said === 'string' ? forTerminal(said) : undefined
+}
+
+/** What is said where the answer has none of what was asked; `said`: in the server's words. */
+function failureOf({ base, token }: Address, status: number, said: string | undefined): CommandFailure {
+  if (status === 401) {
+    const [state, wanted] = token ? ['does not accept this key', 'another'] : ['asks for a key', 'one']
+    const why = said === undefined ? '' : ` (${said})`
+    return new CommandFailure(`${base} ${state}${why}; give ${wanted} with --token or TRIBUTARY_TOKEN`)
+  }
+  if (said !== undefined) return new CommandFailure(said)
+  return new CommandFailure(
+    status === 403
+      ? `${base} does not accept this key; give another with --token or TRIBUTARY_TOKEN`
+      : `${base} gives no answer of an agent (HTTP ${status}); --url says where one is`,
   )
 }
 
-/** The JSON that the server answers an operator. Throws `CommandFailure` when it cannot be asked or refuses. */
-export async function askServer(
+/**
+ * What the server answers an operator, of the form that the command reads. Throws `CommandFailure` when it cannot be asked or
+ * refuses, or what answers is no Tributary.
+ */
+export async function askServer<Answer extends TSchema>(
   target: Target,
   path: string,
-  method: 'GET' | 'POST',
-  body?: object,
-): Promise<unknown> {
+  { method, body, answer }: { method: 'GET' | 'POST'; body?: object; answer: Answer },
+): Promise<Static<Answer>> {
   const server = await addressOf(target, 'operator')
-  const response = await request(server, path, { method, timeoutMs: OPERATOR_MS, body })
-  if (response.status === 401 || response.status === 403) {
-    throw new CommandFailure('this needs a key with role: operator; give it as --token or TRIBUTARY_TOKEN')
-  }
-  const answer = (await response.json().catch(() => ({}))) as { error?: string }
-  if (!response.ok) throw new CommandFailure(answer.error ?? `the server answered HTTP ${response.status}`)
-  return answer
+  const { status, text } = await request(server, path, { method, timeoutMs: OPERATOR_MS, body })
+  const given = tryParseJson(Buffer.from(text), Number.POSITIVE_INFINITY)
+  if (status < 300 && check<Static<Answer>>(answer).conforms(given)) return given
+  throw failureOf(server, status, status < 300 || !isRecord(given) ? undefined : wordsOf(given.error))
 }
 
 type TaskResult = Record<string, unknown> & { status: string; message?: string }
@@ -110,30 +160,13 @@ function responseIn(messages: readonly Uint8Array[]): Record<string, unknown> {
   return {}
 }
 
-/** What is said of an answer without a result. */
-function failureOf({ base }: Address, status: number, error: unknown): CommandFailure {
-  if (isRecord(error) && typeof error.message === 'string') {
-    return new CommandFailure(forTerminal(error.message))
-  }
-  return new CommandFailure(
-    status === 403
-      ? `${base} does not accept this key; give another with --token or TRIBUTARY_TOKEN`
-      : `${base} gives no answer of an agent (HTTP ${status}); --url says where one is`,
-  )
-}
-
 /** Throws `CommandFailure` when the agent cannot be reached or refuses, in its own words, or what is there is none. */
 export async function callTask(server: Address, name: string, input: object): Promise<TaskResult> {
   const body = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name, arguments: input } }
-  const reply = await request(server, '/mcp', { method: 'POST', timeoutMs: TASK_MS, body })
-  if (reply.status === 401) {
-    const wanted = server.token ? 'does not accept this key; give another' : 'asks for a key; give one'
-    throw new CommandFailure(`${server.base} ${wanted} with --token or TRIBUTARY_TOKEN`)
-  }
-  const text = await reply.text().catch((error: unknown) => Promise.reject(unreachable(server.base, error)))
+  const { status, text } = await request(server, '/mcp', { method: 'POST', timeoutMs: TASK_MS, body })
   const { result, error } = responseIn(await messagesIn(text))
   const answer = isRecord(result) ? result.structuredContent : undefined
-  if (!isRecord(answer)) throw failureOf(server, reply.status, error)
+  if (status === 401 || !isRecord(answer)) throw failureOf(server, status, wordsOf(error))
   const refusal = refusalIn(answer)
   if (refusal !== undefined) throw new CommandFailure(refusal)
   return answer as TaskResult

@@ -4,6 +4,7 @@
  */
 import { howMany } from '../adcp/answer.js'
 import { forTerminal } from '../adcp/redaction.js'
+import { Type } from '../adcp/schema.js'
 import type { Explanation } from '../explain/explain.js'
 import { fileProblemText, problemText, whyNotMore } from '../explain/remedies.js'
 import type { NamedSignal } from '../explain/segment.js'
@@ -11,6 +12,14 @@ import type { OfferExplanation, SignalExplanation } from '../explain/signal.js'
 import type { AccountExplanation, UpstreamExplanation } from '../explain/upstream.js'
 import { askServer, type Target } from './address.js'
 import { renderTable, tableWidth } from './terminal.js'
+
+/** What every explanation has. */
+const Explained = Type.Unsafe<Explanation>(
+  Type.Object({
+    ...{ ref: Type.String(), kind: Type.String(), reason: Type.String(), explanation: Type.String() },
+    upstreams: Type.Array(Type.Object({ id: Type.String(), accounts: Type.Array(Type.Unknown()) })),
+  }),
+)
 
 type ExplainCommand = Target & {
   ref: string
@@ -152,6 +161,7 @@ export function explanationText(explained: Explanation, width: number): string {
 /** Prints the explanation. Throws `CommandFailure` when the server cannot be asked or refuses. */
 export async function printExplanation(command: ExplainCommand): Promise<void> {
   const { json, out } = command
-  const body = (await askServer(command, `/explain?${question(command)}`, 'GET')) as Explanation
+  const path = `/explain?${question(command)}`
+  const body = await askServer(command, path, { method: 'GET', answer: Explained })
   out.write(json ? `${JSON.stringify(body)}\n` : `${explanationText(body, tableWidth(out))}\n`)
 }

@@ -5,17 +5,30 @@
 import { hash, randomBytes } from 'node:crypto'
 import { text } from 'node:stream/consumers'
 import { forTerminal } from '../adcp/redaction.js'
+import { Type } from '../adcp/schema.js'
 import { askServer, type Target } from './address.js'
 import { CommandFailure, EXIT, renderTable, tableWidth } from './terminal.js'
 
 const KEY_BYTES = 32
+
+const Word = Type.String()
+const Refreshing = Type.Object({ upstream: Word })
+const Acted = Type.Object({ action: Word, subject: Word, until: Type.Optional(Word) })
+const Entry = Type.Object({ at: Word, who: Word, action: Word, subject: Word, outcome: Word })
+const Audit = Type.Object({ entries: Type.Array(Entry) })
+const Job = Type.Object({
+  ...{ id: Word, kind: Word, lane: Word, caller: Word },
+  ...{ attempts: Type.Integer(), is_held: Type.Boolean() },
+})
+const OpenJobs = Type.Object({ jobs: Type.Array(Job) })
 
 /** `tributary refresh UPSTREAM`: has a running server read an upstream in full now. */
 export async function refreshUpstream(
   command: Target & { upstream: string; out: NodeJS.WriteStream },
 ): Promise<void> {
   const { upstream, out } = command
-  await askServer(command, `/refresh?${new URLSearchParams({ upstream })}`, 'POST')
+  const path = `/refresh?${new URLSearchParams({ upstream })}`
+  await askServer(command, path, { method: 'POST', answer: Refreshing })
   out.write(`${upstream} is being read in full; tributary explain ${upstream} shows how it went\n`)
 }
 
@@ -24,8 +37,8 @@ export async function actOnServer(
   command: Target & { action: string; subject: string; done: string; out: NodeJS.WriteStream },
 ): Promise<void> {
   const { action, subject, done, out } = command
-  const asked = await askServer(command, '/console/api/actions', 'POST', { action, subject })
-  const { until } = asked as { until?: string }
+  const act = { method: 'POST', body: { action, subject }, answer: Acted } as const
+  const { until } = await askServer(command, '/console/api/actions', act)
   out.write(`${subject}: ${done}${until ? ', until the configuration is read again' : ''}\n`)
 }
 
@@ -34,9 +47,7 @@ type ListCommand = Target & { json: boolean; out: NodeJS.WriteStream }
 /** `tributary audit`: what operators did, newest first. */
 export async function printAudit(command: ListCommand): Promise<void> {
   const { json, out } = command
-  const { entries } = (await askServer(command, '/console/api/audit', 'GET')) as {
-    entries: Record<string, string>[]
-  }
+  const { entries } = await askServer(command, '/console/api/audit', { method: 'GET', answer: Audit })
   if (json) {
     for (const entry of entries) out.write(`${JSON.stringify(entry)}\n`)
     return
@@ -50,9 +61,7 @@ export async function printAudit(command: ListCommand): Promise<void> {
 /** `tributary jobs`: what is under way and what keeps failing, with the ids that `retry` and `give-up` take. */
 export async function printJobs(command: ListCommand): Promise<void> {
   const { json, out } = command
-  const { jobs } = (await askServer(command, '/console/api/jobs', 'GET')) as {
-    jobs: { id: string; kind: string; lane: string; caller: string; attempts: number; is_held: boolean }[]
-  }
+  const { jobs } = await askServer(command, '/console/api/jobs', { method: 'GET', answer: OpenJobs })
   if (json) {
     for (const job of jobs) out.write(`${JSON.stringify(job)}\n`)
     return

@@ -10,7 +10,7 @@ import type { AuthEntry, ConfigFile, ConfigPath, Rule } from './schema.js'
 import { shownName } from './shown-value.js'
 
 const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/ // RFC 9110, "token"
-const HEADER_VALUE = /^[\x21-\x7e](?:[\x20-\x7e\t]*[\x21-\x7e])?$/
+export const HEADER_VALUE = /^[\x21-\x7e](?:[\x20-\x7e\t]*[\x21-\x7e])?$/
 /** The HTTP client sets these itself. */
 const RESERVED = new Set(['connection', 'content-length', 'host', 'keep-alive', 'te', 'transfer-encoding'])
 

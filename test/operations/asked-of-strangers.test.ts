@@ -1,8 +1,10 @@
-/** The commands of a buyer at an address where something else answers than they expect, or an agent in another form. */
+/** The commands of buyers and operators at an address where something else answers than they expect, or in another form. */
 import type { ServerResponse } from 'node:http'
 import { test } from 'tap'
-import { addressOf, callTask } from '../../src/commands/address.js'
+import { addressOf, callTask, type Target } from '../../src/commands/address.js'
 import { activate } from '../../src/commands/buyer.js'
+import { printExplanation } from '../../src/commands/explanation.js'
+import { actOnServer, printAudit, printJobs, refreshUpstream } from '../../src/commands/operator.js'
 import { CommandFailure } from '../../src/commands/terminal.js'
 import { createOutput } from '../support/output.js'
 import { startHttp } from '../support/upstream-agent.js'
@@ -111,4 +113,94 @@ test('an activation whose answer never comes can be repeated: its key was told b
   await t.rejects(asking, CommandFailure)
   t.match(said.text(), /^key [\da-f-]{36}\n$/)
   t.equal(printed.text(), '', 'the standard output is for the answer')
+})
+
+const OF_OPERATORS = {
+  refresh: (where, out) => refreshUpstream({ ...where, upstream: 'x', out }),
+  exclude: (where, out) =>
+    actOnServer({ ...where, action: 'exclude-upstream', subject: 'x', done: 'left out', out }),
+  audit: (where, out) => printAudit({ ...where, json: false, out }),
+  jobs: (where, out) => printJobs({ ...where, json: true, out }),
+  explain: (where, out) =>
+    printExplanation({
+      ...{ ...where, ref: 'x', caller: undefined, account: undefined, filters: undefined, countries: [] },
+      ...{ json: true, out },
+    }),
+} satisfies Record<string, (where: Target, out: NodeJS.WriteStream) => Promise<void>>
+
+/** What each of an operator's commands fails with there, and what it has printed until then. */
+async function failures(
+  t: { teardown(end: () => unknown): void },
+  answer: (response: ServerResponse) => void,
+  token: string | undefined = 'a-key',
+) {
+  const server = await startHttp((_, response) => answer(response))
+  t.teardown(server.close)
+  const where = { config: 'config/sandbox.yaml', url: server.origin, token }
+  return await Promise.all(
+    Object.values(OF_OPERATORS).map(async (command) => {
+      const printed = createOutput()
+      const failure: unknown = await command(where, printed.out).catch((error: unknown) => error)
+      return { isTold: failure instanceof CommandFailure, said: `${failure}`, printed: printed.text() }
+    }),
+  )
+}
+
+test('nothing is told as done where no Tributary answers', async (t) => {
+  const bodies = [
+    '<!doctype html>',
+    '',
+    'null',
+    '[]',
+    '1',
+    '{}',
+    '{"entries":{},"jobs":7,"upstreams":[null]}',
+  ]
+  for (const body of bodies) {
+    for (const one of await failures(t, saying({ body }))) {
+      t.match(one, { isTold: true, said: /gives no answer of an agent \(HTTP 200\)/, printed: '' }, body)
+    }
+  }
+  const cut = (response: ServerResponse) =>
+    void response.writeHead(200, { 'content-length': '100' }).write('{', () => response.destroy())
+  for (const one of await failures(t, cut)) {
+    t.match(one, { isTold: true, said: /cannot be reached/, printed: '' })
+  }
+})
+
+test('a refusal is told in the words of the server, whatever holds them', async (t) => {
+  const rpc = JSON.stringify({ jsonrpc: '2.0', id: null, error: { code: 1, message: 'went \u001b[2Jwrong' } })
+  for (const one of await failures(t, saying({ status: 500, body: rpc })))
+    t.match(one.said, /went {2}\[2Jwrong$/)
+  const foreign = saying({ status: 403, body: '{"error":"This Host is not welcome"}' })
+  for (const one of await failures(t, foreign)) t.match(one.said, /This Host is not welcome$/)
+  const unsigned = saying({ status: 401, body: '{"error":"This request must be signed"}' })
+  for (const one of await failures(t, unsigned)) {
+    t.match(one.said, /does not accept this key \(This request must be signed\); give another with --token/)
+  }
+  for (const one of await failures(t, saying({ status: 502, body: '<h1>' }))) t.match(one.said, /HTTP 502/)
+})
+
+test('whoever is sent elsewhere is told where, and sends no key there', async (t) => {
+  const there = await startHttp((_, response) => {
+    t.fail('it is not asked')
+    response.end('{}')
+  })
+  t.teardown(there.close)
+  const location = there.origin
+  for (const status of [301, 307, 308]) {
+    const answer = (response: ServerResponse) => void response.writeHead(status, { location }).end()
+    for (const one of await failures(t, answer)) t.match(one.said, `is elsewhere, at ${location}`)
+  }
+})
+
+test('a key that no header can hold is not sent and not shown', async (t) => {
+  const strange = saying({ body: '{}' })
+  for (const one of await failures(t, strange, 'se\ncretKEY')) {
+    t.match(one, {
+      isTold: true,
+      said: /--token or TRIBUTARY_TOKEN: expected a key that can stand in a header/,
+    })
+    t.notMatch(one.said, 'cret')
+  }
 })
