@@ -1,12 +1,13 @@
 /**
  * What an operator can do to a running server, to upstreams, providers, callers and open jobs. Each attempt is written down
- * with who, when and what came of it.
+ * with who, when and what comes of it, before anything is done: what cannot be written down is not done.
  */
 import { randomUUID } from 'node:crypto'
 import type { Logger } from 'pino'
 import { shownUrl } from '../adcp/redaction.js'
 import { agentUrlOf } from '../adcp/url.js'
 import type { Providers } from '../authz/provider/providers.js'
+import { StorageUnavailable } from '../store/database/storage-work.js'
 import type { Held, Jobs } from '../store/jobs.js'
 import type { Audit, Work } from '../store/records/activity.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
@@ -43,11 +44,16 @@ type ActionsOptions = {
 
 const MOST_SUBJECT = 2_048 // longer than any url
 const HOLD_MS = 15_000 // to end a job takes a few writes
-const DONE: Acted = { kind: 'done' }
-const UNTIL_RELOAD: Acted = { kind: 'done', until: 'reload' }
-const UNKNOWN: Acted = { kind: 'unknown' }
-const BUSY: Acted = { kind: 'refused', reason: 'it is being worked on now' }
-const WAITS: Acted = { kind: 'refused', reason: 'another job that changes the same is being worked on now' }
+
+/** What would come of an action; `deed`: what it does, absent when it does nothing. */
+type Plan = { acted: Acted; deed?: () => void | Promise<void> }
+
+const UNKNOWN: Plan = { acted: { kind: 'unknown' } }
+const refused = (reason: string): Plan => ({ acted: { kind: 'refused', reason } })
+const BUSY = refused('it is being worked on now')
+const WAITS = refused('another job that changes the same is being worked on now')
+const once = (deed: () => void | Promise<void>): Plan => ({ acted: { kind: 'done' }, deed })
+const untilReload = (deed: () => void): Plan => ({ acted: { kind: 'done', until: 'reload' }, deed })
 
 export function createActions(options: ActionsOptions) {
   const { inForce, upstreams, providers, store, givingUp, log } = options
@@ -55,10 +61,7 @@ export function createActions(options: ActionsOptions) {
   // Whatever the level of other lines is; a log that is off stays off.
   const auditLog = log.child({ audit: true }, { level: log.isLevelEnabled('fatal') ? 'info' : 'silent' })
 
-  function override(changed: Partial<Overrides>): Acted {
-    inForce.override({ ...inForce.overrides(), ...changed })
-    return UNTIL_RELOAD
-  }
+  const override = (changed: Partial<Overrides>) => inForce.override({ ...inForce.overrides(), ...changed })
 
   /** Agents that operators left out, under the ids that they had: those go with them from the roster. */
   const leftOut = new Map<string, string>()
@@ -75,65 +78,97 @@ export function createActions(options: ActionsOptions) {
       : undefined
   }
 
-  function leaveOut(name: string, isOut: boolean): Acted {
+  function leaveOut(name: string, isOut: boolean): Plan {
     const agentUrl = agentOf(name)
     if (agentUrl === undefined) return UNKNOWN
-    if (isOut) leftOut.set(name, agentUrl)
-    return override({ excluded: new Map([...inForce.overrides().excluded, [agentUrl, isOut]]) })
+    return untilReload(() => {
+      override({ excluded: new Map([...inForce.overrides().excluded, [agentUrl, isOut]]) })
+      if (isOut) leftOut.set(name, agentUrl)
+    })
   }
 
-  function suspend(id: string, who: string, isOut: boolean): Acted {
+  function suspend(id: string, who: string, isOut: boolean): Plan {
     if (!inForce.file().callers.keys.some((key) => key.id === id)) return UNKNOWN
-    if (id === who) return { kind: 'refused', reason: 'nobody suspends itself' }
-    const suspended = new Set([...inForce.overrides().suspended, id])
-    if (!isOut) suspended.delete(id)
-    return override({ suspended })
+    if (id === who) return refused('nobody suspends itself')
+    return untilReload(() => {
+      const suspended = new Set([...inForce.overrides().suspended, id])
+      if (!isOut) suspended.delete(id)
+      override({ suspended })
+    })
   }
 
   /** Whichever process works on jobs of its kind takes it up within a second. */
-  async function retry(id: string): Promise<Acted> {
+  async function retry(id: string): Promise<Plan> {
     const job = await work.openJob(id)
     if (!job) return UNKNOWN
-    if (job.isHeld) return BUSY
-    await jobs.hasten([id])
-    return DONE
+    return job.isHeld ? BUSY : once(() => jobs.hasten([id]))
   }
 
-  async function giveUp(id: string): Promise<Acted> {
+  async function giveUp(id: string): Promise<Plan> {
     const job = await work.openJob(id)
     const end = job && givingUp[job.kind]
     if (!end) return UNKNOWN
     if (job.isHeld) return BUSY
     const held = await jobs.claim(id, { owner: randomUUID(), ms: HOLD_MS }, { early: true })
-    if (!held) return WAITS
-    await end(held)
-    return DONE
+    return held ? once(() => end(held)) : WAITS
   }
 
-  function act(action: OperatorAction, subject: string, who: string): Acted | Promise<Acted> {
+  function refreshProvider(domain: string): Plan {
+    return providers.state(domain) ? once(() => void providers.refresh(domain)) : UNKNOWN
+  }
+
+  function refreshUpstream(id: string): Plan {
+    const isKnown = upstreams.roster().entries.some((entry) => entry.id === id)
+    return isKnown ? once(() => void upstreams.refreshWhole(id)) : UNKNOWN
+  }
+
+  function plan(action: OperatorAction, subject: string, who: string): Plan | Promise<Plan> {
     if (action === 'retry-job') return retry(subject)
     if (action === 'give-up-job') return giveUp(subject)
-    if (action === 'refresh-upstream') return upstreams.refreshWhole(subject) ? DONE : UNKNOWN
-    if (action === 'refresh-provider') {
-      if (!providers.state(subject)) return UNKNOWN
-      void providers.refresh(subject)
-      return DONE
-    }
+    if (action === 'refresh-upstream') return refreshUpstream(subject)
+    if (action === 'refresh-provider') return refreshProvider(subject)
     if (action === 'exclude-upstream') return leaveOut(subject, true)
     if (action === 'admit-upstream') return leaveOut(subject, false)
     return suspend(subject, who, action === 'suspend-caller')
   }
 
+  type Attempt = { who: string; action: OperatorAction; subject: string }
+
+  /** Rejects with `StorageUnavailable` when it cannot be written down. */
+  async function note(attempt: Attempt, outcome: string): Promise<void> {
+    await audit.note({ ...attempt, outcome })
+    auditLog.info({ ...attempt, outcome }, 'an operator acted')
+  }
+
+  /** The same where it changes nothing whether it can be. */
+  async function tryNote(attempt: Attempt, outcome: string): Promise<void> {
+    await note(attempt, outcome).catch((error: unknown) => {
+      if (!(error instanceof StorageUnavailable)) throw error
+      auditLog.info({ ...attempt, outcome }, 'an operator acted, and it cannot be written down')
+    })
+  }
+
   return {
-    /** Throws `StorageUnavailable` when the action was done but cannot be recorded. */
+    /**
+     * Throws `StorageUnavailable` when it cannot be written down, or done, for want of storage. Then nothing was done, unless only
+     * the storage's answer was lost.
+     */
     async run(named: string, given: string, who: string): Promise<Acted> {
       const action = ACTIONS.find((one) => one === named)
-      if (!action) return UNKNOWN
-      const acted = await act(action, given, who)
-      const subject = shownUrl(given.slice(0, MOST_SUBJECT))
+      if (!action) return UNKNOWN.acted
+      const { acted, deed } = await plan(action, given, who)
+      const attempt = { who, action, subject: shownUrl(given.slice(0, MOST_SUBJECT)) }
       const outcome = acted.kind === 'refused' ? acted.reason : acted.kind
-      auditLog.info({ who, action, subject, outcome }, 'an operator acted')
-      await audit.note({ who, action, subject, outcome })
+      if (!deed) await tryNote(attempt, outcome)
+      else {
+        await note(attempt, outcome)
+        try {
+          await deed()
+        } catch (error) {
+          await tryNote(attempt, 'it could not be done')
+          throw error
+        }
+      }
       return acted
     },
   }

@@ -124,7 +124,7 @@ const OPERATIONS: Readonly<Record<string, Readonly<Record<string, Operation>>>> 
       answer: 'Refresh',
       status: 202,
       parameters: [text('upstream', 'Its id.', { required: true })],
-      refusals: [404],
+      refusals: [404, 503],
     },
   },
   '/console/api/session': {
@@ -236,7 +236,7 @@ const OPERATIONS: Readonly<Record<string, Readonly<Record<string, Operation>>>> 
       who: 'operators',
       body: 'Action',
       answer: 'Acted',
-      refusals: [400, 404, 409],
+      refusals: [400, 404, 409, 503],
     },
   },
   '/console/api/audit': {

@@ -8,6 +8,7 @@ import type { Logger } from 'pino'
 import type { Preview, Release } from '../adcp/answer.js'
 import { discoveryMode, isPlainPage } from '../adcp/signal-requests.js'
 import type { SigningKey } from '../signing/key.js'
+import { StorageUnavailable } from '../store/database/storage-work.js'
 import { type AgentFacts, getAdcpCapabilities } from '../tasks/get-adcp-capabilities.js'
 import { type GetSignalsOptions, getSignals } from '../tasks/get-signals.js'
 import type { Task } from '../tasks/task.js'
@@ -32,7 +33,7 @@ import type { Admission } from './door/admission.js'
 import { createDispatcher } from './door/dispatcher.js'
 import { createAddressOf, createDoor, createRareTurns, type Door } from './door/door.js'
 import { createOverload } from './door/overload.js'
-import { turnedAway } from './door/turned-away.js'
+import { busy, refusePlainly, turnedAway } from './door/turned-away.js'
 import { addRegistryListing, type ListingRouteOptions } from './listing/route.js'
 import { addOperations, createObserving, type RunningState, reasonOfStatus } from './monitoring.js'
 import {
@@ -102,6 +103,7 @@ function isUtf8(contentType: string): boolean {
   return charset === undefined || /^(utf-?8|us-ascii)$/i.test(charset)
 }
 
+const NO_STORAGE = busy('The storage cannot serve just now')
 const BUG = fault(500, 'Something went wrong on our side')
 
 /** What is not taken is told with what is (RFC 9110, section 15.5.16). */
@@ -118,9 +120,10 @@ function refusePath({ code }: FastifyError, reply: FastifyReply): void {
   else reply.code(404).send({ error: NOTHING })
 }
 
-/** Faults that are found before a handler runs, as of a body or its media type. */
+/** Faults that are found before a handler runs, as of a body or its media type, and those that one does not tell itself. */
 function answerFaults(app: FastifyInstance, log: Logger): void {
   app.setErrorHandler((error: FastifyError, request, reply) => {
+    if (error instanceof StorageUnavailable) return refusePlainly(reply, NO_STORAGE) // the log has it from there
     const status = error.statusCode && error.statusCode >= 400 ? error.statusCode : 500
     const isBug = status >= 500 && !OF_HEADS.has(status)
     if (isBug) log.error({ err: error, requestId: request.id }, 'a request failed')

@@ -1,6 +1,8 @@
 import { execFile } from 'node:child_process'
+import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import { promisify } from 'node:util'
+import Database from 'libsql'
 import { test } from 'tap'
 import { MAIN } from '../support/program.js'
 import { actingOn, BUYER, OPERATOR, OTHER, read, startConsoleWorld } from './support/console-world.js'
@@ -139,6 +141,39 @@ test('what operators do takes effect at once, and is written down', async (t) =>
       t.equal((await read(url, 'activity', BUYER)).status, 403)
     },
   )
+
+  await t.test('what cannot be written down is not done, and is told so', async (t) => {
+    const before = await entries()
+    const full = new Database(join(world.folder, 'tributary.db'))
+    t.teardown(() => full.close())
+    full.exec('begin exclusive') // nobody else writes
+    const run = promisify(execFile)
+    const given = ['suspend', 'other', '--url', url, '--token', OPERATOR]
+    const command = run(process.execPath, [MAIN, ...given]).catch((error: { stderr: string }) => error.stderr)
+    const [suspended, excluded, unknown, itself, refreshed] = await Promise.all([
+      act('suspend-caller', 'other'),
+      act('exclude-upstream', NORTHWIND),
+      act('suspend-caller', 'nobody'),
+      act('suspend-caller', 'op'),
+      fetch(`${url}/refresh?upstream=${NORTHWIND}`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${OPERATOR}` },
+      }),
+    ])
+    const told = 'The storage cannot serve just now'
+    for (const refused of [suspended, excluded]) {
+      t.match(refused, { status: 503, body: { error: told } })
+      t.match(refused.headers.get('retry-after'), /^\d+$/)
+    }
+    t.equal(refreshed.status, 503)
+    t.same([unknown.status, itself.status], [404, 409], 'it would be the same with a storage')
+    t.equal(await command, `tributary: ${told}\n`)
+    full.exec('rollback')
+    t.equal((await act('retry-job', 'nothing')).status, 404)
+    t.equal((await entries()).length, before.length + 1, 'of what was tried since, only the last one')
+    t.equal((await read(url, 'signals?limit=1', OTHER)).status, 200, 'the caller is not suspended')
+    t.ok((await sellers()).includes(NORTHWIND))
+  })
 
   await t.test('commands do the same', async (t) => {
     const run = promisify(execFile)
