@@ -56,3 +56,7 @@ export function agentUrlOf(url: string): string | undefined {
   const canonical = canonicalUrl(url)
   return canonical === undefined ? undefined : canonicalUrl(shownUrl(canonical))
 }
+
+/** The url of a server at a host, a name or an address of either version of IP, and a port. */
+export const originAt = (host: string, port: number) =>
+  `http://${host.includes(':') ? `[${host}]` : host}:${port}`

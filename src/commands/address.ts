@@ -5,6 +5,7 @@
 import { isRecord, tryParseJson } from '../adcp/json.js'
 import { forTerminal, shownUrl } from '../adcp/redaction.js'
 import { check, type Static, type TSchema } from '../adcp/schema.js'
+import { originAt } from '../adcp/url.js'
 import { HEADER_VALUE } from '../config/address-rules.js'
 import { loadPlace } from '../config/load.js'
 import { CommandFailure, EXIT } from './terminal.js'
@@ -12,7 +13,7 @@ import { CommandFailure, EXIT } from './terminal.js'
 const OPERATOR_MS = 30_000
 const TASK_MS = 150_000 // longer than the longest answer takes
 const DEMO = { buyer: 'demo-buyer-key', operator: 'demo-operator-key' } // config/sandbox.yaml; public, and good for the sandbox only
-const EVERYWHERE: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '[::1]' }
+const EVERYWHERE: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '::1' }
 
 export type Target = {
   /** The configuration of the server. */
@@ -31,7 +32,7 @@ const isHere = (base: string) => /^(127\.[\d.]+|\[::1\]|localhost)$/.test(new UR
 /** Throws `ConfigError` when there is no such file, and `CommandFailure` for an address that is none. */
 export async function addressOf({ config, url, token }: Target, role: keyof typeof DEMO): Promise<Address> {
   const { host, port, sandbox } = await loadPlace(config, process.env)
-  const base = (url || `http://${EVERYWHERE[host] ?? host}:${port}`).replace(/\/(mcp\/?)?$/, '')
+  const base = (url || originAt(EVERYWHERE[host] ?? host, port)).replace(/\/(mcp\/?)?$/, '')
   if (!/^https?:/.test(base) || !URL.canParse(base)) {
     throw new CommandFailure(`--url or TRIBUTARY_URL: expected an http or https url, got ${base}`, EXIT.usage)
   }

@@ -98,6 +98,11 @@ function curl(url: string, sandbox: boolean): string {
   ].join(' \\\n  ')
 }
 
+/** Codes of an address that this machine does not have, may not take, or that no name leads to. */
+const NO_ADDRESS: ReadonlySet<string> = new Set([
+  ...['EACCES', 'EADDRNOTAVAIL', 'EAFNOSUPPORT', 'EINVAL', 'ENOTFOUND', 'EAI_AGAIN', 'ENODATA'],
+])
+
 /** What went wrong at the start, in words that say what to do next. */
 function startFailure(error: unknown, host: string, port: number): unknown {
   if (error instanceof StorageUnavailable) {
@@ -111,7 +116,7 @@ function startFailure(error: unknown, host: string, port: number): unknown {
       `${host}:${port} is in use; stop what listens there or set listen.port to another port (0 picks one)`,
     )
   }
-  if (code === 'EACCES' || code === 'EADDRNOTAVAIL') {
+  if (code && NO_ADDRESS.has(code)) {
     return new CommandFailure(`cannot listen on ${host}:${port} (${code}); check listen.host and listen.port`)
   }
   return error

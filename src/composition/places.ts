@@ -8,6 +8,7 @@ import { connect, createServer } from 'node:net'
 import { dirname } from 'node:path'
 import { sql } from 'kysely'
 import { shownUrl } from '../adcp/redaction.js'
+import { originAt } from '../adcp/url.js'
 import type { Config } from '../config/values.js'
 import type { Send } from '../net/send.js'
 import { openPostgres } from '../store/database/postgres.js'
@@ -130,8 +131,7 @@ function isTaken(host: string, port: number): Promise<boolean> {
 /** Whether what listens there is a server like this one. */
 async function isTributary(host: string, port: number): Promise<boolean> {
   try {
-    const name = host.includes(':') ? `[${host}]` : host
-    const answer = await fetch(`http://${name}:${port}/healthz`, { signal: AbortSignal.timeout(LOOK_MS) })
+    const answer = await fetch(`${originAt(host, port)}/healthz`, { signal: AbortSignal.timeout(LOOK_MS) })
     return answer.ok && ((await answer.json()) as { status?: unknown } | null)?.status === 'ok'
   } catch {
     return false // another program's words, or none

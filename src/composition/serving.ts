@@ -10,6 +10,7 @@ import { type AddressInfo, createServer } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 import type { DeclaredAccounts } from '../activation/accounts.js'
 import type { Activation } from '../activation/activation.js'
+import { originAt } from '../adcp/url.js'
 import type { Config } from '../config/values.js'
 import { createConsole } from '../console/console.js'
 import type { Feed } from '../feed/feed.js'
@@ -54,7 +55,7 @@ export async function listening(
 ): Promise<{ app: FastifyInstance; url: string }> {
   for (;;) {
     const own = port === 0 ? await freePort(host) : port
-    const app = build(publicUrl ?? `http://${host}:${own}`)
+    const app = build(publicUrl ?? originAt(host, own))
     try {
       // For a name with several addresses Fastify would make servers of its own, on which nothing of ours is set.
       const { address } = await lookup(host)

@@ -5,7 +5,7 @@
  */
 import { isIP } from 'node:net'
 import ipaddr from 'ipaddr.js'
-import { agentUrlOf, canonicalUrl } from '../adcp/url.js'
+import { agentUrlOf, canonicalUrl, originAt } from '../adcp/url.js'
 import type { AuthEntry, ConfigFile, ConfigPath, Rule } from './schema.js'
 import { shownName } from './shown-value.js'
 
@@ -63,8 +63,10 @@ function* networkRules(networks: readonly string[] = [], at: ConfigPath): Rule {
 export function* listenRules({ listen }: ConfigFile): Rule {
   yield* baseUrlRule(listen?.public_url, ['listen', 'public_url'])
   const { host } = listen ?? {}
-  if (host !== undefined && isIP(host) === 0 && !/^[^\s/:?#@]+$/.test(host)) {
+  if (host !== undefined && isIP(host) === 0 && hostName(host) === undefined) {
     yield { at: ['listen', 'host'], expected: 'a host name or an address, without a port' }
+  } else if (host !== undefined && !URL.canParse(originAt(host, 0))) {
+    yield { at: ['listen', 'host'], expected: 'an address without a zone, which no url has' }
   }
   yield* networkRules(listen?.trusted_proxies, ['listen', 'trusted_proxies'])
 }

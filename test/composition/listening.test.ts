@@ -1,11 +1,12 @@
 import dns from 'node:dns'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import Fastify from 'fastify'
 import { pino } from 'pino'
 import { test } from 'tap'
+import { addressOf } from '../../src/commands/address.js'
 import { startFederation } from '../../src/composition/federation.js'
 import { listening } from '../../src/composition/serving.js'
 import { parseConfig } from '../../src/config/load.js'
@@ -26,6 +27,24 @@ test('a free port that another process takes first is given up for the next one'
   t.teardown(() => app.close())
   t.ok(asked.length > 1)
   t.equal(url, asked.at(-1), 'it listens where its card says')
+})
+
+test('an address of IPv6 stands in urls between brackets, where it listens and where commands ask', async (t) => {
+  const asked: string[] = []
+  const { app, url } = await listening({ host: '::1', port: 0, publicUrl: undefined }, (publicUrl) => {
+    asked.push(publicUrl)
+    return Fastify()
+  })
+  t.teardown(() => app.close())
+  t.equal(new URL(asked.at(-1) ?? '').origin, new URL(url).origin)
+  const folder = await mkdtemp(join(tmpdir(), 'tributary-address-'))
+  t.teardown(() => rm(folder, { recursive: true, force: true }))
+  for (const host of ['::1', '::']) {
+    const config = join(folder, 'config.json')
+    await writeFile(config, JSON.stringify({ listen: { host, port: 18 } }))
+    const { base } = await addressOf({ config, url: undefined, token: undefined }, 'operator')
+    t.equal(base, 'http://[::1]:18', host)
+  }
 })
 
 test('a port that was configured and is taken is an error', async (t) => {

@@ -114,6 +114,11 @@ const REFUSED: Record<string, [text: string, ...said: string[]]> = {
     'registries: [ { url: "https://r.example", headers: { "x:y": s3cret } } ]',
     'registries[0].headers["x:y"]: expected a header name, got "x:y"',
   ],
+  'an address to listen on that no url can name': [
+    'listen: { host: "fe80::1%eth0" }',
+    'listen.host: expected an address without a zone, which no url has',
+  ],
+  'a host that is no name': ['listen: { host: "%zz" }', 'listen.host: expected a host name or an address'],
   'a public url with a query': [
     'listen: { public_url: "https://a.example/?key=s3cret" }',
     'listen.public_url: expected a url without credentials, query and fragment, got "https://a.example/?…"',
