@@ -121,7 +121,6 @@ export async function printCheck(command: CheckCommand): Promise<void> {
   const shown = forTerminal(report)
   const close = upstream === undefined ? '' : renderUpstream(shown, upstream, width)
   out.write(`${json ? JSON.stringify(report) : close || render(shown, width)}\n`)
-  if (close) return
   if (report.outcome === 'nothing') throw new CommandFailure('nothing would be federated')
   if (report.outcome === 'incomplete') {
     throw new CommandFailure('something is missing; the table says what', EXIT.incomplete)

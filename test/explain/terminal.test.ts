@@ -36,7 +36,7 @@ test('an agent`s words in explain and check stay in their line and steer nothing
   const checks = { config, json: false, clock: systemClock, random: Math.random }
   const [whole, close] = [createOutput(), createOutput()]
   await t.rejects(printCheck({ ...checks, out: whole.out, err: whole.out }))
-  await printCheck({ ...checks, upstream: 'north', out: close.out, err: close.out })
+  await t.rejects(printCheck({ ...checks, upstream: 'north', out: close.out, err: close.out }))
   for (const text of [explained.text(), whole.text(), close.text()]) {
     t.match(text, /52;c;aGk=/)
     t.notMatch(text, STEERING)

@@ -65,7 +65,7 @@ test('check shows one upstream argument by argument', async (t) => {
     printed(file, 'young'),
     printed(file, undefined),
   ])
-  t.equal(code, 0, err)
+  t.match([code, err], [1, /nothing would be federated/], 'as without --upstream')
   t.match(out, `old  ${agent.url}  mcp, release older`)
   t.match(out, 'fresh, rows read: at least 575, published: 0')
   t.match(
@@ -120,7 +120,18 @@ test('check of one upstream asks nobody else', async (t) => {
     }),
   )
   const { failure, out } = await printed(file, 'one', true)
-  t.equal(failure, undefined)
+  t.match(failure, { exitCode: 1 }, 'its provider has no file')
   t.match(JSON.parse(out), { upstreams: [{ id: 'one', rows: 1 }], speaks: { release: 'older' } })
   t.same([...new Set(asked)], ['one'])
+})
+
+test('check of an agent that is not there fails, as a check of all does', async (t) => {
+  const file = join(await temporaryFolder(t), 'config.json')
+  const upstreams = [{ id: 'gone', url: 'http://127.0.0.1:2/mcp' }]
+  await writeFile(file, JSON.stringify({ upstreams, egress: { allow_networks: ['127.0.0.0/8'] } }))
+  for (const json of [true, false]) {
+    const { failure, out } = await printed(file, 'gone', json)
+    t.match(failure, { name: 'CommandFailure', exitCode: 1, message: 'nothing would be federated' })
+    t.match(out, /absent/)
+  }
 })
