@@ -140,6 +140,9 @@ function verdictOf({ offers }: SignalExplanation): { detail?: string; hint?: str
   return { ...(detail && { detail }), ...(hint && { hint }) }
 }
 
+const ADMIT =
+  'tributary admit lets in whom an operator left out; else upstreams[].exclude or discovery.exclude keeps it out'
+
 function formerly(
   { id, agentUrl, name, source, leftAt }: FormerUpstream,
   leftAtOfSignal: string | undefined,
@@ -174,9 +177,18 @@ export function createExplainer(sources: ExplainSources) {
   function aboutUnlisted(agentUrl: string): Told {
     const agentUrls = [agentUrl]
     const out = sources.roster().excluded.find(({ url }) => agentUrlOf(url) === agentUrl)
-    if (out) return { kind: 'upstream', reason: 'upstream_excluded', detail: out.reason, agentUrls }
+    if (out) {
+      const hint = out.reason === 'excluded' && { hint: ADMIT }
+      return { kind: 'upstream', reason: 'upstream_excluded', detail: out.reason, ...hint, agentUrls }
+    }
     if (sources.former.at(agentUrl)) return { kind: 'upstream', reason: 'upstream_left', agentUrls }
     return { kind: 'unknown', reason: 'unknown', agentUrls }
+  }
+
+  /** Of the first of these agents that has left; one that is kept out is still listed. */
+  function leaver(agentUrls: readonly string[]): FormerUpstream | undefined {
+    const keptOut = new Set(sources.roster().excluded.map(({ url }) => agentUrlOf(url)))
+    return agentUrls.filter((url) => !keptOut.has(url)).flatMap((url) => sources.former.at(url) ?? [])[0]
   }
 
   async function aboutUpstream(agentUrl: string): Promise<Told> {
@@ -204,13 +216,16 @@ export function createExplainer(sources: ExplainSources) {
       if (meaning.kind !== 'signal') return offer.segment_id === ref
       return !pins || !prices || isPinnedTo(pins, offer, prices)
     }
-    const offers = signal.offers.filter(isMeant)
+    const named = signal.offers.filter(isMeant)
+    if (named.length === 0 && signal.shown) {
+      return { kind: 'signal', signal, agentUrls: [], meant: new Set(), reason: 'offer_unknown' }
+    }
+    const offers = named.length > 0 ? named : signal.offers // which say why the signal is not there
     const agentUrls = [...new Set(offers.map(({ agent_url }) => agent_url))]
     const told = {
       ...{ kind: 'signal' as const, signal, agentUrls },
       ...(offers.length < signal.offers.length && { meant: new Set(offers.map(({ handle }) => handle)) }),
     }
-    if (offers.length === 0) return { ...told, reason: 'offer_unknown' }
     if (offers.some(({ fate }) => fate === 'stands')) return { ...told, reason: 'present' }
     const fates = offers.map(({ fate }) => fate)
     const reason = (['no_country_left', 'no_room', 'outranked'] as const).find((fate) => fates.includes(fate))
@@ -306,7 +321,7 @@ export function createExplainer(sources: ExplainSources) {
       const inFeed = await tell(question, account)
       const told = reader ? await seen(inFeed, reader, selection) : inFeed
       const { agentUrls, meant: _, ...rest } = told
-      const [former] = agentUrls.flatMap((agentUrl) => sources.former.at(agentUrl) ?? [])
+      const former = leaver(agentUrls)
       const snapshot = feed.current(account)
       const at = sources.publishedAt()
       return {
