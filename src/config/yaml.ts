@@ -41,18 +41,23 @@ export type Yaml = {
   lineOf(steps: ConfigPath): number | undefined
 }
 
-/** Aliases that lead nowhere. */
+/** Aliases that lead nowhere, or to what holds them. */
 function aliasFaults(document: YamlDocument, lineAt: (node: unknown) => number | undefined): YamlFault[] {
-  const anchored = new Set<string>()
+  const anchored = new Map<string, unknown>()
   const faults: YamlFault[] = []
   visit(document, {
-    Alias(_key, alias) {
-      if (anchored.has(alias.source)) return
+    Alias(_key, alias, around) {
+      const meant = anchored.get(alias.source)
+      if (around.some((one) => one === meant)) {
+        const expected = 'aliases (*name) of what does not hold them'
+        faults.push({ line: lineAt(alias), expected, got: 'one inside of its own anchor' })
+      }
+      if (meant !== undefined) return
       const expected = 'aliases (*name) of anchors (&name) that stand before them'
       faults.push({ line: lineAt(alias), expected, got: 'another; a text that begins with * needs quotes' })
     },
-    Value(_key, { anchor }) {
-      if (anchor !== undefined) anchored.add(anchor)
+    Value(_key, node) {
+      if (node.anchor !== undefined) anchored.set(node.anchor, node)
     },
   })
   return faults

@@ -135,6 +135,11 @@ const REFUSED: Record<string, [text: string, ...said: string[]]> = {
     'registries: [ { url: "https://r.example/#list" } ]',
     'registries[0].url: expected a url without credentials, query and fragment',
   ],
+  'a YAML alias of what holds it': [
+    'listen: {}\npreview_releases: &a [*a]',
+    'line 2: the file: expected aliases (*name) of what does not hold them, got one inside of its own anchor',
+  ],
+  'a YAML alias of what holds what holds it': ['registries: &a [ { headers: *a } ]', 'line 1: the file'],
   'a YAML alias of nothing': ['defaults: *times', 'the file: expected aliases (*name) of anchors (&name)'],
   'one token for two callers': [
     `callers: { keys: [ { id: a, token_sha256: ${DIGEST} }, { id: b, token_sha256: ${DIGEST.toUpperCase()} } ] }`,
