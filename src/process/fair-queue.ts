@@ -53,6 +53,7 @@ export function createFairQueue({ total, perOwner, perGroup }: FairQueueOptions)
   function next(): { ownerName: string; owner: Owner; groupName: string; group: Group } | undefined {
     let found: ReturnType<typeof next>
     for (const [ownerName, owner] of owners) {
+      if (found?.owner.underWay === 0) break // nobody has less
       if (owner.underWay >= Math.min(perOwner, found?.owner.underWay ?? perOwner)) continue
       const groupName = nextGroup(owner)
       const group = groupName === undefined ? undefined : owner.groups.get(groupName)

@@ -40,7 +40,6 @@ import { type Blobs, EVERY_TURN, type Sharing } from './rows/storage.js'
 import { createLearntStore, type UpstreamCall } from './walk/contact.js'
 import { createGovernor, createSlots, READ_LIMITS, type ReadLimits } from './walk/governor.js'
 
-const TOTAL_CALLS = 1_024 // calls under way at once: even hundreds of hung upstreams leave places for others
 const SWEEPING = 'sweeping'
 const notThere = (agentUrl: string) => callFailed('unknown_upstream', `no upstream ${agentUrl}`)
 const LOADING = 4 // upstreams whose slices are read from disk at once
@@ -182,7 +181,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     onChange: () => follow(),
   })
   const governor = createGovernor(() => config.limits ?? READ_LIMITS)
-  const total = pLimit(TOTAL_CALLS)
+  const slotsOf = createSlots()
   const loading = pLimit(LOADING)
   const runners = new Map<string, Runner>()
   const listeners = new Set<() => void>()
@@ -221,7 +220,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
       ...{ send, store, turns, readings, learnt, governor },
       ...{ clock, random, referencesFor, namesFor, onTransition, onTrouble },
       setting: settingOf(entry),
-      slotsFor: (concurrency) => createSlots(total, concurrency),
+      slotsFor: (concurrency) => slotsOf(entry.agentUrl, concurrency),
       onChange: changed,
     })
   }

@@ -255,12 +255,15 @@ export function createContact(options: ContactOptions) {
     take(saved.dialect, saved.readAt)
   }
 
-  async function dialect(during = signal): Promise<{ kind: 'dialect'; value: Dialect } | CallFailure> {
+  async function dialect(
+    during = signal,
+    isAwaited = false,
+  ): Promise<{ kind: 'dialect'; value: Dialect } | CallFailure> {
     restored ??= restore()
     await restored
     if (known && !isDoubted && clock.now() - known.readAt < DIALECT_MS)
       return { kind: 'dialect', value: known.value }
-    let outcome = await link.read(CAPABILITIES, {}, entry.auth, during)
+    let outcome = await link.read(CAPABILITIES, {}, entry.auth, during, isAwaited)
     if (outcome.kind === 'failed') return outcome
     if (outcome.kind === 'error' && isCredentialError(outcome.error)) {
       return callFailed('unauthorized', `${CAPABILITIES}: ${messageOf(outcome)}`)
@@ -268,7 +271,7 @@ export function createContact(options: ContactOptions) {
     const tools = await link.tools(entry.auth, during)
     const name = nameOf(CAPABILITIES, tools)
     if (outcome.kind === 'error' && name !== CAPABILITIES)
-      outcome = await link.read(name, {}, entry.auth, during)
+      outcome = await link.read(name, {}, entry.auth, during, isAwaited)
     const told = dialectOf(outcome)
     if (!told) return callFailed('agent_error', `${CAPABILITIES}: ${messageOf(outcome)}`)
     const protocol = link.protocol()
@@ -281,7 +284,7 @@ export function createContact(options: ContactOptions) {
   /** The dialect is needed before a request can be written, so it is asked for first; the answer is kept for a day. */
   async function dialectBy(deadline: number): ReturnType<typeof dialect> {
     const limits = { timeoutMs: deadline - clock.now(), clock }
-    const reading = dialect(forCalls.signal)
+    const reading = dialect(forCalls.signal, true)
     waiting += 1
     try {
       return await within(reading, limits, () => callFailed('timeout', 'the deadline has passed'))

@@ -1,47 +1,67 @@
 /**
  * What one upstream may take of what all of them share, so that a bad one never hurts the feed (docs/house.md). Calls under way
- * are bounded per upstream and in all, without a queue that one upstream could fill: a call first waits among the calls of its
- * own upstream, and only then for one of the common places. Memory for rows is bounded in all; when it is full, the largest
- * user loses rows, never another. One owner can have any number of agents, so use is measured by registrable domain.
+ * are bounded per upstream and in all, and calls that somebody waits for have other places than readings. Memory for rows is
+ * bounded in all; when it is full, the largest user loses rows, never another. One owner can have any number of agents, so use
+ * is measured by registrable domain.
  */
-import pLimit, { type LimitFunction } from 'p-limit'
+import pLimit from 'p-limit'
 import { getDomain } from 'tldts'
 import { within } from '../../net/clock.js'
+import { createFairQueue } from '../../process/fair-queue.js'
 import { type AgentOutcome, type Budget, callFailed } from '../agent/agent.js'
 import { slabBuffers } from '../rows/slab.js'
 import type { Slice } from '../rows/slice.js'
 
 const MAX_WAITING_CALLS = 200 // waiting calls of one upstream; more than this would not get a turn in time
+/** Places of readings, and as many of calls: even hundreds of hung agents of one domain, or host, leave some for others. */
+const PLACES = { total: 1_024, perOwner: 128, perGroup: 64 }
 const ROW_COLUMNS = 18 // bytes of a row's place and digest, in addition to its JSON
 const CHECKS = 1_000 // a walk is weighed against the others each time it has grown by that part of the whole
 
 /** Runs a call when there is a place, with the rest of its budget; resolves by the end of the budget in any case. */
 export type Slots = (budget: Budget, run: (budget: Budget) => Promise<AgentOutcome>) => Promise<AgentOutcome>
 
-/** For one upstream: `concurrency` calls at once, within `total` for all upstreams. */
-export function createSlots(total: LimitFunction, concurrency: number): Slots {
-  const own = pLimit(concurrency)
+/** The registrable one, where there is one. */
+function domainOf(agentUrl: string): string {
+  const { hostname } = new URL(agentUrl)
+  return getDomain(hostname, { allowPrivateDomains: true }) ?? hostname
+}
 
-  return (budget, run) => {
-    if (own.pendingCount >= MAX_WAITING_CALLS) {
-      return Promise.resolve(callFailed('backing_off', `${MAX_WAITING_CALLS} calls are waiting already`))
+/**
+ * The places of all upstreams, from which each gets its own, for `concurrency` calls at once. Registrable domains take turns for
+ * them, and within one its hosts. What waits for a place holds none: a call waits in the line of its upstream first, and what is
+ * under way at the upstream itself comes last, where a call never has more before it than what was sent already.
+ */
+export function createSlots(): (agentUrl: string, concurrency: number) => Slots {
+  const places = { calls: createFairQueue(PLACES), readings: createFairQueue(PLACES) }
+
+  return (agentUrl, concurrency) => {
+    const turn = { owners: [domainOf(agentUrl)], group: new URL(agentUrl).host }
+    const lines = { calls: pLimit(concurrency), readings: pLimit(concurrency) }
+    const own = createFairQueue({ total: concurrency, perOwner: concurrency, perGroup: concurrency })
+
+    return (budget, run) => {
+      const kind = budget.isAwaited ? 'calls' : 'readings'
+      if (lines[kind].pendingCount >= MAX_WAITING_CALLS) {
+        return Promise.resolve(callFailed('backing_off', `${MAX_WAITING_CALLS} calls are waiting already`))
+      }
+      const startedAt = Date.now()
+      const left = () => budget.timeoutMs - (Date.now() - startedAt)
+
+      async function started(): Promise<AgentOutcome> {
+        if (left() <= 0) return callFailed('timeout', 'no place was free in time')
+        if (budget.signal?.aborted) return callFailed('aborted', 'the caller gave up')
+        return run({ ...budget, timeoutMs: left() })
+      }
+
+      // Some waits are shared with other callers (a handshake, a place): none may outlast this call's budget.
+      const { timeoutMs } = budget
+      return within(
+        lines[kind](() => places[kind].run(turn, () => own.run({ owners: [kind], group: '' }, started))),
+        { timeoutMs },
+        () => callFailed('timeout', 'no answer in time'),
+      )
     }
-    const startedAt = Date.now()
-    const left = () => budget.timeoutMs - (Date.now() - startedAt)
-
-    async function started(): Promise<AgentOutcome> {
-      if (left() <= 0) return callFailed('timeout', 'no place was free in time')
-      if (budget.signal?.aborted) return callFailed('aborted', 'the caller gave up')
-      return run({ ...budget, timeoutMs: left() })
-    }
-
-    // Some waits are shared with other callers (a handshake, a place): none may outlast this call's budget.
-    const { timeoutMs } = budget
-    return within(
-      own(() => total(started)),
-      { timeoutMs },
-      () => callFailed('timeout', 'no answer in time'),
-    )
   }
 }
 
@@ -107,11 +127,6 @@ type Entry = {
   /** Its walk must end: it no longer counts. */
   ending: boolean
   onEvicted(): void
-}
-
-function domainOf(agentUrl: string): string {
-  const { hostname } = new URL(agentUrl)
-  return getDomain(hostname, { allowPrivateDomains: true }) ?? hostname
 }
 
 const bytesOfRows = (rows: number, bytes: number) => bytes + rows * ROW_COLUMNS

@@ -270,15 +270,20 @@ export function createLink(options: LinkOptions) {
       note(outcome, false)
       return outcome
     },
-    /** A read, repeated while that may help. An upstream that did not answer last time gets a single probe first. */
+    /**
+     * A read, repeated while that may help. An upstream that did not answer last time gets a single probe first. `isAwaited`:
+     * a call waits for it.
+     */
     async read(
       task: string,
       args: Arguments,
       auth: Auth,
       during: AbortSignal = signal,
+      isAwaited = false,
     ): Promise<AgentOutcome> {
       const once = async () => {
-        const outcome = await deliver(task, args, auth, { timeoutMs: timeoutMs(), signal: during })
+        const budget = { timeoutMs: timeoutMs(), signal: during, isAwaited }
+        const outcome = await deliver(task, args, auth, budget)
         note(outcome, true)
         return outcome
       }
