@@ -113,7 +113,7 @@ export function giveBackMoved({ buffer }: Uint8Array): void {
   if (isOfOurs && byteLength > 0 && byteLength <= MOST_LENT) keepIdle(Buffer.from(buffer))
 }
 
-export type Gathering = {
+type Gathering = {
   add(chunk: Uint8Array): void
   chunks(): readonly Uint8Array[]
 }

@@ -66,3 +66,19 @@ test('eight million bytes of carriage returns, of colons and of empty data are r
     )
   }
 })
+
+test('an event of 30 MB, in however many lines, is put together as it comes', async (t) => {
+  for (const line of [320, 8_000, 30_000_000]) {
+    const count = 30_000_000 / line
+    const text = Buffer.from(`data: ${'x'.repeat(line - 7)}\n`.repeat(count))
+    const stream = createEventStream(() => 'last')
+    const take = stream.begin()
+    for (let at = 0; at < text.length; at += 8_192) take(text.subarray(at, at + 8_192))
+    const cpu = process.cpuUsage()
+    t.ok(take(Buffer.from('\n')))
+    const { user, system } = process.cpuUsage(cpu)
+    t.ok(user + system < 10_000, `${count} lines: ${user + system} µs when it ends`)
+    const [message] = stream.end()
+    t.equal(message?.byteLength, count * (line - 6) - 1)
+  }
+})

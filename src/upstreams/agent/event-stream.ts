@@ -2,11 +2,11 @@
  * Takes messages from server-sent events (HTML standard, "Server-sent events"): from the stream that answered and, when it broke
  * off, from the streams that resume it, each byte once, wherever lines and chunks break.
  */
-import { createGathering, type Gathering } from '../../process/memory.js'
-
 const USABLE_ID = /^[\x21-\x7e]{1,1024}$/ // it is copied into a header
 const MAX_EVENTS = 10_000
-const MAX_LINES = 100_000 // per event; each line costs more memory than its bytes
+const MAX_NAME = 16 // with a mark before it; no field that is read has a longer one
+const MAX_VALUE = 1_025 // of a field other than data: one more than an id that is used may have
+const FIRST_BYTES = 4 * 1024
 const LF = 0x0a
 const CR = 0x0d
 const COLON = 0x3a
@@ -21,7 +21,7 @@ export type MessageKind = 'other' | 'candidate' | 'last'
 export type EventStream = {
   /** A stream begins. Returns the reader of its chunks, which says when no more is wanted. */
   begin(): (chunk: Uint8Array) => boolean
-  /** The stream has ended. Returns the messages that may be the response, from all streams. */
+  /** The stream has ended. Returns the messages that may be the response, from all streams; each has its memory to itself. */
   end(): readonly Uint8Array[]
   /** The id of the event after which to resume; undefined when the stream cannot be resumed. */
   lastEventId(): string | undefined
@@ -37,52 +37,54 @@ export function isEventStream(headers: Record<string, string>): boolean {
 }
 
 /**
- * Splits chunks into lines that end in CR, LF or both, and passes each complete line on. `isOwn`: the line has its own
- * memory, because it was joined from several chunks.
+ * Splits chunks into lines that end in CR, LF or both, and passes on their parts as they come, and the end of each. A part is not
+ * empty, and lies in the memory of its chunk.
  */
-function createLines(onLine: (line: Buffer, isOwn: boolean) => void) {
-  let begun: Gathering | undefined // of a line that is not complete yet
+function createLines(onPart: (part: Buffer) => void, onEnd: () => void) {
   let afterCr = false
 
-  function feed(chunk: Buffer): void {
+  return function feed(chunk: Buffer): void {
     let from = 0
     for (let at = 0; at < chunk.length; at++) {
       const byte = chunk[at]
-      if (byte !== LF && byte !== CR) continue
-      if (byte === LF && afterCr && at === from && !begun) from = at + 1
-      else {
-        const rest = at === from ? EMPTY : chunk.subarray(from, at)
-        if (begun) {
-          begun.add(rest) // joined at once
-          onLine(Buffer.concat(begun.chunks()), true)
-        } else onLine(rest, false)
-        begun = undefined
-        from = at + 1
+      if (byte !== LF && byte !== CR) {
+        afterCr = false
+        continue
       }
+      if (at > from) onPart(chunk.subarray(from, at))
+      from = at + 1
+      if (byte === CR || !afterCr) onEnd()
       afterCr = byte === CR
     }
-    if (from < chunk.length) {
-      begun ??= createGathering()
-      begun.add(Buffer.from(chunk.subarray(from)))
-      afterCr = false
-    }
+    if (from < chunk.length) onPart(chunk.subarray(from))
   }
-
-  return { feed }
 }
 
-/** The field's name and value; a comment has an empty name. */
-function fieldOf(line: Buffer): { name: string; value: Buffer } {
-  const colon = line.indexOf(COLON)
-  if (colon === -1) return { name: line.toString('latin1', 0, 16), value: EMPTY }
-  const from = line[colon + 1] === SPACE ? colon + 2 : colon + 1
-  return { name: line.toString('latin1', 0, Math.min(colon, 16)), value: line.subarray(from) }
-}
-
-function joined(lines: readonly Buffer[]): Buffer {
-  const [first] = lines
-  if (first && lines.length === 1) return first
-  return Buffer.concat(lines.flatMap((line, at) => (at === 0 ? [line] : [LINE_BREAK, line])))
+/**
+ * Bytes of which more come. They are copied as they come, into memory that is twice as large when it is full: to join them in the
+ * end, many or few, would stop the thread.
+ */
+function createGrowing() {
+  let memory = EMPTY
+  let length = 0
+  return {
+    add(bytes: Uint8Array): void {
+      const needed = length + bytes.byteLength
+      if (needed > memory.byteLength) {
+        const larger = Buffer.allocUnsafeSlow(Math.max(FIRST_BYTES, 2 * memory.byteLength, needed))
+        larger.set(memory.subarray(0, length))
+        memory = larger
+      }
+      memory.set(bytes, length)
+      length = needed
+    },
+    bytes: (): Buffer => memory.subarray(0, length),
+    length: () => length,
+    /** Its memory is used again. */
+    clear(): void {
+      length = 0
+    },
+  }
 }
 
 /** `kindOf` tells whether a message may be the awaited response. */
@@ -96,7 +98,12 @@ export function createEventStream(kindOf: (message: Buffer) => MessageKind): Eve
   let finish = () => {}
 
   function begin() {
-    let data: Buffer[] = []
+    const head = createGrowing() // of the line: its name
+    const value = createGrowing() // of another field than data
+    let data = createGrowing()
+    let hasData = false
+    let name: string | undefined // known from the colon on
+    let isAtValue = false // at its first byte
     let id: string | undefined
     let isWhole = true
     let isFirst = true
@@ -104,41 +111,75 @@ export function createEventStream(kindOf: (message: Buffer) => MessageKind): Eve
     function dispatch(): void {
       if (isWhole && id !== undefined) lastEventId = USABLE_ID.test(id) ? id : undefined
       id = undefined
-      if (data.length === 0) return
-      const message = joined(data)
-      data = []
+      if (!hasData) return
+      const message = data.bytes()
       const kind = kindOf(message)
-      if (kind !== 'other') found.push(message)
+      if (kind === 'other') data.clear()
+      else {
+        found.push(message)
+        data = createGrowing()
+      }
+      hasData = false
       events += 1
       if (kind === 'last' || events === MAX_EVENTS) isOver = true
     }
 
-    function take(raw: Buffer, isOwn: boolean): void {
-      if (isOver) return
-      const line = isFirst && raw.indexOf(MARK) === 0 ? raw.subarray(MARK.length) : raw
+    function nameEnds(): string {
+      const bytes = head.bytes()
+      const isMarked = isFirst && bytes.indexOf(MARK) === 0
+      const text = bytes.toString('latin1', isMarked ? MARK.length : 0)
       isFirst = false
-      if (line.length === 0) {
-        dispatch()
+      head.clear()
+      value.clear()
+      if (text === 'data') {
+        if (hasData) data.add(LINE_BREAK)
+        hasData = true
+      }
+      return text
+    }
+
+    function takeValue(part: Buffer): void {
+      const rest = isAtValue && part[0] === SPACE ? part.subarray(1) : part
+      isAtValue = false
+      if (name === 'data') data.add(rest)
+      else if (value.length() < MAX_VALUE) value.add(rest.subarray(0, MAX_VALUE))
+    }
+
+    function takePart(part: Buffer): void {
+      if (isOver) return
+      if (name !== undefined) {
+        takeValue(part)
         return
       }
-      const { name, value } = fieldOf(line)
-      if (name === 'data') {
-        data.push(isOwn ? value : Buffer.from(value))
-        if (data.length === MAX_LINES) isOver = true
-      } else if (name === 'id') id = value.toString()
-      else if (name === 'retry' && /^\d{1,9}$/.test(value.toString('latin1', 0, 10))) {
-        retryMs = Number(value.toString())
+      const colon = part.indexOf(COLON)
+      const end = colon === -1 ? part.length : colon
+      if (head.length() <= MAX_NAME) head.add(part.subarray(0, Math.min(end, MAX_NAME + 1)))
+      if (colon === -1) return
+      name = nameEnds()
+      isAtValue = true
+      if (colon + 1 < part.length) takeValue(part.subarray(colon + 1))
+    }
+
+    function takeEnd(): void {
+      if (isOver) return
+      const isBlank = name === undefined
+      const field = name ?? nameEnds()
+      name = undefined
+      if (isBlank && field === '') dispatch()
+      else if (field === 'id') id = value.bytes().toString()
+      else if (field === 'retry' && /^\d{1,9}$/.test(value.bytes().toString('latin1'))) {
+        retryMs = Number(value.bytes().toString())
       }
     }
 
-    const lines = createLines(take)
+    const feed = createLines(takePart, takeEnd)
     finish = () => {
       isWhole = false // half an event may hold a whole response, but a stream is never resumed after it
-      lines.feed(Buffer.from('\n\n'))
+      feed(Buffer.from('\n\n'))
     }
     return (chunk: Uint8Array) => {
       bytes += chunk.byteLength
-      lines.feed(Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength))
+      feed(Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength))
       return isOver
     }
   }

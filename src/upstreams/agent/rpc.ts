@@ -48,7 +48,6 @@ const MAX_ANSWER_BYTES = 32 * 1024 * 1024
 const MAX_VALUE_BYTES = 1024 * 1024 // of a handshake or a list of tools
 
 const SMALL_BYTES = 16 * 1024 // takes well under a millisecond, whatever it holds
-const FIELD_BYTES = 16 // `data: ` before a message of an event stream, and its mark
 const MOST_READERS = 4
 const READER_HEAP_MB = 512
 const READING_MS = 20_000
@@ -170,17 +169,15 @@ function messageKind(message: Buffer, id: number): MessageKind {
   return isAnswer ? 'last' : 'candidate'
 }
 
-/**
- * Memory that belongs to one message alone can be transferred, even with a field's name in front, or room behind it that it
- * was lent with; part of a larger buffer is copied.
- */
-function owned(message: Uint8Array): Uint8Array<ArrayBuffer> {
+/** Memory that belongs to one message alone can be transferred, with room behind it; part of a larger buffer is copied. */
+function owned(message: Uint8Array, isAlone: boolean): Uint8Array<ArrayBuffer> {
   const { buffer, byteOffset, byteLength } = message
-  const isAlone = isLent(message) || buffer.byteLength - byteLength <= FIELD_BYTES
   return isAlone && buffer instanceof ArrayBuffer
     ? new Uint8Array(buffer, byteOffset, byteLength)
     : new Uint8Array(message)
 }
+
+const isAlone = (body: Uint8Array) => isLent(body) || body.buffer.byteLength === body.byteLength
 
 const readers = createPool<ReaderJob, ReadAnswer | RegistryListing>({
   code: new URL('./answer.js', import.meta.url),
@@ -190,12 +187,15 @@ const readers = createPool<ReaderJob, ReadAnswer | RegistryListing>({
   waitingBytes: WAITING_BYTES,
 })
 
-/** `key`: whose answer it is; answers with one key are read one after another. The messages are transferred. */
-export async function readReply(key: string, job: ReadingJob): Promise<ReadAnswer> {
+/**
+ * `key`: whose answer it is; answers with one key are read one after another. The messages are transferred. `areAlone`: each has its
+ * memory to itself.
+ */
+export async function readReply(key: string, job: ReadingJob, areAlone = false): Promise<ReadAnswer> {
   const size = job.messages.reduce((sum, { byteLength }) => sum + byteLength, 0)
   if (size === 0) return { kind: 'none' }
   if (size <= SMALL_BYTES) return readMessages(job)
-  const messages = job.messages.map(owned)
+  const messages = job.messages.map((message) => owned(message, areAlone || isAlone(message)))
   try {
     return (await readers.run(
       key,
@@ -220,7 +220,7 @@ export async function readRegistry(
   secrets: readonly string[],
 ): Promise<RegistryListing> {
   if (body.byteLength <= SMALL_BYTES) return readListing(body, secrets)
-  const registry = owned(body)
+  const registry = owned(body, isAlone(body))
   try {
     return (await readers.run(
       key,
@@ -298,7 +298,8 @@ export function createRpc(send: Send) {
     const startedAt = Date.now()
     const maxBytes = as === 'value' ? MAX_VALUE_BYTES : (bounds.answerBytes ?? MAX_ANSWER_BYTES)
     const events = createEventStream((message) => messageKind(message, id))
-    const read = (messages: readonly Uint8Array[]) => readReply(url, { messages, id, as, bounds })
+    const read = (messages: readonly Uint8Array[], areAlone: boolean) =>
+      readReply(url, { messages, id, as, bounds }, areAlone)
     const opened: { headers?: Record<string, string> } = {} // of an event stream, also of one that breaks off
     const reply = await send({
       url,
@@ -327,12 +328,14 @@ export function createRpc(send: Send) {
         headers: { ...headers, ...(session && { 'mcp-session-id': session }) },
       })
       if (resumed?.kind === 'failed') return networkFailure(resumed)
-      if (resumed) return outcomeOf(await read(resumed.messages), { status: 200, headers: opened.headers })
+      if (resumed)
+        return outcomeOf(await read(resumed.messages, true), { status: 200, headers: opened.headers })
     }
     if (reply.kind === 'failed') return networkFailure(reply)
     const failure = statusFailure(reply, Date.now())
     if (failure) return { ...failure, status: reply.status }
     if (isWide(reply)) return callFailed('protocol_error', 'JSON in another encoding than UTF-8')
-    return outcomeOf(await read(opened.headers ? messages : [reply.body]), reply)
+    const isStream = opened.headers !== undefined
+    return outcomeOf(await read(isStream ? messages : [reply.body], isStream), reply)
   }
 }
