@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { findCard } from '../../src/upstreams/agent/a2a.js'
+import { createA2aAgent, findCard } from '../../src/upstreams/agent/a2a.js'
 import { startHttp } from '../support/upstream-agent.js'
 import { loopbackEgress } from '../support/upstream-world.js'
 
@@ -39,9 +39,10 @@ test('a card gives its endpoints, the newest version first', async (t) => {
   )
 })
 
-test('a card that names another site is not followed there', async (t) => {
+test('a card that names another site, or leaves https, is not followed there', async (t) => {
   for (const url of [
     'https://evil.example/a2a',
+    'http://signals.a.example/a2a',
     'http://169.254.169.254/',
     'http://localhost:1/a2a',
     'nonsense://x',
@@ -52,6 +53,35 @@ test('a card that names another site is not followed there', async (t) => {
     (await endpointsOf(card({ url: 'https://agents.a.example/' })))?.[0]?.url,
     'https://agents.a.example/',
   )
+})
+
+test('a credential is sent to the origin of the configured url alone', async (t) => {
+  for (const [named, withCredential, without] of [
+    ['https://signals.a.example/other', 'https://signals.a.example/other', 'https://signals.a.example/other'],
+    ['https://agents.a.example/a2a', AGENT, 'https://agents.a.example/a2a'],
+    ['https://signals.a.example:8444/a2a', AGENT, 'https://signals.a.example:8444/a2a'],
+    ['http://signals.a.example/a2a', AGENT, AGENT],
+    ['https://evil.example/a2a', AGENT, AGENT],
+  ] as const) {
+    for (const auth of [
+      { type: 'bearer', token: 'secret' },
+      { type: 'header', name: 'x-key', value: 'secret' },
+      { type: 'none' },
+    ] as const) {
+      const posted: string[] = []
+      const agent = createA2aAgent({
+        url: AGENT,
+        auth,
+        async send({ url, method }) {
+          if (method === 'POST') posted.push(url)
+          const body = Buffer.from(JSON.stringify(card({ url: named })))
+          return { kind: 'reply', status: 200, headers: {}, body, url }
+        },
+      })
+      await agent.call('activate_signal', {}, { timeoutMs: 60_000 })
+      t.same(posted, [auth.type === 'none' ? without : withCredential], `${named}, ${auth.type}`)
+    }
+  }
 })
 
 test('what is no card is none', async (t) => {

@@ -1,7 +1,7 @@
 /**
  * An agent over A2A's JSON-RPC binding, 1.0 and 0.3 (docs/protocol.md#a2a): a skill in a data part out, the last data part of
- * the task's artifact back. Its card says where to post and in which version. The card is public and untrusted: credentials go
- * to the url it names only when that is on the site we were configured with.
+ * the task's artifact back. Its card says where to post and in which version. The card is public and untrusted: it is followed
+ * within the site of the configured url, and with a credential within the origin of that url alone.
  */
 import { randomUUID } from 'node:crypto'
 import { isRecord, tryParseJson } from '../../adcp/json.js'
@@ -97,11 +97,12 @@ function versionOf(text: unknown): A2aVersion | undefined {
   return text.startsWith('0.') ? '0.3' : undefined
 }
 
-/** The url a card names, or ours where the card names another site (an address behind its proxy, or a trap). */
+/** The url a card names, or ours where the card leaves our site, or https (an address behind its proxy, or a trap). */
 function postUrl(named: unknown, agentUrl: string): string {
   if (typeof named !== 'string' || !URL.canParse(named, agentUrl)) return agentUrl
-  const url = new URL(named, agentUrl)
-  return sameSite(url, new URL(agentUrl)) ? url.href : agentUrl
+  const [url, ours] = [new URL(named, agentUrl), new URL(agentUrl)]
+  const isSecure = url.protocol === ours.protocol || url.protocol === 'https:'
+  return isSecure && sameSite(url, ours) ? url.href : agentUrl
 }
 
 /** Undefined when the object is no card: any JSON may stand at a well-known path. */
@@ -178,15 +179,20 @@ export function createA2aAgent({ send, url, auth, bounds, card }: AgentOptions &
     return found
   }
 
+  /** Where requests go with our credential: to no other origin than that of the url that it is configured for. */
+  function placeOf({ url: named }: Endpoint): string {
+    return auth.type === 'none' || new URL(named).origin === new URL(url).origin ? named : url
+  }
+
   /** In the words of the endpoint's version. */
   function post(
-    { url, version }: Endpoint,
+    endpoint: Endpoint,
     method: 'send' | 'get',
     request: Pick<AgentRequest, 'params' | 'isRead' | 'budget'>,
   ): Promise<RpcOutcome> {
-    const wording = WORDINGS[version]
+    const wording = WORDINGS[endpoint.version]
     return rpc({
-      ...{ url, method: wording[method], as: 'a2a', ...request },
+      ...{ url: placeOf(endpoint), method: wording[method], as: 'a2a', ...request },
       headers: { ...credentials, ...wording.headers },
       ...(bounds && { bounds: bounds() }),
     })
