@@ -198,6 +198,15 @@ export function boundedText(value: unknown, length = 500): string | undefined {
   return typeof value === 'string' && value !== '' ? value.slice(0, length) : undefined
 }
 
+/**
+ * The text that a value is, or that a number is written as; undefined for anything else, because an object with a member
+ * `toString` cannot be converted.
+ */
+export function scalarText(value: unknown): string | undefined {
+  if (typeof value === 'number') return String(value)
+  return typeof value === 'string' ? value : undefined
+}
+
 /** A Buffer over the same bytes. */
 export function bufferOf(bytes: Uint8Array): Buffer {
   return bytes instanceof Buffer ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)

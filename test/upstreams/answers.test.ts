@@ -129,3 +129,27 @@ test('whatever frameworks put around it, the rows of an answer are found', async
     t.match(outcomeOf(as, result), found, 'signals that are not the rows of the answer stay where they are')
   }
 })
+
+test('an object where a text or a number belongs is neither, whatever its members are called', async (t) => {
+  const odd = { toString: 1, valueOf: 1 }
+  const read = (message: object, as: 'mcp' | 'a2a' = 'mcp') =>
+    readMessages({ messages: [Buffer.from(JSON.stringify(message))], id: 7, as, bounds: {} })
+  const failed = { adcp_error: { code: 'X', message: 'no', retry_after: odd } }
+  t.same(read({ id: odd, result: {} }), { kind: 'none' })
+  t.same(read({ id: 7, error: { code: odd, message: 'no' } }), {
+    ...{ kind: 'rpc_error', code: Number.NaN, message: 'no' },
+  })
+  t.match(read({ id: 7, result: { structuredContent: { status: odd } } }), { outcome: { kind: 'answer' } })
+  t.match(read({ id: 7, result: { parts: [{ data: { status: odd } }] } }, 'a2a'), {
+    outcome: { kind: 'answer' },
+  })
+  t.match(read({ id: '7', result: { structuredContent: failed } }), {
+    outcome: { kind: 'error', error: { code: 'X', message: 'no', retryAfterMs: undefined } },
+  })
+  for (const seconds of [3, '3']) {
+    const error = { ...failed.adcp_error, retry_after: seconds }
+    t.match(read({ id: 7, result: { structuredContent: { adcp_error: error } } }), {
+      outcome: { error: { retryAfterMs: 3_000 } },
+    })
+  }
+})

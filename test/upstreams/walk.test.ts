@@ -209,3 +209,19 @@ test("an error on a later page is the walk's failure, and nothing of it is kept"
   }
   t.match(await walkUpstream(options), { kind: 'failed', reason: 'agent_error', message: /INVALID_REQUEST/ })
 })
+
+test('a wait that is no length of time is none', async (t) => {
+  const odd = { toString: 1, valueOf: 1 }
+  for (const [estimated_wait, retryAfterMs] of [
+    [{ interval: 2, unit: 'minutes' }, 120_000],
+    [{ interval: odd, unit: 'minutes' }, undefined],
+    [{ interval: 2, unit: odd }, undefined],
+    [{ interval: 2, unit: '__proto__' }, undefined],
+  ] as const) {
+    const { outcome } = await walk(() => ({
+      ...end,
+      incomplete: [{ scope: 'signals', description: 'busy', estimated_wait }],
+    }))
+    t.match(outcome, { kind: 'failed', reason: 'incomplete_feed', retryAfterMs })
+  }
+})

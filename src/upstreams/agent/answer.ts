@@ -4,7 +4,7 @@
  * by an MCP tool result, an A2A task or an A2A message, and fail by `adcp_error`, by `errors[]` with a failed status, or as
  * plain text. Its rows are read. Pure, so a thread can do it.
  */
-import { boundedText, isRecord } from '../../adcp/json.js'
+import { boundedText, isRecord, scalarText } from '../../adcp/json.js'
 import { answerJobs } from '../../process/thread-pool.js'
 import { ROW_BYTES } from '../rows/listing.js'
 import { NO_ROWS, type ReadRows, type RowBounds, readRows } from '../rows/read-rows.js'
@@ -85,7 +85,7 @@ function isSmall(details: unknown): details is Record<string, unknown> {
 }
 
 function readError(raw: Record<string, unknown>): AgentError {
-  const seconds = Number(raw.retry_after)
+  const seconds = Number(scalarText(raw.retry_after))
   const field = boundedText(raw.field, 200)
   const recovery = RECOVERIES.find((word) => word === raw.recovery)
   return {
@@ -113,7 +113,7 @@ export function failuresAmong(errors: unknown): Record<string, unknown>[] {
 /** The error a payload reports, wherever it reports it; undefined when it is an answer. */
 function errorIn({ payload, text, failed }: UnwrappedAnswer): AgentError | undefined {
   if (isRecord(payload?.adcp_error)) return readError(payload.adcp_error)
-  const reports = failed || FAILED.has(String(payload?.status))
+  const reports = failed || FAILED.has(scalarText(payload?.status) ?? '')
   if (!reports) return undefined
   const [first] = failuresAmong(payload?.errors)
   if (first) return readError(first)
@@ -288,7 +288,7 @@ function readAnswer(skimmed: Skimmed, locate: Locate, bounds: RowBounds): AgentO
 function isResponse(value: unknown, id: number): value is Record<string, unknown> {
   if (!isRecord(value) || value.method !== undefined) return false
   // Some agents write the id as a text; an error that occurs before they read it has none.
-  return String(value.id) === String(id) || (value.id === null && value.error !== undefined)
+  return scalarText(value.id) === String(id) || (value.id === null && value.error !== undefined)
 }
 
 /** The response to request `id`, alone or in a batch; undefined when the message is something else. */
@@ -304,7 +304,7 @@ function understand(skimmed: Skimmed, { as, bounds }: ReadingJob): ReadAnswer {
   const message = skimmed.value as Record<string, unknown>
   if (isRecord(message.error)) {
     const { code, message: text } = message.error
-    return { kind: 'rpc_error', code: Number(code), message: boundedText(text) ?? 'no message' }
+    return { kind: 'rpc_error', code: Number(scalarText(code)), message: boundedText(text) ?? 'no message' }
   }
   if (as === 'value') return { kind: 'value', value: message.result }
   const outcome = readAnswer(skimmed, as === 'mcp' ? locateMcp : locateA2a, bounds)

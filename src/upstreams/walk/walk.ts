@@ -3,7 +3,7 @@
  * "mid-pagination" and "Wholesale conditional-fetch rules"; docs/protocol.md#how-agents-differ, pages).
  */
 import { howMany } from '../../adcp/answer.js'
-import { isRecord } from '../../adcp/json.js'
+import { isRecord, scalarText } from '../../adcp/json.js'
 import { UNIT_MS } from '../../adcp/signal-requests.js'
 import { giveBackMoved } from '../../process/memory.js'
 import {
@@ -58,8 +58,8 @@ type Pagination = { kind: 'more'; cursor: string } | { kind: 'end' } | CallFailu
 
 function waitOf(duration: unknown): number | undefined {
   if (!isRecord(duration)) return undefined
-  const unit = UNIT_MS[duration.unit as keyof typeof UNIT_MS] ?? Number.NaN
-  const ms = Number(duration.interval) * unit
+  const unit = UNIT_MS[scalarText(duration.unit) as keyof typeof UNIT_MS] ?? Number.NaN
+  const ms = Number(scalarText(duration.interval)) * unit
   return Number.isFinite(ms) && ms > 0 ? ms : undefined
 }
 
