@@ -83,16 +83,10 @@ onEveryBareStorage(
         ])
       })
     }
-    const step = '017_expand_promised_calls'
-    await sql`delete from kysely_migration where name = ${step}`.execute(db)
     await sql`alter table activations drop column credentialed`.execute(db)
     await sql`alter table idempotency drop column calls`.execute(db)
-    const after = await storage.open({ whileInUse: true })
-    const rows = await after.db
-      .selectFrom('activations')
-      .select(['id', 'credentialed'])
-      .orderBy('id')
-      .execute()
+    await EMBEDDED_MIGRATIONS['017_expand_promised_calls']?.up(db)
+    const rows = await db.selectFrom('activations').select(['id', 'credentialed']).orderBy('id').execute()
     t.same(rows, [
       { id: 'with', credentialed: 1 },
       { id: 'without', credentialed: 0 },
