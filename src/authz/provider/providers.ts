@@ -16,8 +16,8 @@ import { createShares, createWanted, type NamedDomains, registrableDomain, type 
 import { createLibrary, createRoom } from './files.js'
 import { createInspector } from './inspector.js'
 import { createLook } from './look.js'
-import { evicted, expired, nextAttempt, type ProviderRecord } from './record.js'
-import { type ProviderLog, skippedState, stateOf, tellChange, type WhySkipped } from './state.js'
+import { evicted, expired, locationsOf, nextAttempt, type ProviderRecord } from './record.js'
+import { createSkipped, mark, type ProviderLog, stateOf, tellChange } from './state.js'
 
 const DAY_MS = 24 * 3_600_000
 const SHARED_FRESH_MS = 300_000
@@ -61,18 +61,14 @@ type Held = {
   busy: Promise<void>
   /** It has a document from an earlier run, or an answer to its first fetch. */
   isRead: boolean
-  /** Resolves when the record of an earlier run has been loaded. */
+  /** Resolves when the record that the storage has, of an earlier run or of another process, has been loaded. */
   loaded: Promise<void>
+  /** Whether the storage has what was last read of it. If not, only this process knows it. */
+  isSaved: boolean
   /** Called when another process has looked at it, or when this one becomes responsible. */
   answered(): void
   /** The state that other threads and people see, cached until it changes. */
   state?: ProviderState
-}
-
-/** Equal marks mean equal verdicts, as long as no time window opens or closes and no cap passes. */
-function mark({ document, problem, heldPointer }: ProviderState): string {
-  const failing = document && problem ? problem.since : ''
-  return `${document?.digest ?? problem?.reason} ${document?.url} ${failing} ${heldPointer?.url}`
 }
 
 /** The same object until something changes, so that only changed states need to be posted to another thread. */
@@ -85,8 +81,8 @@ export function createProviders(options: ProvidersOptions) {
   const { clock, log, blobs, sharing, concurrency, limits } = options
   const refreshMs = Math.min(options.refreshMs, DAY_MS)
   const held = new Map<string, Held>()
-  /** Domains that upstreams name but that are not looked at, each with the reason. */
-  let skipped: ReadonlyMap<string, ProviderState> = new Map()
+  const skipped = createSkipped(log, clock.now)
+  /** Of the providers that are wanted. What is held of others is yet to be saved. */
   let owners: Wanted['owners'] = new Map()
   const { domainOf, wantedOf } = createWanted()
   const listeners = new Set<ProviderListener>()
@@ -111,31 +107,28 @@ export function createProviders(options: ProvidersOptions) {
   const shares = createShares(sharing ?? EVERY_TURN, sharing)
   const archive = createArchive({ blobs, sharing, examine, now: clock.now })
   let asked: { named: NamedDomains; perUpstream: number } | undefined
-  let refusing = false
   let wakeAt = Number.POSITIVE_INFINITY
   let cancelTimer = () => {}
   let cancelSweep = clock.after(FIRST_SWEEP_MS, () => void sweep())
 
+  const wanted = () => [...held.values()].filter(({ record }) => owners.has(record.domain))
+
   function states(): readonly ProviderState[] {
-    return [...skipped.values(), ...[...held.values()].map(seen)]
+    return [...skipped.states(), ...wanted().map(seen)]
+  }
+
+  function entryOf(name: string): Held | undefined {
+    const domain = domainOf(name) ?? name
+    return owners.has(domain) ? held.get(domain) : undefined
   }
 
   /** Looks a provider up by its domain, or by the name that a row gives it. */
   function state(name: string): ProviderState | undefined {
-    const domain = domainOf(name) ?? name
-    const entry = held.get(domain)
-    return entry ? seen(entry) : skipped.get(domain)
+    const entry = entryOf(name)
+    return entry ? seen(entry) : skipped.state(domainOf(name) ?? name)
   }
 
-  function locations(): Set<string> {
-    const urls = new Set<string>()
-    for (const { record } of held.values()) {
-      if (record.adopted?.location) urls.add(record.adopted.location)
-      if (record.pending) urls.add(record.pending.url)
-      if (record.front) urls.add(record.front.target)
-    }
-    return urls
-  }
+  const locations = () => new Set([...held.values()].flatMap(({ record }) => locationsOf(record)))
 
   function replace(entry: Held, record: ProviderRecord): void {
     const before = seen(entry)
@@ -143,8 +136,12 @@ export function createProviders(options: ProvidersOptions) {
     setDue(entry, nextAttempt(record, clock.now(), refreshMs))
     const after = seen(entry)
     tellChange(log, before, after)
-    if (mark(before) !== mark(after)) for (const listener of listeners) listener(before, after)
+    tell(before, after)
     room.changed(before, record.document)
+  }
+
+  function tell(before: ProviderState, after: ProviderState): void {
+    if (mark(before) !== mark(after)) for (const listener of listeners) listener(before, after)
   }
 
   function setDue(entry: Held, dueAt: number): void {
@@ -168,7 +165,8 @@ export function createProviders(options: ProvidersOptions) {
       log.warn({ domain, err: error }, 'provider record could not be read')
       return undefined
     })
-    if (!record || !isWanted(entry)) return
+    if (!record || !isHeld(entry)) return
+    entry.isSaved = true
     const { document, adopted } = record
     const sharedDocument = document && adopted?.location && library.restore(adopted.location, document)
     replace(entry, expired(sharedDocument ? { ...record, document: sharedDocument } : record, clock.now()))
@@ -176,22 +174,26 @@ export function createProviders(options: ProvidersOptions) {
       setDue(entry, nextAttempt(entry.record, entry.record.checkedAt ?? 0, refreshMs))
   }
 
-  function isWanted(entry: Held): boolean {
+  function isHeld(entry: Held): boolean {
     return !closing.signal.aborted && held.get(entry.record.domain) === entry
   }
 
   async function visit(entry: Held, anew: boolean): Promise<void> {
     const { domain } = entry.record
+    await entry.loaded
     const turn = shares.turn(domain)
-    if (!isWanted(entry)) return
+    if (!isHeld(entry)) return
     if (!turn) return setDue(entry, clock.now()) // in case this process becomes responsible
     try {
       const record = await look(entry.record, anew)
-      if (!isWanted(entry)) return
+      if (!isHeld(entry)) return
       if (shares.turn(domain)?.epoch !== turn.epoch) return setDue(entry, clock.now())
+      entry.isSaved = false
       replace(entry, record)
-      const answered = record.problem?.reason !== 'unreachable'
-      if (await archive.save(entry.record, turn)) await shares.looked(domain, turn, answered)
+      if (!(await archive.save(entry.record, turn))) return
+      entry.isSaved = true
+      letGo([entry])
+      await shares.looked(domain, turn, record.problem?.reason !== 'unreachable')
     } catch (error) {
       // A failing disk, or a bug of ours: what is in memory stays valid, and the next visit tries again.
       log.warn({ domain, err: error }, 'provider could not be looked at or saved')
@@ -220,9 +222,10 @@ export function createProviders(options: ProvidersOptions) {
   async function follow(domain: string): Promise<void> {
     const entry = held.get(domain)
     if (!entry) return
+    entry.loaded = entry.loaded.then(() => (shares.turn(domain) ? undefined : load(entry)))
     await entry.loaded
-    if (!shares.turn(domain)) await load(entry)
     entry.answered()
+    letGo([entry])
   }
 
   shares.hear((domain) => void follow(domain))
@@ -238,7 +241,7 @@ export function createProviders(options: ProvidersOptions) {
       answered = resolve
     })
     const entry: Held = {
-      ...{ record: { domain }, dueAt: Number.POSITIVE_INFINITY, answered, isRead: false },
+      ...{ record: { domain }, dueAt: Number.POSITIVE_INFINITY, answered, isRead: false, isSaved: true },
       ...{ busy: Promise.resolve(), loaded: Promise.resolve() },
     }
     held.set(domain, entry)
@@ -280,43 +283,39 @@ export function createProviders(options: ProvidersOptions) {
     const perUpstream = limits().domainsPerUpstream
     if (named === asked?.named && perUpstream === asked.perUpstream) return
     asked = { named, perUpstream }
-    const wanted = wantedOf(named, { perUpstream, isHeld: (domain) => held.has(domain) })
-    followOnly(wanted.owners)
-    skip(wanted)
+    const chosen = wantedOf(named, { perUpstream, isHeld: (domain) => held.has(domain) })
+    followOnly(chosen.owners)
+    skipped.set(chosen, perUpstream)
     library.retain(locations())
   }
 
   /** Drops what is held of other providers, and starts to follow those that are new. */
   function followOnly(next: Wanted['owners']): void {
+    const before = owners
     owners = next
+    letGo(held.values())
+    for (const domain of owners.keys()) {
+      const entry = held.get(domain)
+      if (!entry) open(domain)
+      else if (!before.has(domain)) tell({ domain }, seen(entry)) // it was not saved yet
+    }
+    room.reassign()
+  }
+
+  /**
+   * Drops those of the entries that nobody wants, once the storage has what was read of them. One that is wanted again before
+   * that continues with it: an older record would bring back what a newer file has ended.
+   */
+  function letGo(entries: Iterable<Held>): void {
     const before = room.bytes()
-    for (const [domain, entry] of held) {
-      if (owners.has(domain)) continue
+    for (const entry of entries) {
+      const { domain } = entry.record
+      if (owners.has(domain) || !entry.isSaved || !isHeld(entry)) continue
       held.delete(domain)
       entry.answered()
       room.changed(seen(entry), undefined)
     }
-    for (const domain of owners.keys()) if (!held.has(domain)) open(domain)
-    room.reassign()
     if (room.bytes() < before) lookAgainForRoom()
-  }
-
-  /** Notes the domains that are not looked at. One that was skipped before, for the same reason, keeps its state. */
-  function skip({ bad, refused }: Pick<Wanted, 'bad' | 'refused'>): void {
-    const now = clock.now()
-    const entryOf = (domain: string, reason: WhySkipped): [string, ProviderState] => {
-      const known = skipped.get(domain)
-      return [domain, known?.problem?.reason === reason ? known : skippedState(domain, reason, now)]
-    }
-    skipped = new Map([
-      ...[...bad].map((domain) => entryOf(domain, 'bad_domain')),
-      ...[...refused].map((domain) => entryOf(domain, 'too_many_domains')),
-    ])
-    if (refused.size > 0 !== refusing) {
-      const limit = limits().domainsPerUpstream
-      log.warn({ refused: refused.size, limit }, 'domains beyond the share of their upstreams')
-    }
-    refusing = refused.size > 0
   }
 
   /** A file was dropped, so files that had no room may fit now. */
@@ -329,7 +328,7 @@ export function createProviders(options: ProvidersOptions) {
   }
 
   /** Whether each provider that is wanted now is read. */
-  const isSettled = () => [...held.values()].every(({ isRead }) => isRead)
+  const isSettled = () => wanted().every(({ isRead }) => isRead)
 
   /** Resolves when each provider that was wanted when it was called is read, and what was due then is looked at. */
   async function settled(): Promise<void> {
@@ -350,7 +349,7 @@ export function createProviders(options: ProvidersOptions) {
 
   /** Looks at the provider now; undefined when it is not wanted. */
   async function refresh(domain: string): Promise<ProviderState | undefined> {
-    const entry = held.get(domainOf(domain) ?? domain)
+    const entry = entryOf(domain)
     if (entry) await enqueue(entry, true)
     return state(domain)
   }

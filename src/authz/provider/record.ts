@@ -25,6 +25,11 @@ export type ProviderRecord = {
   readonly checkedAt?: number
 }
 
+/** Where its file is, and where it may be read next, as far as that is not the well-known url. */
+export function locationsOf({ adopted, pending, front }: ProviderRecord): string[] {
+  return [adopted?.location, pending?.url, front?.target].filter((url) => url !== undefined)
+}
+
 /** What is remembered of the last adoption: for as long as its document could have been in force. */
 function lastAdoption({ adopted }: ProviderRecord, now: number): ProviderRecord['adopted'] {
   return adopted && now < adopted.at + HARD_CAP_MS ? adopted : undefined
