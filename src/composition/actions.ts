@@ -45,8 +45,8 @@ type ActionsOptions = {
 const MOST_SUBJECT = 2_048 // longer than any url
 const HOLD_MS = 15_000 // to end a job takes a few writes
 
-/** What would come of an action; `deed`: what it does, absent when it does nothing. */
-type Plan = { acted: Acted; deed?: () => void | Promise<void> }
+/** What would come of an action; `deed`: what it does, absent when it does nothing. It gives what came of it where that is told better. */
+type Plan = { acted: Acted; deed?: () => Acted | void | Promise<void> }
 
 const UNKNOWN: Plan = { acted: { kind: 'unknown' } }
 const refused = (reason: string): Plan => ({ acted: { kind: 'refused', reason } })
@@ -81,16 +81,29 @@ export function createActions(options: ActionsOptions) {
   function leaveOut(name: string, isOut: boolean): Plan {
     const agentUrl = agentOf(name)
     if (agentUrl === undefined) return UNKNOWN
+    if (!isOut) return { acted: { kind: 'done' }, deed: () => admit(agentUrl) }
     return untilReload(() => {
-      override({ excluded: new Map([...inForce.overrides().excluded, [agentUrl, isOut]]) })
-      if (isOut) leftOut.set(name, agentUrl)
+      override({ excluded: new Map([...inForce.overrides().excluded, [agentUrl, true]]) })
+      leftOut.set(name, agentUrl)
     })
+  }
+
+  /** Takes back what an operator left out. Where the configuration leaves it out, it is let in until that is read again. */
+  function admit(agentUrl: string): Acted {
+    const { excluded } = inForce.overrides()
+    if (excluded.get(agentUrl) === true) {
+      override({ excluded: new Map([...excluded].filter(([url]) => url !== agentUrl)) })
+    }
+    const isIn = upstreams.roster().entries.some((entry) => entry.agentUrl === agentUrl)
+    if (isIn && !inForce.overrides().excluded.has(agentUrl)) return { kind: 'done' }
+    override({ excluded: new Map([...inForce.overrides().excluded, [agentUrl, false]]) })
+    return { kind: 'done', until: 'reload' }
   }
 
   function suspend(id: string, who: string, isOut: boolean): Plan {
     if (!inForce.file().callers.keys.some((key) => key.id === id)) return UNKNOWN
     if (id === who) return refused('nobody suspends itself')
-    return untilReload(() => {
+    return (isOut ? untilReload : once)(() => {
       const suspended = new Set([...inForce.overrides().suspended, id])
       if (!isOut) suspended.delete(id)
       override({ suspended })
@@ -159,17 +172,17 @@ export function createActions(options: ActionsOptions) {
       const { acted, deed } = await plan(action, given, who)
       const attempt = { who, action, subject: shownUrl(given.slice(0, MOST_SUBJECT)) }
       const outcome = acted.kind === 'refused' ? acted.reason : acted.kind
-      if (!deed) await tryNote(attempt, outcome)
-      else {
-        await note(attempt, outcome)
-        try {
-          await deed()
-        } catch (error) {
-          await tryNote(attempt, 'it could not be done')
-          throw error
-        }
+      if (!deed) {
+        await tryNote(attempt, outcome)
+        return acted
       }
-      return acted
+      await note(attempt, outcome)
+      try {
+        return (await deed()) ?? acted
+      } catch (error) {
+        await tryNote(attempt, 'it could not be done')
+        throw error
+      }
     },
   }
 }

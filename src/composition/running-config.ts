@@ -82,8 +82,14 @@ export function createInForce(first: Config) {
     onChanged(tell: () => void): void {
       listeners.push(tell)
     },
-    /** The file was read again: what operators changed ends. Throws what a part throws; then nothing has changed. */
-    read: (config: Config): void => change(config, NO_OVERRIDES),
+    /**
+     * The file was read again: what operators changed ends, whatever the file says. Throws what a part throws; then nothing has
+     * changed.
+     */
+    read(config: Config): void {
+      const isInForce = config.revision === file.revision && overrides === NO_OVERRIDES
+      if (!isInForce) change(config, NO_OVERRIDES)
+    },
     /** Throws what a part throws; then nothing has changed. */
     override: (changed: Overrides): void => change(file, changed),
   }
@@ -97,7 +103,10 @@ type ReloadOptions = {
   /** Its file, from before it was read. */
   followed: ReturnType<typeof followFile>
   environment: Readonly<Record<string, string | undefined>>
-  /** Makes it the running one; gives the settings that only a restart can change. Throws when it cannot. */
+  /**
+   * Makes it the running one, also where it says what it said before; gives the settings that only a restart can change. Throws when
+   * it cannot.
+   */
   apply: (config: Config) => readonly string[]
   /** Nothing is applied before it resolves. */
   started: Promise<void>
@@ -161,10 +170,8 @@ export function createReload(options: ReloadOptions) {
       const next = await configIn(file, await writtenText(file, clock), environment)
       revision = next.revision
       if (isClosed) return // whoever would apply it is ending
-      const isSame = revision === state.revision
-      const restart = isSame ? [] : apply(next)
+      const restart = apply(next)
       state = { revision, file_revision: revision }
-      if (isSame) return
       log.info({ revision }, 'configuration applied')
       if (restart.length > 0) log.warn({ restart }, 'these settings change at the next start only')
     } catch (error) {

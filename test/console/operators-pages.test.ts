@@ -72,7 +72,9 @@ test('operators are shown upstreams, activity and the server, and nobody else is
         headers: { 'content-type': 'application/json' },
         body: JSON.stringify({ action, subject }),
       })
-    t.equal((await act('admit-upstream', 'https://left-out.example/mcp')).status, 200, 'by what is shown')
+    const admitted = await act('admit-upstream', 'https://left-out.example/mcp')
+    t.equal(admitted.status, 200, 'by what is shown')
+    t.equal(admitted.body.until, 'reload', 'the configuration leaves it out')
     t.equal((await act('exclude-upstream', LEFT_OUT)).status, 200)
     for (const path of ['upstreams', 'audit', 'overview']) {
       t.notMatch(JSON.stringify(await asked(path)), 'planted', path)
