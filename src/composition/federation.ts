@@ -101,6 +101,7 @@ function openSources(foundation: Foundation, { send: sendToUpstreams }: Operatio
   )
   inForce.onChange((next) => sources.upstreams.reconfigure(upstreamsSettings(next)))
   inForce.onChanged(sources.worlds.moved)
+  inForce.onChanged(sources.providers.endConfirmedHolds)
   return sources
 }
 

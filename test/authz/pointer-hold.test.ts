@@ -1,6 +1,7 @@
 import { test } from 'tap'
 import type { ProvidersOptions } from '../../src/authz/provider/providers.js'
 import { compileProvider, decide } from '../../src/authz/rules/verdict.js'
+import { until } from '../support/until.js'
 import { AGENT, createWorld, DAY, granting, HOUR, named, START, WELL_KNOWN } from './world.js'
 
 const P = `p.example${WELL_KNOWN}`
@@ -159,6 +160,93 @@ test('the operator can confirm a changed pointer', async (t) => {
   confirmed.add('p.example https://cdn2.example/b')
   await world.providers().refresh('p.example')
   t.equal(outcome(world), 'authorized')
+})
+
+/** What is due now is done; nobody asks for it. */
+const followed = (world: World) =>
+  until(
+    () => {
+      world.jump(100)
+      world.runDue()
+      return outcome(world)
+    },
+    (told) => told === 'authorized',
+  )
+
+test('a hold ends when the configuration confirms its pointer, without anybody asking', async (t) => {
+  const confirmed = new Set<string>()
+  const world = await pointedWorld({
+    refreshMs: DAY,
+    confirmPointer: (domain, url) => confirmed.has(`${domain} ${url}`),
+  })
+  t.teardown(world.close)
+  world.web.page(P, pointer('https://cdn2.example/b'))
+  await world.providers().refresh('p.example')
+  const { nextAttemptAt } = world.providers().state('p.example') ?? {}
+  world.providers().endConfirmedHolds()
+  t.equal(world.providers().state('p.example')?.nextAttemptAt, nextAttemptAt, 'none is confirmed yet')
+  confirmed.add('p.example https://cdn2.example/b')
+  world.providers().endConfirmedHolds()
+  await followed(world)
+  t.equal(world.providers().state('p.example')?.heldPointer, undefined)
+  t.ok(world.clock.now() < START + HOUR)
+  const asked = world.web.asked(P)
+  world.jump(HOUR)
+  world.runDue()
+  await world.providers().settled()
+  t.equal(world.web.asked(P), asked, 'then it is looked at as regularly as others')
+})
+
+test('so does one that is confirmed while it is being put on hold', async (t) => {
+  let isConfirmed = false
+  const world = await pointedWorld({ refreshMs: DAY, confirmPointer: () => isConfirmed })
+  t.teardown(world.close)
+  world.web.page(P, pointer('https://cdn2.example/b'))
+  let answer = () => {}
+  world.web.page('cdn.example/a', (_, response) => {
+    answer = () => response.end(JSON.stringify(granting(['s2'])))
+  })
+  const before = world.web.asked('cdn.example/a')
+  const refreshed = world.providers().refresh('p.example')
+  await until(
+    () => world.web.asked('cdn.example/a'),
+    (asked) => asked > before,
+  )
+  isConfirmed = true
+  world.providers().endConfirmedHolds()
+  answer()
+  await refreshed
+  await followed(world)
+  t.equal(world.providers().state('p.example')?.heldPointer, undefined)
+})
+
+test('so does one of an earlier run that is confirmed before the next', async (t) => {
+  let isConfirmed = false
+  const world = await pointedWorld({ refreshMs: DAY, confirmPointer: () => isConfirmed })
+  t.teardown(world.close)
+  world.web.page(P, pointer('https://cdn2.example/b'))
+  await world.providers().refresh('p.example')
+  isConfirmed = true
+  const providers = await world.restart()
+  providers.want(named(['p.example']))
+  await followed(world)
+  t.equal(providers.state('p.example')?.heldPointer, undefined)
+})
+
+test('a confirmed pointer that leads to nothing is not asked for without a pause', async (t) => {
+  let isConfirmed = false
+  const world = await pointedWorld({ refreshMs: DAY, confirmPointer: () => isConfirmed })
+  t.teardown(world.close)
+  world.web.page(P, pointer('https://cdn2.example/b'))
+  await world.providers().refresh('p.example')
+  for (const status of [404, 503]) {
+    world.web.page('cdn2.example/b', { status })
+    isConfirmed = true
+    await world.providers().refresh('p.example')
+    const { nextAttemptAt = 0, problem } = world.providers().state('p.example') ?? {}
+    t.ok(problem)
+    t.ok(nextAttemptAt >= world.clock.now() + 1_000, `${status}`)
+  }
 })
 
 test('during the hold the old file is still looked at: a revocation in it counts', async (t) => {

@@ -4,7 +4,16 @@
  */
 import { wellKnownUrl } from './domains.js'
 import { type FileOptions, getWellKnown, type Library } from './files.js'
-import { expired, failing, holding, type ProviderRecord, pointed, received, withdrawn } from './record.js'
+import {
+  expired,
+  failing,
+  holding,
+  onHold,
+  type ProviderRecord,
+  pointed,
+  received,
+  withdrawn,
+} from './record.js'
 
 type LookOptions = {
   files: FileOptions
@@ -12,10 +21,6 @@ type LookOptions = {
   confirmPointer?: (domain: string, url: string) => boolean
 }
 
-/**
- * Looks at a provider and returns its next record. With `anew` a shared file is fetched even when it was fetched just
- * now.
- */
 export function createLook({ files, library, confirmPointer }: LookOptions) {
   /** The record after its pointer was read, and after the pointer's target was, when the pointer may be followed. */
   async function follow(record: ProviderRecord, location: string, anew: boolean): Promise<ProviderRecord> {
@@ -30,7 +35,11 @@ export function createLook({ files, library, confirmPointer }: LookOptions) {
     return next.follow ? failing(next.record, outcome, files.now()) : holding(next.record, files.now())
   }
 
-  return async function look(before: ProviderRecord, anew: boolean): Promise<ProviderRecord> {
+  /**
+   * Looks at a provider and returns its next record. With `anew` a shared file is fetched even when it was fetched just
+   * now.
+   */
+  async function look(before: ProviderRecord, anew: boolean): Promise<ProviderRecord> {
     const { domain, front } = before
     const inline = before.adopted?.location === undefined ? before.document : undefined
     const outcome = await getWellKnown(files, domain, wellKnownUrl(domain), front ?? inline)
@@ -46,4 +55,12 @@ export function createLook({ files, library, confirmPointer }: LookOptions) {
     if (!document) throw new Error(`${domain}: "unchanged" was believed of a file that is not held`)
     return received(unpointed, document, undefined, files.now())
   }
+
+  /** Whether its pointer is on hold although the operator has confirmed it. */
+  function isConfirmed(record: ProviderRecord): boolean {
+    const pointer = onHold(record)
+    return pointer !== undefined && confirmPointer?.(record.domain, pointer.url) === true
+  }
+
+  return { look, isConfirmed }
 }

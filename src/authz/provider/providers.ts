@@ -11,6 +11,7 @@ import { createFairQueue } from '../../process/fair-queue.js'
 import { nextOwnPortion } from '../../process/portion-turns.js'
 import { type Blobs, EVERY_TURN, type Sharing } from '../../upstreams/rows/storage.js'
 import type { ProviderState } from '../rules/verdict.js'
+import { createAlarm } from './alarm.js'
 import { createArchive } from './archive.js'
 import { createShares, createWanted, type NamedDomains, registrableDomain, type Wanted } from './domains.js'
 import { createLibrary, createRoom } from './files.js'
@@ -22,7 +23,6 @@ import { createSkipped, mark, type ProviderLog, stateOf, tellChange } from './st
 const DAY_MS = 24 * 3_600_000
 const SHARED_FRESH_MS = 300_000
 const FIRST_SWEEP_MS = 300_000
-const MIN_PAUSE_MS = 100
 const FETCH_MS = 10_000
 const LOADING = 8 // records read from disk at once
 
@@ -103,12 +103,11 @@ export function createProviders(options: ProvidersOptions) {
   const { examine } = inspector
   const files = { send: options.send, examine, now: clock.now, signal: closing.signal }
   const library = createLibrary({ ...files, freshMs: Math.min(SHARED_FRESH_MS, refreshMs / 2) })
-  const look = createLook({ files, library, confirmPointer: options.confirmPointer })
+  const { look, isConfirmed } = createLook({ files, library, confirmPointer: options.confirmPointer })
   const shares = createShares(sharing ?? EVERY_TURN, sharing)
   const archive = createArchive({ blobs, sharing, examine, now: clock.now })
   let asked: { named: NamedDomains; perUpstream: number } | undefined
-  let wakeAt = Number.POSITIVE_INFINITY
-  let cancelTimer = () => {}
+  const alarm = createAlarm(clock, wake)
   let cancelSweep = clock.after(FIRST_SWEEP_MS, () => void sweep())
 
   const wanted = () => [...held.values()].filter(({ record }) => owners.has(record.domain))
@@ -133,7 +132,7 @@ export function createProviders(options: ProvidersOptions) {
   function replace(entry: Held, record: ProviderRecord): void {
     const before = seen(entry)
     entry.record = record
-    setDue(entry, nextAttempt(record, clock.now(), refreshMs))
+    setDue(entry, dueAfter(record, clock.now()))
     const after = seen(entry)
     tellChange(log, before, after)
     tell(before, after)
@@ -142,6 +141,18 @@ export function createProviders(options: ProvidersOptions) {
 
   function tell(before: ProviderState, after: ProviderState): void {
     if (mark(before) !== mark(after)) for (const listener of listeners) listener(before, after)
+  }
+
+  /** When it is looked at again: a pointer that was confirmed while it was put on hold, or before this start, is followed now. */
+  const dueAfter = (record: ProviderRecord, checkedAt: number) =>
+    isConfirmed(record) ? clock.now() : nextAttempt(record, checkedAt, refreshMs)
+
+  /** To be called when the operator may have confirmed pointers: those that are on hold are followed now. */
+  function endConfirmedHolds(): void {
+    for (const entry of held.values()) {
+      if (Number.isFinite(entry.dueAt) && isConfirmed(entry.record)) setDue(entry, clock.now())
+    }
+    alarm.wakeBy(clock.now())
   }
 
   function setDue(entry: Held, dueAt: number): void {
@@ -170,8 +181,7 @@ export function createProviders(options: ProvidersOptions) {
     const { document, adopted } = record
     const sharedDocument = document && adopted?.location && library.restore(adopted.location, document)
     replace(entry, expired(sharedDocument ? { ...record, document: sharedDocument } : record, clock.now()))
-    if (entry.record.document)
-      setDue(entry, nextAttempt(entry.record, entry.record.checkedAt ?? 0, refreshMs))
+    if (entry.record.document) setDue(entry, dueAfter(entry.record, entry.record.checkedAt ?? 0))
   }
 
   function isHeld(entry: Held): boolean {
@@ -214,7 +224,7 @@ export function createProviders(options: ProvidersOptions) {
   /** Visits of one provider run one after another. */
   function enqueue(entry: Held, anew: boolean): Promise<void> {
     setDue(entry, Number.POSITIVE_INFINITY)
-    entry.busy = entry.busy.then(() => fetchOne(entry, anew)).finally(() => wakeBy(entry.dueAt))
+    entry.busy = entry.busy.then(() => fetchOne(entry, anew)).finally(() => alarm.wakeBy(entry.dueAt))
     return entry.busy
   }
 
@@ -231,7 +241,7 @@ export function createProviders(options: ProvidersOptions) {
   shares.hear((domain) => void follow(domain))
   shares.onTurns(() => {
     for (const [domain, entry] of held) if (shares.turn(domain)) entry.answered()
-    wakeBy(clock.now())
+    alarm.wakeBy(clock.now())
   })
 
   /** Starts to follow a provider: with the document of an earlier run, else with its first fetch. */
@@ -253,12 +263,12 @@ export function createProviders(options: ProvidersOptions) {
       .then(() => (entry.record.document ? undefined : fetchOne(entry, false)))
       .finally(() => {
         entry.isRead = true
-        wakeBy(entry.dueAt)
+        alarm.wakeBy(entry.dueAt)
       })
   }
 
+  /** Looks at every provider. */
   function wake(): void {
-    wakeAt = Number.POSITIVE_INFINITY
     const now = clock.now()
     let next = Number.POSITIVE_INFINITY
     for (const [domain, entry] of held) {
@@ -266,16 +276,7 @@ export function createProviders(options: ProvidersOptions) {
       if (entry.dueAt <= now) void enqueue(entry, false)
       else next = Math.min(next, entry.dueAt)
     }
-    wakeBy(next)
-  }
-
-  /** One timer for all providers. Each wake looks at every provider, so wakes are spaced apart. */
-  function wakeBy(dueAt: number): void {
-    const at = Math.max(dueAt, clock.now() + MIN_PAUSE_MS)
-    if (at >= wakeAt || closing.signal.aborted) return
-    cancelTimer()
-    wakeAt = at
-    cancelTimer = clock.after(at - clock.now(), wake)
+    alarm.wakeBy(next)
   }
 
   /** Sets the providers that upstreams' signals name, as a complete list: others are dropped. */
@@ -324,7 +325,7 @@ export function createProviders(options: ProvidersOptions) {
       if (entry.record.problem?.reason === 'over_budget' && Number.isFinite(entry.dueAt))
         setDue(entry, clock.now())
     }
-    wakeBy(clock.now())
+    alarm.wakeBy(clock.now())
   }
 
   /** Whether each provider that is wanted now is read. */
@@ -379,12 +380,15 @@ export function createProviders(options: ProvidersOptions) {
   async function close(): Promise<void> {
     closing.abort()
     for (const entry of held.values()) entry.answered()
-    cancelTimer()
+    alarm.close()
     cancelSweep()
     await settled()
     await inspector.close()
     listeners.clear()
   }
 
-  return { want, isSettled, settled, readOnce, states, state, grantedTo, onChange, refresh, close }
+  return {
+    ...{ want, isSettled, settled, readOnce, states, state, grantedTo, onChange, refresh },
+    ...{ endConfirmedHolds, close },
+  }
 }

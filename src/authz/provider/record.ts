@@ -144,6 +144,11 @@ export function expired(record: ProviderRecord, now: number): ProviderRecord {
   return { ...rest, ...(problem && { problem }), ...(kept && { adopted: kept }) }
 }
 
+/** The changed pointer that the last look left on hold. */
+export function onHold({ pending, problem }: ProviderRecord): ProviderRecord['pending'] {
+  return !problem || problem.reason === 'held_pointer' ? pending : undefined
+}
+
 /** A number in [0, 1) computed from the domain: spreads refreshes without randomness. */
 function spread(domain: string): number {
   return Number.parseInt(hash('sha256', domain).slice(0, 8), 16) / 2 ** 32
