@@ -45,9 +45,9 @@ export function shownUrl(url: string): string {
   if (!URL.canParse(url)) return redacted(url)
   const [place = '', query] = (url.split('#')[0] as string).split(/\?(.*)/s)
   const bare = place.replace(USERINFO, '://')
-  const kept = (query ?? '').split('&').filter((pair) => {
+  const kept = (query?.split('&') ?? []).filter((pair) => {
     const name = pair.split('=')[0] as string
-    return pair !== '' && !isSecretInQuery(decoded(name)) && redacted(pair) === pair
+    return !isSecretInQuery(decoded(name)) && redacted(pair) === pair
   })
   return kept.length > 0 ? `${bare}?${kept.join('&')}` : bare
 }

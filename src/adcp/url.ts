@@ -49,10 +49,11 @@ export function canonicalUrl(url: string): string | undefined {
 }
 
 /**
- * The url by which an agent is known: canonical, without the credentials that its query may hold. The full url is used
- * to call the agent; this one is published, stored and compared.
+ * The url by which an agent is known that the operator wrote: what looks like a credential in its query is one, and no part of the
+ * agent. Such an agent is called by the url as written, and published, stored and compared by this one. An agent that somebody
+ * else names is its whole canonical url.
  */
-export function agentUrlOf(url: string): string | undefined {
+export function configuredAgentUrl(url: string): string | undefined {
   const canonical = canonicalUrl(url)
   return canonical === undefined ? undefined : canonicalUrl(shownUrl(canonical))
 }
@@ -60,3 +61,8 @@ export function agentUrlOf(url: string): string | undefined {
 /** The url of a server at a host, a name or an address of either version of IP, and a port. */
 export const originAt = (host: string, port: number) =>
   `http://${host.includes(':') ? `[${host}]` : host}:${port}`
+
+/** Whether the query of a canonical url holds what looks like a credential: nobody but the operator can say whether it is one. */
+export function holdsCredential(canonical: string): boolean {
+  return shownUrl(canonical) !== canonical
+}

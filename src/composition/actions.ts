@@ -5,11 +5,13 @@
 import { randomUUID } from 'node:crypto'
 import type { Logger } from 'pino'
 import { shownUrl } from '../adcp/redaction.js'
-import { agentUrlOf } from '../adcp/url.js'
+import { holdsCredential } from '../adcp/url.js'
 import type { Providers } from '../authz/provider/providers.js'
+import { leftOutText } from '../explain/remedies.js'
 import { StorageUnavailable } from '../store/database/storage-work.js'
 import type { Held, Jobs } from '../store/jobs.js'
 import type { Audit, Work } from '../store/records/activity.js'
+import { agentMeant } from '../upstreams/roster/roster.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
 import type { InForce, Overrides } from './running-config.js'
 
@@ -68,19 +70,15 @@ export function createActions(options: ActionsOptions) {
 
   /** By id, also of one that operators left out, or by the url of an agent, whoever leaves it out. */
   function agentOf(name: string): string | undefined {
-    const { entries, excluded } = upstreams.roster()
-    const known = entries.find(({ id }) => id === name)?.agentUrl ?? leftOut.get(name)
-    const agentUrl = URL.canParse(name) ? agentUrlOf(name) : undefined
-    const isThere = (url: string) => agentUrlOf(url) === agentUrl
-    if (known !== undefined || agentUrl === undefined) return known
-    return entries.some(({ url }) => isThere(url)) || excluded.some(({ url }) => isThere(url))
-      ? agentUrl
-      : undefined
+    const roster = upstreams.roster()
+    const known = roster.entries.find(({ id }) => id === name)?.agentUrl ?? leftOut.get(name)
+    return known ?? agentMeant(name, roster)
   }
 
   function leaveOut(name: string, isOut: boolean): Plan {
     const agentUrl = agentOf(name)
     if (agentUrl === undefined) return UNKNOWN
+    if (holdsCredential(agentUrl)) return refused(leftOutText('secret_in_url'))
     if (!isOut) return { acted: { kind: 'done' }, deed: () => admit(agentUrl) }
     return untilReload(() => {
       override({ excluded: new Map([...inForce.overrides().excluded, [agentUrl, true]]) })

@@ -6,7 +6,7 @@
  */
 import { unwatchFile, watchFile } from 'node:fs'
 import type { Logger } from 'pino'
-import { agentUrlOf } from '../adcp/url.js'
+import { configuredAgentUrl } from '../adcp/url.js'
 import { ConfigError, configText } from '../config/load.js'
 import { configIn } from '../config/reader.js'
 import type { Config } from '../config/values.js'
@@ -28,12 +28,12 @@ export type Overrides = {
 const NO_OVERRIDES: Overrides = { excluded: new Map(), suspended: new Set() }
 
 function overridden(config: Config, { excluded, suspended }: Overrides): Config {
-  const written = new Set(config.upstreams.map(({ url }) => agentUrlOf(url)))
+  const written = new Set(config.upstreams.map(({ url }) => configuredAgentUrl(url)))
   const listed = [...excluded].filter(([agentUrl]) => !written.has(agentUrl))
   const upstreams = [
     ...config.upstreams.map((entry) => ({
       ...entry,
-      exclude: excluded.get(agentUrlOf(entry.url) ?? '') ?? entry.exclude,
+      exclude: excluded.get(configuredAgentUrl(entry.url) ?? '') ?? entry.exclude,
     })),
     ...listed.map(([url, exclude]) => ({
       ...{ url, exclude, id: undefined, protocol: undefined, auth: undefined, seeds: [] },

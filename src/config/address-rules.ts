@@ -5,7 +5,7 @@
  */
 import { isIP } from 'node:net'
 import ipaddr from 'ipaddr.js'
-import { agentUrlOf, canonicalUrl, originAt } from '../adcp/url.js'
+import { canonicalUrl, configuredAgentUrl, holdsCredential, originAt } from '../adcp/url.js'
 import type { AuthEntry, ConfigFile, ConfigPath, Rule } from './schema.js'
 import { shownName } from './shown-value.js'
 
@@ -151,7 +151,7 @@ export function* upstreamRules({ upstreams = [], discovery }: ConfigFile): Rule 
       yield { at: [...at, 'id'], expected: 'an id that no other upstream has' }
     }
     if (upstream.id) ids.add(upstream.id)
-    const agentUrl = agentUrlOf(upstream.url)
+    const agentUrl = configuredAgentUrl(upstream.url)
     const other = agentUrl === undefined ? undefined : urls.get(agentUrl)
     if (agentUrl === undefined) yield { at: [...at, 'url'], expected: "an agent's url" }
     else if (other !== undefined) {
@@ -167,9 +167,9 @@ export function* upstreamRules({ upstreams = [], discovery }: ConfigFile): Rule 
   if (include && !include.urls?.length && !include.members?.length) {
     yield { at: ['discovery', 'include'], expected: 'urls or members, as nobody is included otherwise' }
   }
-  const included = new Set(include?.urls?.map(agentUrlOf))
+  const included = new Set(include?.urls?.map(canonicalUrl))
   for (const [index, url] of (exclude?.urls ?? []).entries()) {
-    if (!included.has(agentUrlOf(url))) continue
+    if (!included.has(canonicalUrl(url))) continue
     yield {
       at: ['discovery', 'exclude', 'urls', index],
       expected: 'a url that discovery.include does not name',
@@ -177,8 +177,11 @@ export function* upstreamRules({ upstreams = [], discovery }: ConfigFile): Rule 
   }
   for (const side of ['include', 'exclude'] as const) {
     for (const [index, url] of (discovery?.[side]?.urls ?? []).entries()) {
-      if (!canonicalUrl(url)) {
-        yield { at: ['discovery', side, 'urls', index], expected: "an agent's url" }
+      const agentUrl = canonicalUrl(url)
+      if (agentUrl !== undefined && !holdsCredential(agentUrl)) continue
+      yield {
+        at: ['discovery', side, 'urls', index],
+        expected: "an agent's url, without what looks like a credential in its query",
       }
     }
   }

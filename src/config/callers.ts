@@ -5,7 +5,7 @@
 import type { AccountReference } from '../adcp/caller.js'
 import { nearest } from '../adcp/issue-words.js'
 import type { Destination } from '../adcp/signal.js'
-import { agentUrlOf, canonicalUrl } from '../adcp/url.js'
+import { canonicalUrl, configuredAgentUrl, holdsCredential } from '../adcp/url.js'
 import { ALGORITHMS, isUsable, type Jwk } from '../signing/key.js'
 import { REQUESTS } from '../signing/signature.js'
 import type { Auth } from '../upstreams/agent/agent.js'
@@ -20,7 +20,7 @@ const ANONYMOUS = 'anonymous'
  * configuration is read, so that no agent that appears later can take it (docs/decisions.md#identity).
  */
 type UpstreamNames = {
-  /** The canonical url that is meant; undefined when the name is neither a configured upstream's id nor a url. */
+  /** The agent's url; undefined when the name is no configured upstream's id or url, and no url by which an agent is known. */
   agentUrl(name: string): string | undefined
   /** The names that were probably meant, nearest first. */
   near(name: string): string[]
@@ -35,7 +35,12 @@ function upstreamNames(upstreams: ConfigFile['upstreams'] = []): UpstreamNames {
   const byId = new Map(upstreams.flatMap(({ id, url }) => (id === undefined ? [] : [[id, url] as const])))
   const spoken = new Map(upstreams.map(({ id, url }) => [id ?? bare(url), id ?? url]))
   return {
-    agentUrl: (name) => agentUrlOf(byId.get(name) ?? name),
+    agentUrl(name) {
+      const url = canonicalUrl(name)
+      const written = byId.get(name) ?? upstreams.find((upstream) => canonicalUrl(upstream.url) === url)?.url
+      if (written !== undefined) return configuredAgentUrl(written)
+      return url === undefined || holdsCredential(url) ? undefined : url
+    },
     near: (name) => nearest(name, spoken.keys()).map((word) => spoken.get(word) ?? word),
   }
 }
@@ -137,7 +142,7 @@ function* boundNames(named: Readonly<Record<string, unknown>>, names: UpstreamNa
       const meant = near.length > 0 ? `; did you mean ${near.join(' or ')}?` : ''
       yield {
         at: [...at, name],
-        expected: "the id of one of upstreams[], or an agent's url",
+        expected: "the id of one of upstreams[], or an agent's url without a credential in its query",
         got: got + meant,
       }
     } else if (known !== undefined) {

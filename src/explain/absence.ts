@@ -5,7 +5,7 @@
  * that never existed. So are the upstreams that left the roster. Kept since this process started, bounded; snapshots are
  * compared in portions between other work.
  */
-import { agentUrlOf, canonicalUrl } from '../adcp/url.js'
+import { canonicalUrl } from '../adcp/url.js'
 import { type CompiledProvider, decide } from '../authz/rules/verdict.js'
 import type { Identity } from '../merge/identity.js'
 import { compareKeys } from '../merge/keys.js'
@@ -126,9 +126,9 @@ export function createFormerUpstreams() {
       present = entries
     },
     at: (agentUrl: string) => former.get(agentUrl),
-    /** By its id, its url as somebody wrote it, or its canonical url. */
+    /** By its id or its url, however that is spelled. */
     find(ref: string): FormerUpstream | undefined {
-      const agentUrl = agentUrlOf(ref)
+      const agentUrl = canonicalUrl(ref)
       if (agentUrl !== undefined && former.has(agentUrl)) return former.get(agentUrl)
       return [...former.values()].find(({ id }) => id === ref)
     },
@@ -169,7 +169,7 @@ function away(agentUrl: string, { roster, statuses }: AbsenceInput): Absence | u
   const agentUrls = [agentUrl]
   const entry = roster.entries.find((each) => each.agentUrl === agentUrl)
   if (!entry) {
-    const out = roster.excluded.find(({ url }) => canonicalUrl(url) === agentUrl)
+    const out = roster.excluded.find(({ url }) => url === agentUrl)
     return out
       ? { why: 'upstream_excluded', detail: out.reason, agentUrls }
       : { why: 'upstream_left', agentUrls }
@@ -197,10 +197,7 @@ function whyNotOffered(input: AbsenceInput): Absence | undefined {
   const { provider, identity, roster, now } = input
   if (identity?.kind !== 'provider' || !provider?.rules) return undefined
   if (provider.rules.signalNumber(identity.id) < 0) return undefined
-  const agents = [
-    ...roster.entries.map(({ agentUrl }) => agentUrl),
-    ...roster.excluded.flatMap(({ url }) => canonicalUrl(url) ?? []),
-  ]
+  const agents = [...roster.entries.map(({ agentUrl }) => agentUrl), ...roster.excluded.map(({ url }) => url)]
   const entitled = agents.filter((url) => decide(provider, identity.id, url, now).outcome === 'authorized')
   const causes = entitled.flatMap((agentUrl) => away(agentUrl, input) ?? [])
   return causes[0] ?? { why: 'not_offered', agentUrls: entitled }

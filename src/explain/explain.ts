@@ -3,7 +3,7 @@
  * reason word, a sentence, and the evidence behind them (GET /explain, `tributary explain`). What a person may name a signal
  * or an upstream by is first read into what it can mean (docs/explain.md).
  */
-import { agentUrlOf, canonicalUrl } from '../adcp/url.js'
+import { canonicalUrl } from '../adcp/url.js'
 import { evidenceOf, iso, type ProviderEvidence, providerEvidence } from '../authz/report.js'
 import type { CompiledProvider, Judge, ProviderState, Verdict } from '../authz/rules/verdict.js'
 import type { CallerSettings } from '../config/callers.js'
@@ -12,7 +12,7 @@ import type { Reader, Selection } from '../feed/query.js'
 import { handleKey, type Identity, identityKey, signalHandle, signalPart } from '../merge/identity.js'
 import { inTurns } from '../process/portion-turns.js'
 import { entryOf, rowAt, type Snapshot } from '../snapshot/snapshot.js'
-import type { Roster } from '../upstreams/roster/roster.js'
+import { agentMeant, type Roster } from '../upstreams/roster/roster.js'
 import { type Departures, explainAbsence, type FormerUpstream, type FormerUpstreams } from './absence.js'
 import { WHY, type Why } from './remedies.js'
 import { type NamedSignal, signalsOfSegment } from './segment.js'
@@ -42,8 +42,8 @@ function ofIdentity(identity: Identity): Meaning {
 }
 
 /** `roster` tells ids and urls of upstreams from other words. */
-function meaningOf(ref: string, { entries, excluded }: Roster): Meaning {
-  const byId = entries.find(({ id }) => id === ref)
+function meaningOf(ref: string, roster: Roster): Meaning {
+  const byId = roster.entries.find(({ id }) => id === ref)
   if (byId) return { kind: 'upstream', agentUrl: byId.agentUrl }
   if (ref.length > MAX_REF) return { kind: 'text' }
   if (handleKey(signalPart(ref))) {
@@ -53,13 +53,11 @@ function meaningOf(ref: string, { entries, excluded }: Roster): Meaning {
   const [, sourceUrl, sourceId] = /^(https?:\/\/[^#]*)#([A-Za-z0-9_-]+)$/.exec(ref) ?? []
   const source = sourceUrl === undefined ? undefined : canonicalUrl(sourceUrl)
   if (source && sourceId) return ofIdentity({ kind: 'source', agentUrl: source, id: sourceId })
-  const agentUrl = /^https?:\/\//.test(ref) ? agentUrlOf(ref) : undefined
-  const known = [...entries, ...excluded].some(({ url }) => url === ref || agentUrlOf(url) === agentUrl)
-  if (agentUrl && (known || entries.some((entry) => entry.agentUrl === agentUrl))) {
-    return { kind: 'upstream', agentUrl }
-  }
+  const known = agentMeant(ref, roster)
+  if (known) return { kind: 'upstream', agentUrl: known }
   const [, domain, id] = /^([^/\s]+\.[^/\s]+)\/([A-Za-z0-9_-]+)$/.exec(ref) ?? []
   if (domain && id) return ofIdentity({ kind: 'provider', domain: domain.toLowerCase(), id })
+  const agentUrl = canonicalUrl(ref)
   return agentUrl ? { kind: 'upstream', agentUrl } : { kind: 'text' }
 }
 
@@ -176,7 +174,7 @@ export function createExplainer(sources: ExplainSources) {
   /** An agent that is not in the roster. */
   function aboutUnlisted(agentUrl: string): Told {
     const agentUrls = [agentUrl]
-    const out = sources.roster().excluded.find(({ url }) => agentUrlOf(url) === agentUrl)
+    const out = sources.roster().excluded.find(({ url }) => url === agentUrl)
     if (out) {
       const hint = out.reason === 'excluded' && { hint: ADMIT }
       return { kind: 'upstream', reason: 'upstream_excluded', detail: out.reason, ...hint, agentUrls }
@@ -187,7 +185,7 @@ export function createExplainer(sources: ExplainSources) {
 
   /** Of the first of these agents that has left; one that is kept out is still listed. */
   function leaver(agentUrls: readonly string[]): FormerUpstream | undefined {
-    const keptOut = new Set(sources.roster().excluded.map(({ url }) => agentUrlOf(url)))
+    const keptOut = new Set(sources.roster().excluded.map(({ url }) => url))
     return agentUrls.filter((url) => !keptOut.has(url)).flatMap((url) => sources.former.at(url) ?? [])[0]
   }
 

@@ -99,6 +99,8 @@ const LEFT_OUT: Readonly<Record<string, string>> = {
   not_included: 'discovery.include names none of its records',
   not_verified:
     'discovery.verified_only asks for a verification badge, and none of its records that are included has one',
+  secret_in_url:
+    'its url holds what looks like a credential; an entry under upstreams is called with it, and known without it',
   too_many: 'registries list more agents than are read; an entry under upstreams lets it in',
 }
 

@@ -6,7 +6,7 @@
  * cluster is replaced after the other. What the first release left open goes on as jobs: its calls, its questions, its tasks.
  */
 import { type Kysely, type Migration, Migrator, sql } from 'kysely'
-import { agentUrlOf } from '../adcp/url.js'
+import { configuredAgentUrl } from '../adcp/url.js'
 import type { Blobs } from '../upstreams/rows/storage.js'
 import { callJob, type NewCall } from './call.js'
 import type { Db, Tables } from './database/database.js'
@@ -109,7 +109,7 @@ const agentNames: Migration = {
         agent_url: string
       }>`select distinct agent_url from ${table} where agent_url like '%?%'`
       for (const { agent_url: url } of (await asked.execute(db)).rows) {
-        const name = agentUrlOf(url)
+        const name = configuredAgentUrl(url)
         if (name === undefined || name === url) continue
         await sql`update ${table} set agent_url = ${name} where agent_url = ${url}`.execute(db)
       }

@@ -47,6 +47,9 @@ test('a url is shown without user, fragment and credentials', async (t) => {
   t.equal(shownUrl('https://a.example/mcp?key=123'), 'https://a.example/mcp')
   t.equal(shownUrl('https://a.example/mcp'), 'https://a.example/mcp')
   t.equal(shownUrl('https://a.example/mcp?x=%zz'), 'https://a.example/mcp?x=%zz')
+  for (const query of ['', 'a=1&&b=2', '&', 'a=1&']) {
+    t.equal(shownUrl(`https://a.example/mcp?${query}`), `https://a.example/mcp?${query}`)
+  }
   t.same(secretsInUrl('https://user:passw%40rd9@a.example/mcp?api_key=12345678&tenant=5'), [
     'passw@rd9',
     '12345678',

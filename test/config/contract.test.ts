@@ -52,6 +52,28 @@ test('accounts and credentials are bound to canonical urls, by id or by url', (t
   t.end()
 })
 
+test('an agent is named by its url without a credential, or by a configured url as it stands', (t) => {
+  const url = 'https://hub.example/mcp'
+  const named = (name: string) => withKey({ credentials: { [name]: { type: 'bearer', token: 't' } } })
+  const own = { ...named(`${url}?code=us`), upstreams: [{ url: `${url}?code=us` }] }
+  t.same(Object.keys(read(own).callers.keys[0]?.credentials ?? {}), [url])
+  t.match(
+    refusal(named(`${url}?code=us`)),
+    /or an agent's url without a credential in its query, got "https:..hub.example.mcp"$/m,
+  )
+  const twice = withKey({
+    accounts: { gold: { own: { account_id: 'x' }, [`${url}?code=us`]: { account_id: 'y' } } },
+  })
+  const message = refusal({ ...twice, upstreams: [{ id: 'own', url: `${url}?code=us` }] })
+  t.match(message, /expected an upstream that "own" does not name, got "https:..hub.example.mcp"/)
+  t.notMatch(message, 'code=us')
+  for (const side of ['include', 'exclude']) {
+    const discovery = { [side]: { urls: [`${url}?code=us`] } }
+    t.match(refusal({ discovery }), /without what looks like a credential in its query/)
+  }
+  t.end()
+})
+
 test('a name that means no upstream is refused, with the nearest names', (t) => {
   const named = (name: string) => withKey({ credentials: { [name]: { type: 'bearer', token: 's3cret' } } })
   const message = refusal(named('nortwind'))

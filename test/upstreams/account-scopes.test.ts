@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { agentUrlOf } from '../../src/adcp/url.js'
+import { canonicalUrl } from '../../src/adcp/url.js'
 import { openBlobFiles } from '../../src/store/blob-files.js'
 import type { Scope } from '../../src/upstreams/mirror/scope-setting.js'
 import type { Transition } from '../../src/upstreams/mirror/scope-status.js'
@@ -93,7 +93,7 @@ async function opened(
   const { auth, ...options } = more
   const config = (wanted: readonly Scope[], pace = {}) => ({
     ...configOf([{ id: 'a', url: agent.url, ...(auth && { auth }) }], pace),
-    scopes: new Map([[agentUrlOf(agent.url) ?? '', wanted]]),
+    scopes: new Map([[canonicalUrl(agent.url) ?? '', wanted]]),
   })
   const transitions: Transition[] = []
   const onTransition = (transition: object) => void transitions.push(transition as Transition)

@@ -1,7 +1,7 @@
 /** What upstreams' rows take is counted from what is held, whatever happened before, and stays below its bound. */
 import fc from 'fast-check'
 import { test } from 'tap'
-import { agentUrlOf } from '../../src/adcp/url.js'
+import { canonicalUrl } from '../../src/adcp/url.js'
 import type { Scope } from '../../src/upstreams/mirror/scope-setting.js'
 import { slabBuffers } from '../../src/upstreams/rows/slab.js'
 import type { Upstreams } from '../../src/upstreams/upstreams.js'
@@ -40,7 +40,7 @@ async function startWorld(t: Test, count: number) {
       [...there].map(({ name, url }) => ({ id: name, url, protocol: 'mcp' as const })),
       { refreshMs: REFRESH_MS, staleAfterMs: DROP_MS, dropAfterMs: DROP_MS },
     ),
-    scopes: new Map([...deals].map(({ url }) => [agentUrlOf(url) ?? '', [GOLD]])),
+    scopes: new Map([...deals].map(({ url }) => [canonicalUrl(url) ?? '', [GOLD]])),
     limits: { ...limits, memoryBytes },
   })
   const time = createManualClock()

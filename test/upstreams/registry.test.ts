@@ -229,6 +229,10 @@ test('a record that is called at another place than its url is refused, with the
     ['https://s.a.example/mcp', 'http://s.a.example/mcp'],
     ['https://s.a.example/mcp', 'https://t.a.example/mcp?api_key=sk_test_1234567890abcdef'],
     ['https://s.a.example/mcp', 'nonsense'],
+    ['https://hub.example/mcp', 'https://hub.example/mcp?code=evil'],
+    ['https://hub.example/mcp?code=us', 'https://hub.example/mcp?code=de'],
+    ['https://hub.example/mcp?tenant=A', 'https://hub.example/mcp?tenant=a'],
+    ['https://hub.example/mcp?tenant=a', 'https://hub.example/mcp?tenant=a/mcp'],
   ]
   for (const [url = '', endpoint = ''] of others) {
     const listing = read(url, endpoint)
@@ -240,8 +244,21 @@ test('a record that is called at another place than its url is refused, with the
     ['https://hub.example/acme/mcp', 'https://hub.example/Acme/mcp/'],
     ['https://hub.example', 'https://hub.example/mcp'],
     ['https://hub.example/mcp', 'HTTPS://HUB.example:443/mcp'],
+    ['https://hub.example/mcp?tenant=A', 'https://hub.example/MCP/?tenant=A'],
   ]
   for (const [url = '', endpoint = ''] of mangled) t.match(read(url, endpoint)?.records, [{ url: endpoint }])
+})
+
+test('an agent is the whole url that a registry lists, whatever its query looks like', async (t) => {
+  const urls = ['code=us', 'code=de', 'a=1&&b=2', 'a=1&b=2', ''].map(
+    (query) => `https://hub.example/mcp?${query}`,
+  )
+  const listing = listingOf({ agents: urls.map((url) => record(url)) })
+  t.same(
+    listing?.records.map(({ agentUrl }) => agentUrl),
+    urls,
+  )
+  t.equal(listing?.agents, urls.length)
 })
 
 test('what a registry was shown does not come back in what it lists', async (t) => {

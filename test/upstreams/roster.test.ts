@@ -152,7 +152,34 @@ test('a record that an earlier release kept under a borrowed url is not called',
   )
 })
 
-test('an agent is known without the credentials in its url, and called with them', async (t) => {
+test('an agent with what looks like a credential in its query is not read as listed, whoever else is at its host', async (t) => {
+  const root = 'https://hub.example/mcp'
+  const held = ['code=us', 'code=de', 'tokenizer=bpe', 'tenant=pk-acme-corporation']
+  const records = held.map((query) => record(`${root}?${query}`))
+  const { entries, excluded } = roster([record(root), ...records, record(`${root}?tenant=a&&x`)])
+  t.match(entries, [
+    { url: root, agentUrl: root, others: undefined },
+    { url: `${root}?tenant=a&&x`, agentUrl: `${root}?tenant=a&&x` },
+  ])
+  t.same(
+    excluded,
+    held.map((query) => ({ url: `${root}?${query}`, reason: 'secret_in_url' })),
+  )
+  const configured = roster(records, {}, [{ id: 'us', url: `${root}?code=us` }])
+  t.match(configured.entries, [{ id: 'us', url: `${root}?code=us`, agentUrl: root, source: 'static' }])
+  t.equal(configured.excluded.length, held.length, 'what the operator calls with a credential is another')
+})
+
+test('a rule means the agent of exactly its url', async (t) => {
+  const urls = ['https://hub.example/mcp?code=us']
+  const made = roster([record('https://hub.example/mcp')], { exclude: { urls } })
+  t.equal(made.entries.length, 1)
+  t.same(roster([record(urls[0] ?? '')], { exclude: { urls } }).excluded, [
+    { url: urls[0], reason: 'excluded' },
+  ])
+})
+
+test('an agent that the operator wrote is known without the credentials in its url, and called with them', async (t) => {
   const url = 'https://a.example/mcp?tenant=5&api_key=sk-123456789'
   t.match(roster([], {}, [{ url }]).entries, [
     { url, agentUrl: 'https://a.example/mcp?tenant=5', id: 'a.example' },

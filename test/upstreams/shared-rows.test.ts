@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { test } from 'tap'
-import { agentUrlOf } from '../../src/adcp/url.js'
+import { canonicalUrl } from '../../src/adcp/url.js'
 import { createCollector, shareRows } from '../../src/upstreams/rows/new-slice.js'
 import { readRows } from '../../src/upstreams/rows/read-rows.js'
 import { slabRow } from '../../src/upstreams/rows/slab.js'
@@ -94,7 +94,7 @@ test('what an account is offered like everybody is held once', async (t) => {
   const account = { name: 'gold', caller: 'acme', account: { account_id: 'gold' } }
   const config = {
     ...configOf([{ id: 'a', url: agent.url }], { refreshMs: 100 }),
-    scopes: new Map([[agentUrlOf(agent.url) ?? '', [account]]]),
+    scopes: new Map([[canonicalUrl(agent.url) ?? '', [account]]]),
   }
   const { upstreams } = await openUpstreams(t, config)
   await upstreams.start()

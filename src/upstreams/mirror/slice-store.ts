@@ -2,7 +2,6 @@
  * Slices that survive the process: one blob per slice, written whole after each walk, and one small blob of
  * confirmations, so that an `unchanged` poll need not write the slice again.
  */
-import { agentUrlOf } from '../../adcp/url.js'
 import { backoffMs, type Clock } from '../../net/clock.js'
 import { collectAgain } from '../rows/new-slice.js'
 import { bytesOf, type Slab, sharedBytes } from '../rows/slab.js'
@@ -222,19 +221,6 @@ export function createSliceStore({ blobs, clock, shared, onTrouble }: SliceStore
     return times.length === 0 ? undefined : Math.max(...times)
   }
 
-  /** The first release kept slices under whole urls, credentials included; from here on it is kept under its name. */
-  async function loadOlder(key: Key, owner: Owner): Promise<HeldSlice | undefined> {
-    const names = await blobs.list(`${nameOf(key)}?`)
-    const older = names.find((name) => agentUrlOf(urlIn(name)) === key.agentUrl)
-    const parts = older === undefined ? undefined : await blobs.read(older)
-    const held = parts && (await decode(parts, owner, key))
-    if (!held) return undefined
-    const name = nameOf(key)
-    const renamed = { ...held, slice: { ...held.slice, agentUrl: key.agentUrl } }
-    if (!shared) save(renamed, owner, { name, epoch: 0 })
-    return renamed
-  }
-
   function report(key: Key, reading: Reading, turn: Turn, failures: number): void {
     if (!shared) return
     const { sharing, readings } = shared
@@ -282,7 +268,7 @@ export function createSliceStore({ blobs, clock, shared, onTrouble }: SliceStore
       const name = nameOf(key)
       try {
         const parts = await blobs.read(name)
-        const held = parts ? await decode(parts, owner, key) : await loadOlder(key, owner)
+        const held = parts && (await decode(parts, owner, key))
         if (!held) return undefined
         if (!marks.has(name)) marks.set(name, `0.${held.confirmedAt}`)
         const known = isDistrusted(key) ? untokened(held) : held

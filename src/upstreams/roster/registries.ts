@@ -16,7 +16,7 @@ import {
   type UpstreamFailure,
 } from '../agent/agent.js'
 import { networkFailure, readRegistry, statusFailure } from '../agent/rpc.js'
-import type { RegistryListing, RegistryRecord } from '../rows/registry-records.js'
+import { isItsPlace, type RegistryListing, type RegistryRecord } from '../rows/registry-records.js'
 import type { Blobs } from '../rows/storage.js'
 
 const MAX_LISTING_BYTES = 32 * 1024 * 1024
@@ -68,11 +68,14 @@ type Saved = RegistryListing & { emptySince?: number }
 /** As this release or an earlier one saved it. */
 type SavedOnce = Omit<Saved, 'agents'> & Partial<Saved>
 
-/** What an earlier release saved is asked for anew: it kept one record of each agent, and did not count the agents. */
+/**
+ * What an earlier release saved is asked for anew where it lacks something: one kept one record of each agent, and did not count
+ * the agents; one took agents for one that only their queries tell apart.
+ */
 function asSaved({ agents, etag, ...rest }: SavedOnce): Saved {
-  return agents === undefined
-    ? { ...rest, agents: rest.records.length }
-    : { ...rest, agents, ...(etag && { etag }) }
+  if (agents === undefined) return { ...rest, agents: rest.records.length }
+  const isWhole = rest.records.every(({ url, agentUrl }) => isItsPlace(url, agentUrl))
+  return { ...rest, agents, ...(etag && isWhole && { etag }) }
 }
 
 type Member = {

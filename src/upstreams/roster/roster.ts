@@ -4,7 +4,7 @@
  * same canonical url.
  */
 import { hash } from 'node:crypto'
-import { agentUrlOf } from '../../adcp/url.js'
+import { canonicalUrl, configuredAgentUrl, holdsCredential } from '../../adcp/url.js'
 import type { Auth, Protocol } from '../agent/agent.js'
 import { isItsPlace, type RegistryRecord, together } from '../rows/registry-records.js'
 
@@ -63,7 +63,7 @@ export type RosterEntry = {
 }
 
 /** In the order in which a record is asked whether they hold. */
-const REASONS = ['excluded', 'not_included', 'not_verified', 'too_many'] as const
+const REASONS = ['excluded', 'not_included', 'not_verified', 'secret_in_url', 'too_many'] as const
 
 /** `url` is canonical. The reason is that of the record that came furthest. */
 type Excluded = { url: string; reason: (typeof REASONS)[number] }
@@ -95,7 +95,7 @@ function readableId(agentUrl: string): string {
 
 /** Whether a rule names a record. Its urls are read once. */
 function naming({ urls = [], members = [] }: RosterRule): (record: RegistryRecord) => boolean {
-  const agentUrls = new Set(urls.map(agentUrlOf))
+  const agentUrls = new Set(urls.map(canonicalUrl))
   const slugs = new Set<string | undefined>(members)
   return ({ agentUrl, member }) => agentUrls.has(agentUrl) || slugs.has(member)
 }
@@ -119,8 +119,17 @@ function fromStatic(entry: StaticUpstream, agentUrl: string, listed: Candidate |
 
 /** An agent that is not in the roster, as the configuration describes it, which may exclude it. */
 export function unlistedEntry(agentUrl: string, statics: readonly StaticUpstream[]): RosterEntry {
-  const described = statics.find(({ url }) => agentUrlOf(url) === agentUrl) ?? { url: agentUrl }
+  const described = statics.find(({ url }) => configuredAgentUrl(url) === agentUrl) ?? { url: agentUrl }
   return { ...fromStatic(described, agentUrl, undefined), id: agentUrl }
+}
+
+/** The agent that a person means by a url: whose it is, or where the operator calls it. It may be left out. */
+export function agentMeant(url: string, { entries, excluded }: Roster): string | undefined {
+  const meant = canonicalUrl(url)
+  if (meant === undefined) return undefined
+  const isKnown =
+    entries.some(({ agentUrl }) => agentUrl === meant) || excluded.some((each) => each.url === meant)
+  return isKnown ? meant : entries.find((entry) => canonicalUrl(entry.url) === meant)?.agentUrl
 }
 
 /** The name with as many digits of the url's hash as make it unlike every given id. */
@@ -174,6 +183,7 @@ function listedBy({ registries, policy }: Pick<RosterSources, 'registries' | 'po
       !shunned.has(agentUrl),
       isIncluded(record),
       record.verified || !policy.verifiedOnly,
+      !holdsCredential(agentUrl), // what is published and stored names agents whole
       known !== undefined || candidates.size < MOST_LISTED,
     ]
     const failed = passes.indexOf(false)
@@ -193,7 +203,7 @@ export function makeRoster({ registries, statics, policy }: RosterSources): Rost
   const ids = new Set<string>()
   const urls = new Set<string>()
   for (const entry of statics) {
-    const agentUrl = agentUrlOf(entry.url)
+    const agentUrl = configuredAgentUrl(entry.url)
     if (!agentUrl) throw new Error(`upstream url: expected an http(s) url, got ${JSON.stringify(entry.url)}`)
     if (entry.id && ids.has(entry.id)) throw new Error(`upstream id ${entry.id} is given twice`)
     if (urls.has(agentUrl)) throw new Error(`upstream ${agentUrl} is given twice`)
@@ -216,7 +226,7 @@ export function listedOnlyBy(
   { entries }: Roster,
   statics: readonly StaticUpstream[],
 ): string[] {
-  const written = new Set(statics.map(({ url }) => agentUrlOf(url)))
+  const written = new Set(statics.map(({ url }) => configuredAgentUrl(url)))
   const listed = entries.filter(({ source, agentUrl }) => source === registry && !written.has(agentUrl))
   return listed.map(({ id }) => id)
 }

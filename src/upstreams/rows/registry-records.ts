@@ -4,7 +4,7 @@
  */
 import { boundedText, isRecord, tryParseJson } from '../../adcp/json.js'
 import { redacted, shownUrl } from '../../adcp/redaction.js'
-import { agentUrlOf } from '../../adcp/url.js'
+import { canonicalUrl } from '../../adcp/url.js'
 
 const MAX_RECORDS = 10_000
 const MAX_VALUES = 2_000_000 // ten thousand records with all that a registry may put into each
@@ -40,17 +40,19 @@ function isVerified(record: Record<string, unknown>): boolean {
   return isRecord(record.compliance) && record.compliance.verified === true
 }
 
-/** What crawlers and forms make of a url: its capitals, its closing slash or its `/mcp` are lost. */
+/** What crawlers and forms make of a url: the capitals of its path, its closing slash or its `/mcp` are lost; never its query. */
 function withoutManglings(url: string): string {
-  return url
+  const [place = '', ...query] = url.split(/(?=\?)/)
+  const bare = place
     .toLowerCase()
     .replace(/\/+$/, '')
     .replace(/\/mcp$/, '')
+  return bare + query.join('')
 }
 
 /** Whether `place` is the agent's url as it was before somebody mangled it. */
 export function isItsPlace(place: string, agentUrl: string): boolean {
-  const canonical = agentUrlOf(place)
+  const canonical = canonicalUrl(place)
   return canonical !== undefined && withoutManglings(canonical) === withoutManglings(agentUrl)
 }
 
@@ -76,7 +78,7 @@ function readRecord(record: unknown, secrets: readonly string[]): RegistryRecord
   if (record.type !== undefined && record.type !== 'signals') return `type ${boundedText(record.type, 20)}`
   const endpoint = boundedText(record.mcp_endpoint, 2_048)
   const url = boundedText(record.url, 2_048) ?? endpoint
-  const agentUrl = url === undefined ? undefined : agentUrlOf(url)
+  const agentUrl = url === undefined ? undefined : canonicalUrl(url)
   if (!url || !agentUrl) return `no usable url: ${url ? shownUrl(url) : 'none'}`
   const place = endpoint ?? url
   // Members write their own records, and the url is what providers authorize: who is called is who is judged.
