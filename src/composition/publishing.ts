@@ -31,6 +31,7 @@ const QUIET_MS = 2_000
 const LONGEST_GATHERING_MS = 15_000
 const LOOK_MS = 100
 const INDEX_AGAIN_MS = 5_000
+const TIME_APART_MS = 5_000 // of builds for which only time is a reason: what falls due meanwhile is taken together
 const REST_MS = 15_000 // longer than the first feed waits for whoever does not answer, and than it takes to merge
 const SYNONYMS = fileURLToPath(new URL('../../../config/synonyms.yaml', import.meta.url))
 
@@ -73,6 +74,7 @@ export function createPublisher(options: PublisherOptions) {
   let working: Promise<void> | undefined
   let cancelRetry: (() => void) | undefined
   let cancelRebuild = () => {}
+  let timedAt = Number.NEGATIVE_INFINITY // when time was the reason last, ms
   let cameAt = Number.NEGATIVE_INFINITY // when the world moved last, ms
   let hasShown = false // a signal, to whomever
   const ending = new AbortController()
@@ -117,6 +119,21 @@ export function createPublisher(options: PublisherOptions) {
     return isWithin(LONGEST_GATHERING_MS, worlds.movedAt() ?? now) && isComing()
   }
 
+  /**
+   * Every build leaves a snapshot for the collector, which sees none of its shared memory and so comes late: strangers, who choose
+   * when their grants begin and end, must not set the pace of builds.
+   */
+  function followTime(rebuildAt: number | undefined): void {
+    cancelRebuild()
+    if (rebuildAt === undefined) return
+    const now = clock.now()
+    const apart = Math.min(TIME_APART_MS, timedAt + TIME_APART_MS - now) // also under a clock that was set back
+    cancelRebuild = clock.after(Math.max(rebuildAt - now, apart), () => {
+      timedAt = clock.now()
+      worlds.moved()
+    })
+  }
+
   async function publishNext(): Promise<void> {
     behindSince ??= worlds.movedAt()
     const under = generations?.turn()
@@ -144,8 +161,7 @@ export function createPublisher(options: PublisherOptions) {
     behindSince = undefined
     onPublished(before, open.snapshot, (clock.now() - startedAt) / 1_000)
     hasFirst()
-    cancelRebuild()
-    if (rebuildAt !== undefined) cancelRebuild = clock.after(rebuildAt - clock.now(), worlds.moved)
+    followTime(rebuildAt)
   }
 
   const isBuilder = () => !generations || generations.turn() !== undefined

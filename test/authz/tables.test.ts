@@ -1,11 +1,41 @@
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import { test } from 'tap'
+import { decide } from '../../src/authz/rules/verdict.js'
 import { createNames, findName, nameAt } from '../../src/process/shared-memory.js'
 import { anyText } from '../support/any-text.js'
 import { proven } from '../support/proven.js'
 import { compiled } from './compiled.js'
 import { AGENT } from './world.js'
+
+const MAX_INSTANTS = 10_000 // docs/authorization.md
+
+test('entries that would let a file change at more instants than are followed grant nothing', async (t) => {
+  const at = (second: number) => new Date(Date.UTC(2026, 0, 1) + second * 1_000).toISOString()
+  const entry = (from: number, until: number, id = 's') => ({
+    ...{ url: AGENT, authorized_for: 'x', authorization_type: 'signal_ids', signal_ids: [id] },
+    ...{ effective_from: at(from), effective_until: at(until) },
+  })
+  const windows = Array.from({ length: MAX_INSTANTS / 2 }, (_, n) => entry(2 * n, 2 * n + 1, `s${n}`))
+  const known = entry(0, 1, 'known')
+  const file = {
+    signals: ['s0', 'known', 'new', 'half'].map((id) => ({ id })),
+    authorized_agents: [...windows, entry(0, MAX_INSTANTS, 'half'), known, entry(-2, -1, 'new')],
+  }
+  const tables = compiled(file).rules
+  t.equal(tables?.boundariesPassed(Date.UTC(2030, 0, 1)), MAX_INSTANTS - 1)
+  const during = Date.UTC(2026, 0, 1)
+  const outcome = (id: string, now: number) => decide(compiled(file), id, AGENT, now).outcome
+  t.equal(outcome('s0', during), 'authorized')
+  t.equal(outcome('known', during), 'authorized', 'the instants of one entry are also those of others')
+  t.equal(outcome('half', during), 'unauthorized')
+  t.equal(outcome('new', during - 1_500), 'unauthorized')
+  const skipped = tables?.diagnostics.filter(({ effect }) => effect === 'skipped')
+  t.same(
+    skipped?.map(({ at }) => at),
+    [0, 2].map((n) => `/authorized_agents/${windows.length + n}`),
+  )
+})
 
 test('every name has its number, and nothing else has one', async (t) => {
   const names = fc.uniqueArray(fc.oneof(anyText(), fc.string()), { maxLength: 60 })

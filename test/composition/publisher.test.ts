@@ -44,7 +44,14 @@ function movableWorlds(clock: Clock, rowsAtFirst: number, accounts: World['accou
   return { worlds, rows: () => count }
 }
 
-type Given = { clock?: Clock; rowsAtFirst?: number; accounts?: World['accounts']; isComing?(): boolean }
+type Given = {
+  clock?: Clock
+  rowsAtFirst?: number
+  accounts?: World['accounts']
+  isComing?(): boolean
+  /** When time changes a verdict next. */
+  dueAfter?(now: number): number
+}
 
 function opened(t: Test, isBroken: (build: number) => boolean, given: Given = {}) {
   const { clock = systemClock, rowsAtFirst = 1, accounts = new Map(), isComing = () => false } = given
@@ -52,6 +59,7 @@ function opened(t: Test, isBroken: (build: number) => boolean, given: Given = {}
   const builder = createBuilderHost()
   const feed = emptyFeed()
   let builds = 0
+  const builtFor: number[] = [] // the moments
   let failures = 0
   const publisher = createPublisher({
     ...{ worlds, feed, clock, random: () => 0, log: pino({ level: 'silent' }) },
@@ -63,7 +71,8 @@ function opened(t: Test, isBroken: (build: number) => boolean, given: Given = {}
         builds += 1
         const built = await builder.build(request)
         if (isBroken(builds)) throw new Error('a bug met in some data')
-        return built
+        builtFor.push(request.now)
+        return given.dueAfter ? { ...built, rebuildAt: given.dueAfter(request.now) } : built
       },
     },
     onPublished: () => {},
@@ -75,7 +84,7 @@ function opened(t: Test, isBroken: (build: number) => boolean, given: Given = {}
     await publisher.close()
     await builder.close()
   })
-  return { publisher, feed, worlds, rows, builds: () => builds, failures: () => failures }
+  return { publisher, feed, worlds, rows, builtFor, builds: () => builds, failures: () => failures }
 }
 
 const shown = (feed: ReturnType<typeof opened>['feed']) => feed.current()?.count
@@ -114,6 +123,24 @@ test('what was published last no longer counts as all that is known once somethi
   t.equal(publisher.served()?.snapshot, feed.current())
   worlds.moved()
   t.equal(publisher.served(), undefined)
+})
+
+test('what time alone changes is built at its moment, and then five seconds apart, whatever is built in between', async (t) => {
+  const time = createManualClock()
+  const begun = time.clock.now()
+  const dueAfter = (now: number) => Math.max(begun + 1_010, (Math.floor(now / 25) + 1) * 25)
+  const { publisher, worlds, builtFor } = opened(t, () => false, { clock: time.clock, dueAfter })
+  await publisher.open()
+  const isCurrent = () => publisher.revisions().built === worlds.revision()
+  for (let passed = 0; passed < 18_000; passed += 100) {
+    time.advance(100)
+    if (passed === 7_900) worlds.moved()
+    await until('a generation', isCurrent)
+  }
+  t.same(
+    builtFor.map((at) => at - begun),
+    [0, 1_010, 6_010, 8_000, 11_010, 16_010],
+  )
 })
 
 /** One whose first feed shows nothing (to open it moves the world once), under a clock that `pass` moves. */

@@ -31,6 +31,9 @@ const DATE_TIME = /^(\d{4})-(\d\d)-(\d\d)T\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:
 const MAX_TAGS = 64
 const MAX_GRANTS = 32
 const MAX_NEIGHBOURS = 16
+const MAX_INSTANTS = 10_000 // at which time alone changes what the file grants
+
+const TOO_MANY_INSTANTS = `effective_from and effective_until of the file name more than ${MAX_INSTANTS} different instants`
 
 /** What a provider should know about its file: parts that were skipped, and parts that look wrong but were used. */
 export type Diagnostic = {
@@ -309,6 +312,14 @@ export function makeTables(
   const limits: GrantLimits[] = []
   const boundaries = new Set<number>()
 
+  /** Whether the window's edges are among the instants that are followed, or there is room for them. */
+  function isFollowed({ from, until }: GrantLimits): boolean {
+    const edges = [from, until].filter((edge) => Number.isFinite(edge) && !boundaries.has(edge))
+    if (boundaries.size + edges.length > MAX_INSTANTS) return false
+    for (const edge of edges) boundaries.add(edge)
+    return true
+  }
+
   function agentOf(url: string): number {
     const before = agents.size()
     const agent = agents.add(url)
@@ -328,14 +339,16 @@ export function makeTables(
     }
     const agent = agentOf(entry.url)
     if (entry.kind === 'other') continue
+    if (!isFollowed(entry.limits)) {
+      diagnostics.add(`/authorized_agents/${index}`, 'skipped', TOO_MANY_INSTANTS)
+      continue
+    }
     if (!entry.labelled) diagnostics.add(`/authorized_agents/${index}`, 'noted', 'authorized_for is missing')
     grantsOf[2 * agent + (entry.kind === 'ids' ? 0 : 1)]?.push(entries.length)
     for (const name of entry.names) named.add(names.add(name))
     named.end()
     entries.push(index)
     limits.push(entry.limits)
-    for (const edge of [entry.limits.from, entry.limits.until])
-      if (Number.isFinite(edge)) boundaries.add(edge)
   }
 
   const granted = createLists()
