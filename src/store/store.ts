@@ -265,6 +265,7 @@ async function openShared(options: StoreOptions): Promise<Store> {
       write: blobs.writeUnder,
       remove: blobs.removeUnder,
       freed: blobs.freed,
+      mend: blobs.mend,
       sweep: blobs.sweep,
       listen: (onNews) => listenPostgres(url, CHANNEL, onNews),
     },

@@ -1,13 +1,50 @@
-/** Of a generation only what changed is hashed again: its other bytes keep their names. */
-import { webcrypto } from 'node:crypto'
+/**
+ * Of a generation only what changed is hashed again: its other bytes keep their names. What does not match its name is missing, and
+ * is written again by whoever has it.
+ */
+import { randomBytes, webcrypto } from 'node:crypto'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import { sql } from 'kysely'
-import { test } from 'tap'
+import { pino } from 'pino'
+import { type Test, test } from 'tap'
+import { systemClock } from '../../src/net/clock.js'
 import { createBuilderHost } from '../../src/snapshot/builder-host.js'
 import { wholeParts } from '../../src/snapshot/snapshot.js'
+import { createReplica } from '../../src/store/replicas/replica.js'
+import type { Store } from '../../src/store/store.js'
 import { listing, sliceOf } from '../feed/world.js'
-import { NO_POSTGRES, shared } from './support/storages.js'
+import { until } from '../support/until.js'
+import { NO_POSTGRES, type Storage, shared } from './support/storages.js'
+
+setFlagsFromString('--expose-gc')
+const collect = runInNewContext('gc') as () => void
 
 const ROWS = 500
+const MIB = 1024 * 1024
+
+/** Changes a byte of every piece. */
+const damageAll = ({ db }: Store) =>
+  sql`update pieces set bytes = set_byte(bytes, 0, (get_byte(bytes, 0) + 1) % 256)`.execute(db)
+
+const piecesIn = async ({ db }: Store) => (await db.selectFrom('pieces').select('name').execute()).length
+
+const readBy = async ({ blobs }: Store, name: string) => (await blobs.read(name))?.map(Buffer.from)
+
+/** A process that hears the others. */
+async function process(t: Test, storage: Storage, self: string) {
+  const store = await storage.open()
+  const { replicas } = store
+  if (!replicas) throw new Error('a shared storage has replicas')
+  const replica = createReplica({
+    ...{ replicas, clock: systemClock, self, form: 1, revision: () => 'one' },
+    log: pino({ level: 'silent' }),
+  })
+  t.teardown(replica.close)
+  await replica.listen()
+  return { store, replicas }
+}
 
 /** Bytes that are hashed from now on. */
 function hashedBytes(t: { teardown(undo: () => void): void }) {
@@ -81,4 +118,56 @@ test('pieces are compressed by the faster way where the server knows it', {
     db,
   )
   t.same(rows, [{ way: knows.rows.length > 0 ? 'lz4' : 'pglz' }])
+})
+
+test('damaged pieces are removed by who reads them, and written with the next blob that has them', {
+  skip: NO_POSTGRES,
+}, async (t) => {
+  const storage = await shared(t)
+  if (!storage) return
+  const [writer, reader] = [await storage.open(), await storage.open()]
+  const parts = [Buffer.from('a head'), randomBytes(2 * MIB + 1)]
+  await writer.blobs.write('a blob', parts)
+  await damageAll(writer)
+  t.equal(await reader.blobs.read('a blob'), undefined)
+  t.equal(await piecesIn(reader), 0, 'all of the blob were looked at')
+  t.equal(await reader.blobs.read('a blob'), undefined)
+  await writer.blobs.write('a blob', parts)
+  t.same(await readBy(reader, 'a blob'), parts)
+})
+
+test('a piece of another length is replaced by who writes it', { skip: NO_POSTGRES }, async (t) => {
+  const storage = await shared(t)
+  if (!storage) return
+  const [writer, reader] = [await storage.open(), await storage.open()]
+  const parts = [randomBytes(MIB)]
+  await writer.blobs.write('a blob', parts)
+  await sql`update pieces set bytes = substring(bytes from 1 for 10)`.execute(writer.db)
+  await writer.blobs.write('the same', parts)
+  t.same(await readBy(reader, 'a blob'), parts)
+})
+
+test('who holds pieces that another could not read writes them again', {
+  skip: NO_POSTGRES,
+}, async (t) => {
+  const storage = await shared(t)
+  if (!storage) return
+  const holder = await process(t, storage, 'holder')
+  const [lease] = await holder.replicas.leases.take('holder', ['work'], 60_000)
+  if (!lease) throw new Error('a free lease is taken')
+  const rows = new Uint8Array(new SharedArrayBuffer(2 * MIB + 1))
+  rows.set(randomBytes(rows.byteLength))
+  const written = [Buffer.from('a head'), Buffer.from(rows)]
+  t.equal(await holder.replicas.write('a blob', [Buffer.from('a head'), rows], lease), true)
+  await nextTurn()
+  collect() // what nobody holds is gone
+  await damageAll(holder.store)
+  const joining = await storage.open()
+  t.equal(await joining.blobs.read('a blob'), undefined)
+  const read = await until(
+    () => readBy(joining, 'a blob'),
+    (found) => found !== undefined,
+  )
+  t.same(read, written)
+  t.ok(rows.byteLength, 'which it held all the time')
 })

@@ -24,6 +24,8 @@ export type Notes = {
 
 /** PostgreSQL tells listeners on it of every note. */
 export const CHANNEL = 'tributary_notes'
+/** The note in which a process names pieces of blobs (pieces.ts) that it could not read. */
+export const LACKING = 'storage/lacking'
 
 const SEQUENCE = sql`pg_get_serial_sequence('notes', 'seq')`
 const TURN = 7_309_453 // any number that no other advisory lock of ours has

@@ -4,7 +4,7 @@ import type { Clock } from '../../net/clock.js'
 import type { Sharing } from '../../upstreams/rows/storage.js'
 import type { Leases } from './leases.js'
 import { createMembership } from './membership.js'
-import { createBoard, type Notes } from './notes.js'
+import { createBoard, LACKING, type Notes } from './notes.js'
 import { createPassed } from './passed.js'
 import { createRevisions } from './revisions.js'
 
@@ -17,6 +17,8 @@ export type Replicas = Pick<Sharing, 'write' | 'remove' | 'freed'> & {
   now(): Promise<number>
   leases: Leases
   notes: Notes
+  /** Writes those of these pieces of blobs again that this process holds and the storage lacks. */
+  mend(pieces: readonly string[]): Promise<void>
   /** Removes bytes that no blob is made of any more. */
   sweep(): Promise<void>
   /** Calls back whenever there may be new notes. Returns a function that stops it. */
@@ -65,6 +67,12 @@ export function createReplica({ replicas, clock, self, revision, form, log }: Re
     onChange: () => membership.look(),
   })
   let cancelSweep = () => {}
+
+  board.hear(LACKING, (_name, pieces) => {
+    void replicas
+      .mend(pieces as string[])
+      .catch((error: Error) => onProblem(`damaged bytes stay in the storage: ${error.message}`))
+  })
 
   async function sweep(): Promise<void> {
     if (membership.lease(SWEEPING)) {
