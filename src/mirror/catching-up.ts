@@ -12,6 +12,7 @@ import {
   confirms,
   type FeedReading,
   failedReading,
+  incompleteIn,
   patient,
 } from './reading.js'
 import { changesOf, pathFrom } from './steps.js'
@@ -51,7 +52,7 @@ export async function catchUp(options: CatchingUpOptions): Promise<FeedReading> 
     if (reply.kind === 'trouble') return failedReading('trouble', reply.message)
     if (reply.kind !== 'answer') return 'unknown'
     if (!confirms(reply.answer, { ...held, ...to })) return 'unfinished' // not yet where the steps end
-    const state = await copy.amend(changes, to)
+    const state = await copy.amend(changes, { ...to, incomplete: incompleteIn(reply.answer) })
     if (!state) return 'unknown'
     inbox.taken(path)
     return { kind: 'applied', state }

@@ -21,7 +21,7 @@ export type CopyState = {
   rows: number
   /** When the walk that it comes from ended, ms since the epoch. */
   walkedAt: number
-  /** `incomplete[]` of the walk: what the agent says is missing from the feed, or old. */
+  /** `incomplete[]` of its last answer under these versions: what the agent says is missing from the feed, or old. */
   incomplete: readonly unknown[]
 }
 
@@ -54,10 +54,13 @@ export type Copy = {
   state(): Promise<CopyState | undefined>
   replace(): Promise<Replacement>
   /**
-   * Changes some rows, and the versions of the state with them, in one step. Undefined, and nothing is changed, where nothing is
-   * held, or not the row whose members are to be set.
+   * Changes some rows or none, and with them what the agent says of all, in one step. Undefined, and nothing is changed, where
+   * nothing is held, or not the row whose members are to be set.
    */
-  amend(changes: RowChanges, versions: Pick<CopyState, 'version' | 'pricing'>): Promise<CopyState | undefined>
+  amend(
+    changes: RowChanges,
+    said: Pick<CopyState, 'version' | 'pricing' | 'incomplete'>,
+  ): Promise<CopyState | undefined>
   close(): Promise<void>
 }
 

@@ -84,19 +84,23 @@ async function readOf<T>(file: string, read: (file: string) => Promise<T>): Prom
 }
 
 /** What the state says, when the lines are those that it was written for. */
-async function readState(folder: string): Promise<CopyState | undefined> {
+async function readState(folder: string): Promise<Written | undefined> {
   const text = await readOf(join(folder, STATE), (file) => readFile(file, 'utf8'))
   const written = text === undefined ? undefined : stateIn(text)
   if (!written) return undefined
-  const { bytes: _, sha256, ...state } = written as Written
-  return (await readOf(join(folder, LINES), digestOfFile)) === sha256 ? state : undefined
+  const { sha256 } = written as Written
+  return (await readOf(join(folder, LINES), digestOfFile)) === sha256 ? (written as Written) : undefined
+}
+
+function stateOf({ bytes: _, sha256: __, ...state }: Written): CopyState {
+  return state
 }
 
 /** `feed.ndjson` in a folder. Rejects when it cannot be taken. */
 export async function openJsonLines(path: string): Promise<Copy> {
   const { folder, release } = await takeFolder(path)
   const part = join(folder, `${LINES}.part`)
-  async function begin(): Promise<CopyState | undefined> {
+  async function begin(): Promise<Written | undefined> {
     await rm(part, { force: true }) // of a process that was killed
     return await readState(folder)
   }
@@ -113,6 +117,16 @@ export async function openJsonLines(path: string): Promise<Copy> {
     await writing.close()
     writing = undefined
     await rm(part, { force: true })
+  }
+
+  const nextState = join(folder, `${STATE}.part`)
+  const writeState = (written: Written) => writeDown(nextState, `${JSON.stringify(written)}\n`)
+
+  /** The state is on disk when it resolves. */
+  async function takeState(written: Written): Promise<void> {
+    await rename(nextState, join(folder, STATE))
+    await syncFolder(folder)
+    held = written
   }
 
   /** Lines that take the place of those before once they are committed. */
@@ -133,27 +147,31 @@ export async function openJsonLines(path: string): Promise<Copy> {
         await handle.sync()
         await handle.close()
         const written: Written = { ...state, bytes, sha256: digest.digest('hex') }
-        await writeDown(join(folder, `${STATE}.part`), `${JSON.stringify(written)}\n`)
+        await writeState(written)
         held = undefined // between the two renames the folder holds no valid copy
         await rename(part, join(folder, LINES))
         writing = undefined
-        await rename(join(folder, `${STATE}.part`), join(folder, STATE))
-        await syncFolder(folder)
-        held = state
+        await takeState(written)
       },
     }
   }
 
   return {
-    state: async () => held,
+    state: async () => held && stateOf(held),
     async replace() {
       const { add, commit } = await rewrite()
       return { add: (rows) => add(rows.map(({ row }) => lineOf(row)).join('')), commit, abandon: drop }
     },
 
     /** Rows stay where they are; new ones come last. */
-    async amend(changes, versions) {
+    async amend(changes, said) {
       if (!held) return undefined
+      if (changes.size === 0) {
+        const written = { ...held, ...said }
+        await writeState(written)
+        await takeState(written)
+        return stateOf(written)
+      }
       const { add, commit } = await rewrite()
       try {
         const left = new Map(changes)
@@ -181,7 +199,7 @@ export async function openJsonLines(path: string): Promise<Copy> {
           if (change.kind === 'put') await write(lineOf(change.row))
         }
         await add(text)
-        const state = { ...held, ...versions, rows }
+        const state = { ...stateOf(held), ...said, rows }
         await commit(state)
         return state
       } finally {

@@ -4,6 +4,7 @@
  * instead: every page carries the same ones, "unchanged" names those that were sent, and as many rows come as any page announced, the
  * same number on each that says one.
  */
+import { isDeepStrictEqual } from 'node:util'
 import { isRecord } from '../adcp/json.js'
 import { backoffMs, type Clock, pause } from '../net/clock.js'
 import type { Copy, CopyRow, CopyState, Replacement } from './copy.js'
@@ -56,6 +57,10 @@ export const failedReading = (reason: FeedFailure, message: string): Failure => 
 
 /** The value, when it is a text that says something. */
 export const textIn = (value: unknown) => (typeof value === 'string' && value !== '' ? value : undefined)
+
+/** Absent means that nothing is missing (schema signals/get-signals-response). */
+export const incompleteIn = ({ incomplete }: Readonly<Record<string, unknown>>): readonly unknown[] =>
+  Array.isArray(incomplete) ? incomplete : []
 
 function versionsOf(answer: Readonly<Record<string, unknown>>): Versions {
   const version = textIn(answer.wholesale_feed_version)
@@ -142,7 +147,7 @@ export async function readFeed(options: ReadingOptions): Promise<FeedReading> {
       if (cursor === undefined) {
         if (announced !== undefined && announced !== received)
           return failedReading('unsound', `it announced ${announced} signals and gave ${received}`)
-        const incomplete = Array.isArray(answer.incomplete) ? answer.incomplete : []
+        const incomplete = incompleteIn(answer)
         const state = { source, ...versions, rows: ids.size, walkedAt: clock.now(), incomplete }
         await into.commit(state)
         return { kind: 'replaced', state }
@@ -153,12 +158,23 @@ export async function readFeed(options: ReadingOptions): Promise<FeedReading> {
     }
   }
 
+  /** The rows stay, and what is missing is what the answer says. */
+  async function confirmed(state: CopyState, answer: Readonly<Record<string, unknown>>) {
+    const incomplete = incompleteIn(answer)
+    return isDeepStrictEqual(incomplete, state.incomplete)
+      ? state
+      : await copy.amend(new Map(), { incomplete })
+  }
+
   let reply = await patiently({ ...FIRST_PAGE, ...(held && conditionOf(held)) })
   if (held?.version !== undefined && reply.kind === 'answer') {
     // An agent that takes no tokens answers with its first page; the versions on it say the same as "unchanged".
     const { answer } = reply
-    if (confirms(answer, held) || isSame(held, versionsOf(answer))) return { kind: 'unchanged', state: held }
-    // "Unchanged" under another version than ours proves nothing about our rows.
+    if (confirms(answer, held) || isSame(held, versionsOf(answer))) {
+      const state = await confirmed(held, answer)
+      if (state) return { kind: 'unchanged', state }
+    }
+    // "Unchanged" under another version than ours proves nothing about our rows, nor does any where there are none any more.
     if (answer.unchanged === true) reply = await patiently(FIRST_PAGE)
   }
   for (let restarts = 0; restarts <= MAX_RESTARTS; restarts += 1) {

@@ -82,7 +82,7 @@ async function openTable({ db, dialect, json, release }: TableOptions): Promise<
   return {
     state: () => held(db),
 
-    async amend(changes, versions) {
+    async amend(changes, said) {
       return await db.transaction().execute(async (tx) => {
         const state = await held(tx)
         if (!state) return undefined
@@ -105,7 +105,7 @@ async function openTable({ db, dialect, json, release }: TableOptions): Promise<
           on conflict (id) do update set signal = excluded.signal`.execute(tx)
         const removed = gone.filter(({ id }) => there.has(id)).length
         const added = put.filter(({ id }) => !there.has(id)).length
-        const next = { ...state, ...versions, rows: state.rows - removed + added }
+        const next = { ...state, ...said, rows: state.rows - removed + added }
         await keep(next, tx)
         return next
       })

@@ -23,7 +23,7 @@ test('a row that holds what ends a line elsewhere stays one line when others cha
       ['changes', { kind: 'put', row: changed.row }],
       ['leaves', { kind: 'remove' }],
     ]),
-    { version: 'v2' },
+    { version: 'v2', incomplete: [] },
   )
   t.match(amended, { rows: 2, version: 'v2' })
   const lines = (await readFile(join(folder, 'feed.ndjson'), 'utf8')).split('\n')
@@ -38,7 +38,7 @@ test('a long row costs what its length costs when others change', async (t) => {
     await add([rowOf('long', 'x'.repeat(mib * 2 ** 20)), rowOf('changes', 'before')])
     await commit(STATE)
     const { id, row } = rowOf('changes', 'after')
-    return async () => void (await copy.amend(new Map([[id, { kind: 'put', row }]]), {}))
+    return async () => void (await copy.amend(new Map([[id, { kind: 'put', row }]]), { incomplete: [] }))
   }
   const [short, long] = [await amending(4), await amending(16)]
   const ratio = await costRatio({ work: short, times: 1 }, { work: long, times: 1 }, 9)
