@@ -3,8 +3,7 @@
  * is posted there when its signature is valid (specification, "Events"). An agent that offers no events, or refuses the
  * subscription, is reported and asked again later.
  */
-import { hash, randomUUID } from 'node:crypto'
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import { hash, randomBytes, randomUUID, scryptSync } from 'node:crypto'
 import { isRecord } from '../adcp/json.js'
 import { FEED_EVENTS } from '../adcp/signal.js'
 import { canonicalUrl } from '../adcp/url.js'
@@ -14,13 +13,13 @@ import {
   type EventsPlace,
   isSameEvents,
   keptSubscription,
-  type ReceiverReply,
 } from '../events/receiver.js'
 import { type Clock, doubledMs, jittered, pause } from '../net/clock.js'
 import type { Send } from '../net/send.js'
 import { createReplayGuard } from '../signing/verify.js'
 import { readFeedEvents } from '../upstreams/agent/dialect.js'
 import type { FeedAsker } from './feed-asker.js'
+import { openPort } from './port.js'
 
 /**
  * An account's set is replaced whole and carries no version, so whoever read it at the same time may write it without us
@@ -28,11 +27,10 @@ import type { FeedAsker } from './feed-asker.js'
  * is where each look finds it gone: who removes it does so again, and each write is a reading of the feed.
  */
 const [FIRST_LOOK_MS, LAST_LOOK_MS, LAST_RETRY_MS] = [5_000, 10 * 60_000, 5 * 60_000]
-const MOST_BYTES = 1_000_000
-const MESSAGE_MS = 30_000
+const SECRET_BYTES = 24
 
 export type ListenOptions = {
-  /** Where the agent reaches us: https. What is posted there has to come to `port`. */
+  /** Where the agent reaches us: https. What is posted below it has to come to `port`, with the last part of its path. */
   url: string
   port: number
   /** Default: 127.0.0.1. */
@@ -46,6 +44,8 @@ type ListeningOptions = {
   /** Of the agent. */
   url: string
   account: string | undefined
+  /** The key with which the agent is asked. */
+  token: string | undefined
   /** Names this mirror among the subscribers of its account. */
   source: string
   asker: FeedAsker
@@ -64,26 +64,6 @@ type Config = Readonly<Record<string, unknown>>
 function repeated({ ext, ...config }: Config): Config {
   const { tributary: _, ...rest } = isRecord(ext) ? ext : {}
   return { ...config, ...(Object.keys(rest).length > 0 && { ext: rest }) }
-}
-
-/**
- * The body; undefined when it is larger than an event may be: the rest is ignored without closing the connection, so
- * that the answer arrives.
- */
-async function bodyOf(request: IncomingMessage): Promise<Buffer | undefined> {
-  if (Number(request.headers['content-length']) > MOST_BYTES) return undefined
-  const chunks: Buffer[] = []
-  let bytes = 0
-  for await (const chunk of request.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
-    bytes += chunk.length
-    if (bytes > MOST_BYTES) return undefined
-    chunks.push(chunk)
-  }
-  return Buffer.concat(chunks)
-}
-
-function send(response: ServerResponse, { status, headers = {}, body = {} }: ReceiverReply): void {
-  response.writeHead(status, { ...headers, 'content-type': 'application/json' }).end(JSON.stringify(body))
 }
 
 type SubscribingOptions = Pick<ListeningOptions, 'asker' | 'onSubscribed'> & {
@@ -141,15 +121,27 @@ function createSubscribing({ asker, place, declared, onSubscribed }: Subscribing
   }
 }
 
+/**
+ * The url that the agent is told, with a part of its path that nobody guesses. It is made from the key, so it is the same after a
+ * restart; slowly, so that who is shown the url cannot try keys. Without a key each process has another.
+ */
+function secretPlace({ token, source }: Pick<ListeningOptions, 'token' | 'source'>, target: URL) {
+  const secret = scryptSync(token ?? randomBytes(SECRET_BYTES), `${source} ${target.href}`, SECRET_BYTES)
+  const url = new URL(target)
+  url.pathname = `${url.pathname.replace(/\/$/, '')}/${secret.toString('base64url')}`
+  return { secret: secret.toString('base64url'), url: url.href }
+}
+
 /** Listens at once; rejects when the port cannot be opened. */
 export async function startListening(options: ListeningOptions) {
   const { listen, url, account, source, asker, clock, signal, onEvent, onSubscribed, onProblem } = options
   const target = URL.canParse(listen.url) ? new URL(listen.url) : undefined
   if (!target) throw new Error(`expected the url at which the agent reaches this mirror, got ${listen.url}`)
   const brand = listen.brand ?? target.hostname
+  const told = secretPlace(options, target)
   const place: EventsPlace = {
     sender: { agentUrl: canonicalUrl(url) ?? url, brandJsonUrl: '' },
-    url: target.href,
+    url: told.url,
     subscriberId: `mirror-${hash('sha256', `${source} ${target.href}`).slice(0, 16)}`,
     types: [],
     isAsking: false,
@@ -161,29 +153,13 @@ export async function startListening(options: ListeningOptions) {
     now: clock.now,
   })
 
-  async function answer(request: IncomingMessage): Promise<ReceiverReply> {
-    if (request.method !== 'POST') return { status: 405, headers: { allow: 'POST' } }
-    if (!/^application\/json\b/i.test(request.headers['content-type'] ?? '')) return { status: 415 }
-    const body = await bodyOf(request)
-    if (!body) return { status: 413 }
-    const from = request.socket.remoteAddress ?? ''
-    const receipt = await receive(place, { headers: request.headersDistinct, body, from })
-    if (receipt.kind === 'event') onEvent(receipt.event, body.length)
-    return receipt.reply
-  }
-
-  const server = createServer(
-    { requestTimeout: MESSAGE_MS, headersTimeout: MESSAGE_MS },
-    (request, response) => {
-      answer(request).then(
-        (reply) => send(response, reply),
-        () => response.destroy(), // whoever was sending has gone
-      )
+  const port = await openPort({
+    ...{ port: listen.port, host: listen.host ?? '127.0.0.1', secret: told.secret },
+    async receive(delivery) {
+      const receipt = await receive(place, delivery)
+      if (receipt.kind === 'event') onEvent(receipt.event, delivery.body.length)
+      return receipt.reply
     },
-  )
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject)
-    server.listen(listen.port, listen.host ?? '127.0.0.1', resolve)
   })
 
   const declared = account
@@ -193,7 +169,7 @@ export async function startListening(options: ListeningOptions) {
 
   return {
     /** The port that is listened on. */
-    port: (server.address() as { port: number }).port,
+    port: port.port,
     /** Subscribes, and checks from time to time that the subscription is still active. */
     async follow(): Promise<void> {
       let said: string | undefined
@@ -212,10 +188,7 @@ export async function startListening(options: ListeningOptions) {
         await pause(clock, jittered(doubledMs(looks + 1, FIRST_LOOK_MS, last), Math.random), signal)
       }
     },
-    async close(): Promise<void> {
-      server.closeAllConnections()
-      await new Promise((resolve) => server.close(resolve))
-    },
+    close: port.close,
   }
 }
 

@@ -154,7 +154,17 @@ export async function openFeedMirror(options: FeedMirrorOptions): Promise<FeedMi
 
   if (options.listen) {
     const started = startListening({
-      ...{ listen: options.listen, url, account, source, asker: telling, send: egress.send, clock, signal },
+      ...{
+        listen: options.listen,
+        url,
+        token,
+        account,
+        source,
+        asker: telling,
+        send: egress.send,
+        clock,
+        signal,
+      },
       onEvent(event, bytes) {
         const step = stepOf(event)
         if (account !== undefined || step.scope === 'public') inbox.put(step, bytes)

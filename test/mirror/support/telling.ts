@@ -28,10 +28,10 @@ async function startWay(t: Test) {
   let passed = 0
   let arrived = ''
   const late: (() => Promise<unknown>)[] = []
-  async function pass(headers: IncomingHttpHeaders, body: Buffer) {
+  async function pass(path: string, headers: IncomingHttpHeaders, body: Buffer) {
     const { host: _, connection: __, 'content-length': ___, ...rest } = headers
     const init = { method: 'POST', headers: rest as Record<string, string>, body }
-    return await fetch(`http://127.0.0.1:${target}/`, init)
+    return await fetch(`http://127.0.0.1:${target}${path}`, init)
   }
   const server = createServer((request, response) => {
     const chunks: Buffer[] = []
@@ -41,7 +41,7 @@ async function startWay(t: Test) {
       const isChallenge = request.headers['x-adcp-notification-type'] === undefined
       const what = isChallenge ? 'taken' : fate()
       if (!isChallenge) arrived = (JSON.parse(body.toString()) as Told).wholesale_feed_version
-      const go = () => pass(request.headers, body).catch(() => undefined)
+      const go = () => pass(request.url ?? '', request.headers, body).catch(() => undefined)
       if (what === 'late') late.push(go)
       if (what === 'lost' || what === 'late') return void response.writeHead(200).end()
       const reply = await go()
@@ -119,6 +119,13 @@ export async function startTelling(t: Test, rows: readonly Row[], more: object =
       t.teardown(mirror.close)
       way.leadTo(mirror.port ?? 0)
       return mirror
+    },
+    /** The urls that are told what changes. */
+    async urls(): Promise<string[]> {
+      const { accounts } = await over.call('list_accounts', {})
+      return (accounts as { notification_configs?: { url: string }[] }[]).flatMap(
+        ({ notification_configs = [] }) => notification_configs.map(({ url }) => url),
+      )
     },
     /** How many subscriptions are active. */
     async subscribed(): Promise<number> {
