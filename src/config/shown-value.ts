@@ -4,6 +4,7 @@
  * has to guess from a value, or from the name of its setting, whether it is a secret.
  */
 import { isRecord } from '../adcp/json.js'
+import { shownUrl } from '../adcp/redaction.js'
 import type { TSchema } from '../adcp/schema.js'
 import { ConfigFile, type ConfigPath } from './schema.js'
 
@@ -22,15 +23,24 @@ function schemaAt(steps: ConfigPath): TSchema | undefined {
 
 const quoted = (text: string) => JSON.stringify(text).slice(0, SHOWN_CHARACTERS)
 
-/** A name that somebody chose, of a member or as a value. */
-export const shownName = (name: string) => (NAME.test(name) ? quoted(name) : 'another name')
+/** A name that somebody chose, of a member or as a value: of a url what is no credential. Undefined where it may hold one. */
+function plainName(name: string): string | undefined {
+  const shown = shownUrl(name)
+  return NAME.test(shown) ? shown : undefined
+}
+
+export function shownName(name: string): string {
+  const plain = plainName(name)
+  return plain === undefined ? 'another name' : quoted(plain)
+}
 
 /** `callers.keys[0].id` from the steps to the value. */
 export function pathText(steps: ConfigPath): string {
   const text = steps.reduce<string>((path, step) => {
     if (typeof step === 'number') return `${path}[${step}]`
     if (/^[\w-]+$/.test(step)) return `${path}${path && '.'}${step}`
-    return `${path}[${NAME.test(step) ? JSON.stringify(step) : '…'}]`
+    const plain = plainName(step)
+    return `${path}[${plain === undefined ? '…' : JSON.stringify(plain)}]`
   }, '')
   return text || 'the file'
 }

@@ -8,6 +8,7 @@ import { type Kysely, type Migration, sql, type Transaction } from 'kysely'
 import type { AddedBlobs } from '../upstreams/rows/storage.js'
 import { makeFolder, openBlobFiles } from './blob-files.js'
 import { createBlobRows } from './blob-rows.js'
+import { carryOver } from './carry-over.js'
 import {
   type Db,
   embedded,
@@ -29,7 +30,7 @@ import {
 } from './database/sqlite.js'
 import { openingWork, storageMethods, storageWork, watchedStorage } from './database/storage-work.js'
 import { createJobs } from './jobs.js'
-import { carryOver, EMBEDDED_MIGRATIONS, migrate, SHARED_MIGRATIONS } from './migrations.js'
+import { EMBEDDED_MIGRATIONS, migrate, SHARED_MIGRATIONS } from './migrations.js'
 import { createSteps, type PromisedRecords, type Steps } from './promised-work.js'
 import {
   type Accounts,

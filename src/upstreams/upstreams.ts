@@ -37,8 +37,9 @@ import {
 } from './roster/roster.js'
 import type { Slice } from './rows/slice.js'
 import { type Blobs, EVERY_TURN, type Sharing } from './rows/storage.js'
-import { createLearntStore, type UpstreamCall } from './walk/contact.js'
+import type { UpstreamCall } from './walk/contact.js'
 import { createGovernor, createSlots, READ_LIMITS, type ReadLimits } from './walk/governor.js'
+import { createLearntStore } from './walk/learnt.js'
 
 const SWEEPING = 'sweeping'
 const notThere = (agentUrl: string) => callFailed('unknown_upstream', `no upstream ${agentUrl}`)

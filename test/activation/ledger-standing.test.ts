@@ -4,6 +4,7 @@ import { endedAmong, standingFor, unwantedNow } from '../../src/activation/holde
 import type { Call } from '../../src/store/call.js'
 import type { Action, Entry, Ledger, NewEntry, Settlement } from '../../src/store/records/ledger.js'
 import { onEveryStorage } from '../store/support/storages.js'
+import { proven } from '../support/proven.js'
 
 const AGENT = 'https://signals.northwind.example/mcp'
 const HOLDERS = [
@@ -58,7 +59,9 @@ async function forgetAll(ledger: Ledger, before: number): Promise<void> {
 onEveryStorage('what is on is told alike by all entries and by those that are kept', async (t, storage) => {
   const { ledger } = await storage.open()
   let run = 0
-  await fc.assert(
+  await proven(
+    t,
+    25,
     fc.asyncProperty(fc.array(wish, { minLength: 1, maxLength: 15 }), async (wishes) => {
       run += 1
       const segment = `nw_${run}`
@@ -101,7 +104,6 @@ onEveryStorage('what is on is told alike by all entries and by those that are ke
       const isOff = told.standing.every((one) => one === '[]') && !kept.some(isOpen)
       if (isOneToUpstream && isOff) deepEqual(kept, [], 'nothing is kept where nothing is on')
     }),
-    { numRuns: 25 },
   )
 })
 

@@ -2,7 +2,7 @@ import { readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Test, test } from 'tap'
 import { createSliceStore } from '../../src/upstreams/mirror/slice-store.js'
-import { createLearntStore } from '../../src/upstreams/walk/contact.js'
+import { createLearntStore } from '../../src/upstreams/walk/learnt.js'
 import { temporaryFolder } from '../support/temporary-folder.js'
 import { startA2aAgent } from '../support/upstream-a2a.js'
 import {

@@ -1,11 +1,8 @@
 /**
  * How one upstream is spoken to: the link to it and the dialect that it speaks, shared by all scopes that are read from it and
- * by callers' own calls. Made anew when its places, transport or credential change. What was learnt of an agent, its transport
- * and dialect with the credential that they were found with, survives the process: one blob per agent, written when something
- * new is learnt. A blob that cannot be read counts as missing: the agent is asked again.
+ * by callers' own calls. Made anew when its places, transport or credential change.
  */
 import { howMany } from '../../adcp/answer.js'
-import { isRecord, tryParseJson } from '../../adcp/json.js'
 import { backoffMs, type Clock, pause, within } from '../../net/clock.js'
 import { createSignedSend, type Signer } from '../../signing/signature.js'
 import {
@@ -16,7 +13,6 @@ import {
   type CallFailure,
   callFailed,
   isRead,
-  type Protocol,
   type UpstreamFailure,
 } from '../agent/agent.js'
 import {
@@ -27,15 +23,13 @@ import {
   recognises,
   unsaid,
 } from '../agent/dialect.js'
-import { nameOf, type ToolInput, type ToolInputs } from '../agent/tool-inputs.js'
+import { nameOf } from '../agent/tool-inputs.js'
 import type { RosterEntry } from '../roster/roster.js'
 import { bareRow } from '../rows/bare-rows.js'
 import { listingBytes, type ReadRows, readRows } from '../rows/read-rows.js'
-import type { Blobs } from '../rows/storage.js'
+import type { LearntStore } from './learnt.js'
 import { type CallingOptions, createLink, credentialName } from './link.js'
 
-const FORMAT = 1
-const PREFIX = 'dialect/'
 const DIALECT_MS = 24 * 60 * 60 * 1_000
 const CAPABILITIES = 'get_adcp_capabilities'
 const PROBE_WITHIN_MS = 60_000
@@ -53,83 +47,6 @@ const OF_ITS_SPEECH: ReadonlySet<UpstreamFailure> = new Set([
   'protocol_error',
   'shrunken_feed',
 ])
-
-type Learnt = {
-  dialect: Dialect
-  protocol?: Protocol
-  /** Names the credential. */
-  credential: string
-  /** Ms since the epoch. */
-  readAt: number
-}
-
-type StoredInput = Omit<ToolInput, 'names' | 'texts'> & { names: string[]; texts: string[] }
-
-function stored([name, input]: [string, ToolInput]): [string, StoredInput] {
-  return [name, { ...input, names: [...input.names], texts: [...input.texts] }]
-}
-
-function revived([name, input]: [string, StoredInput]): [string, ToolInput] {
-  return [name, { ...input, names: new Set(input.names), texts: new Set(input.texts) }]
-}
-
-function encode({ dialect: { tools, ...dialect }, ...rest }: Learnt): Uint8Array {
-  const record = { format: FORMAT, ...rest, dialect, ...(tools && { tools: [...tools].map(stored) }) }
-  return Buffer.from(JSON.stringify(record))
-}
-
-function decode(bytes: Uint8Array): Learnt | undefined {
-  const record = tryParseJson(bytes)
-  if (!isRecord(record) || record.format !== FORMAT) return undefined
-  const { format: _, tools, dialect, ...rest } = record
-  const inputs: ToolInputs | undefined = Array.isArray(tools) ? new Map(tools.map(revived)) : undefined
-  return { ...rest, dialect: { ...(dialect as object), ...(inputs && { tools: inputs }) } } as Learnt
-}
-
-type LearntStoreOptions = {
-  blobs: Blobs
-  /** Receives messages about what could not be read or written; the agent is asked again after a restart. */
-  onTrouble(message: string): void
-}
-
-/** Writes in the background; what cannot be written is told to `onTrouble`. */
-export function createLearntStore({ blobs, onTrouble }: LearntStoreOptions) {
-  let last: Promise<void> = Promise.resolve() // one write at a time: they are small and seldom
-
-  function enqueue(agentUrl: string, task: () => Promise<void>): void {
-    last = last
-      .then(task)
-      .catch((error: Error) =>
-        onTrouble(`what was learnt of ${agentUrl} could not be saved: ${error.message}`),
-      )
-  }
-
-  return {
-    /** Never rejects. */
-    async load(agentUrl: string): Promise<Learnt | undefined> {
-      try {
-        const [bytes] = (await blobs.read(`${PREFIX}${agentUrl}`)) ?? []
-        return bytes && decode(bytes)
-      } catch (error) {
-        onTrouble(`what was learnt of ${agentUrl} could not be read: ${(error as Error).message}`)
-        return undefined
-      }
-    },
-    save(agentUrl: string, learnt: Learnt): void {
-      enqueue(agentUrl, () => blobs.write(`${PREFIX}${agentUrl}`, [encode(learnt)]))
-    },
-    /** Forgets agents that nobody lists any more. */
-    async sweep(isKnown: (agentUrl: string) => boolean): Promise<void> {
-      for (const name of await blobs.list(PREFIX)) {
-        const agentUrl = name.slice(PREFIX.length)
-        if (!isKnown(agentUrl)) enqueue(agentUrl, () => blobs.remove(name))
-      }
-    },
-    close: (): Promise<void> => last,
-  }
-}
-
-export type LearntStore = ReturnType<typeof createLearntStore>
 
 /** Whether prices that were told to a credential alone are for everybody: as the entry of the agent says now, for its credential. */
 export function showsPrices(pricedFor: string | undefined, { auth, accountPrices }: RosterEntry): boolean {
