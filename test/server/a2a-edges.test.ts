@@ -157,7 +157,7 @@ test('a kept task holds rows of its own, not the chunk they were cut from, and l
   now += 11 * 60_000
   t.notOk(await tasks.has('buyer', id))
   tasks.keep(undefined, answered, now)
-  t.same(await tasks.newest('buyer'), [])
+  t.same(await tasks.list('buyer', {}, { most: 100 }), { tasks: [], total: 0, next: undefined })
 })
 
 test('the newest tasks are kept, so many and no more, each for its owner', async (t) => {
@@ -189,7 +189,33 @@ test('the newest tasks are kept, so many and no more, each for its owner', async
   t.match(await tasks.known('other', ids[2_490] as string), { content: { contextId: 'c' } })
   for (let large = 0; large < 10; large += 1)
     tasks.keep('one', { payload: payloadOf('large', 8 * 1024 * 1024), profiled: false }, 0)
-  t.ok((await tasks.newest('one')).length < 10, 'and no more than fit')
+  t.ok((await tasks.list('one', {}, { most: 100 })).total < 10, 'and no more than fit')
+})
+
+test('a listing goes on behind the task that was shown last, also when that one has left', async (t) => {
+  let now = 0
+  const tasks = createA2aTasks(() => now)
+  const payload = {
+    ...{ status: 'completed', message: 'm', contextId: 'c', head: '{', tail: '}', isError: false },
+    ...{ words: { text: () => 'm', json: () => '"m"' }, rows: [], comesAgain: true },
+  }
+  const keep = () => tasks.keep('one', { payload, profiled: false }, now)
+  const alike = [keep(), keep(), keep()]
+  now += 1_000
+  const newest = keep()
+  const first = await tasks.list('one', {}, { most: 2 })
+  t.equal(first.tasks[0]?.id, newest)
+  t.equal(first.total, 4)
+  now += 60_000
+  keep()
+  const rest = await tasks.list('one', {}, { most: 2, after: first.next as NonNullable<typeof first.next> })
+  t.same([...first.tasks, ...rest.tasks].map(({ id }) => id).sort(), [...alike, newest].sort(), 'each once')
+  t.same([rest.total, rest.next], [5, undefined])
+  now += 9 * 60_000 + 59_500
+  const gone = await tasks.list('one', {}, { most: 2, after: { id: alike[0] as string, at: 2_000 } })
+  t.equal(gone.tasks.length, 0, 'those behind it have left as well')
+  const left = await tasks.list('one', {}, { most: 2, after: { id: 'a2a_gone', at: 120_000 } })
+  t.equal(left.tasks.length, 1)
 })
 
 test('parameters of another type than A2A`s are INVALID_PARAMS, whatever they are', async (t) => {
@@ -216,6 +242,8 @@ test('parameters of another type than A2A`s are INVALID_PARAMS, whatever they ar
   for (const params of [
     { pageSize: 'x' },
     { pageToken: {} },
+    { pageToken: 'x' },
+    { pageToken: Buffer.from('x|y').toString('base64url') },
     { contextId: [] },
     { includeArtifacts: 'no' },
   ]) {

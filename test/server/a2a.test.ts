@@ -97,6 +97,37 @@ test('the official client discovers the agent, sends, streams, gets, lists and i
   t.equal(listed.tasks.length, 2)
 })
 
+test('ListTasks reads all kept tasks: by filters, and page by page', async (t) => {
+  const { post } = await startServer(t)
+  const ask = async (method: string, params: object) =>
+    (await post('/a2a', { jsonrpc: '2.0', id: 1, method, params }, current)).json.result
+  const begin = async (skill: string, contextId: string) => {
+    const message = { messageId: 'm', role: 'ROLE_USER', contextId, parts: [{ data: { skill, input: {} } }] }
+    return (await ask('SendMessage', { message })).task
+  }
+  const failed = await begin('get_signals', 'early')
+  t.equal(failed.status.state, 'TASK_STATE_FAILED')
+  const ids = [failed.id]
+  for (let at = 0; at < 130; at += 1) ids.push((await begin('get_adcp_capabilities', 'later')).id)
+  const wanted = { status: 'TASK_STATE_FAILED', contextId: 'early' }
+  t.match(await ask('ListTasks', wanted), { tasks: [{ id: failed.id }], totalSize: 1, nextPageToken: '' })
+  t.match(await ask('ListTasks', { contextId: 'later', pageSize: 1 }), { totalSize: 130 })
+  t.match(await ask('ListTasks', { status: 'TASK_STATE_WORKING' }), { tasks: [], totalSize: 0 })
+  const since = { statusTimestampAfter: failed.status.timestamp }
+  t.match(await ask('ListTasks', since), { totalSize: 131 }, 'that moment is among them')
+  for (const pageSize of [7, 50, 100, undefined]) {
+    const got: string[] = []
+    let pageToken: string | undefined
+    do {
+      const page = await ask('ListTasks', { pageSize, pageToken })
+      t.match([page.totalSize, page.pageSize], [131, pageSize ?? 50])
+      got.push(...page.tasks.map(({ id }: { id: string }) => id))
+      pageToken = page.nextPageToken
+    } while (pageToken)
+    t.same(got.toSorted(), ids.toSorted(), `${pageSize}`)
+  }
+})
+
 test('a task is visible to its owner only, and a foreign one looks like none', async (t) => {
   const { post } = await startServer(t)
   const { task } = (await post('/a2a', send10({ skill: 'get_signals', input }), current)).json.result

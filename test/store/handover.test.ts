@@ -124,12 +124,12 @@ test('bytes that many tasks share are written once, and stay as long as the newe
   t.equal(await handover.find('task', 'buyer', 'one'), undefined)
   const found = await handover.find('task', 'buyer', 'two')
   t.equal(found && Buffer.from(found.bytes).toString(), 'of body')
-  t.match(await handover.newest('task', 'buyer', 10), [{ name: 'two', about: '7' }])
+  t.same(await handover.listed('task', 'buyer'), [{ name: 'two', about: '7' }])
+  t.match(await handover.these('task', 'buyer', ['one', 'two', 'none']), [{ name: 'two', about: '7' }])
+  t.same(await handover.these('task', 'another', ['two']), [])
   await handover.keep([{ ...task('theirs'), owner: 'another' }])
   t.equal(await handover.find('task', 'another', 'theirs'), undefined, 'a body is its owner`s alone')
-  await sql`update shelf set kept_at = kept_at - 1000`.execute(db)
-  await handover.keep([task('three')])
-  t.match(await handover.newest('task', 'buyer', 1), [{ name: 'three' }])
+  t.same(await handover.listed('task', 'another'), [], 'so nothing of it can be found')
 })
 
 test('a process that is alone keeps nothing for others', async (t) => {

@@ -3,11 +3,11 @@
  * unknown methods. The official handlers answer them, 1.0 and 0.3, and read the tasks that we keep (docs/protocol.md#a2a).
  */
 import { randomBytes } from 'node:crypto'
-import { Task as A2aTask, AgentCard } from '@a2a-js/sdk'
+import { Task as A2aTask, AgentCard, taskStateToJSON } from '@a2a-js/sdk'
 import { LegacyJsonRpcTransportHandler } from '@a2a-js/sdk/compat/v0_3/server'
+import { RequestMalformedError } from '@a2a-js/sdk/errors'
 import {
   DefaultRequestHandler,
-  InMemoryTaskStore,
   JsonRpcTransportHandler,
   ServerCallContext,
   type TaskStore,
@@ -15,7 +15,10 @@ import {
 } from '@a2a-js/sdk/server'
 import { type RpcRest, rpcRest } from '../answer/json-rpc.js'
 import { TASK_NOT_FOUND } from './a2a-errors.js'
+import { type Place, placeFrom, tokenOf } from './a2a-listing.js'
 import { type A2aTasks, type FoundTask, taskState } from './a2a-tasks.js'
+
+const DEFAULT_PAGE = 50 // tasks (A2A 1.0, ListTasksRequest)
 
 type ColdAnswer = { isStream: boolean; responses: readonly RpcRest[] }
 
@@ -40,20 +43,40 @@ function taskOf({ id, content, at }: FoundTask, { data }: Asker): A2aTask {
   return A2aTask.fromJSON({ id, contextId, status, artifacts: [artifact] })
 }
 
+function placeOf(token: string): Place | undefined {
+  if (token === '') return undefined
+  const place = placeFrom(token)
+  if (!place) throw new RequestMalformedError('pageToken is not one that a listing gave.')
+  return place
+}
+
 /** The kept tasks as the official handlers read them. */
-function createTaskStore({ known, newest }: Pick<A2aTasks, 'known' | 'newest'>): TaskStore {
+function createTaskStore({ known, list }: Pick<A2aTasks, 'known' | 'list'>): TaskStore {
   return {
     async load(id, context) {
       const asker = askerOf(context)
       const found = await known(asker.userName, id)
       return found && taskOf(found, asker)
     },
-    async list(params, context) {
-      // Filters and page tokens are the library's; it sees the owner's tasks for one listing and is dropped.
-      const listing = new InMemoryTaskStore()
+    async list({ status, ...params }, context) {
+      const { contextId, statusTimestampAfter: since, pageToken, pageSize = DEFAULT_PAGE } = params
       const asker = askerOf(context)
-      for (const found of await newest(asker.userName)) await listing.save(taskOf(found, asker), context)
-      return listing.list(params, context)
+      const after = placeOf(pageToken)
+      const wanted = {
+        ...(contextId && { context: contextId }),
+        ...(status && { state: taskStateToJSON(status) }),
+        ...(since && { since: Date.parse(since) }),
+      }
+      const page = { ...(after && { after }), most: pageSize }
+      const { tasks, total, next } = await list(asker.userName, wanted, page)
+      return {
+        tasks: tasks.map((found) => {
+          const task = taskOf(found, asker)
+          return params.includeArtifacts ? task : { ...task, artifacts: [] }
+        }),
+        nextPageToken: next ? tokenOf(next) : '',
+        ...{ pageSize, totalSize: total },
+      }
     },
     async save() {
       // Every task is kept in its terminal state; the official handlers have nothing to add to it.

@@ -14,11 +14,19 @@ import type { FoundItem, Handover, HandoverItem } from '../../store/replicas/han
 import { textOf, wrapped } from '../answer/exchange.js'
 import { type AnswerPayload, type AnswerWords, answerWords } from '../answer/payload.js'
 import { createTaskIds, isTaskId } from './a2a-ids.js'
+import {
+  contextDigest,
+  factsFrom,
+  factsWord,
+  inOrder,
+  isWanted,
+  type Place,
+  type WantedTasks,
+} from './a2a-listing.js'
 
 const MAX_TASKS = 2_000
 const MAX_BYTES = 64 * 1024 * 1024
 const KEEP_MS = 10 * 60_000
-const LISTED = 100 // newest tasks of an owner that a listing returns; each may hold a page
 
 const BATCH = 64 // written at once for other processes
 const MOST_UNWRITTEN = 2_000
@@ -97,7 +105,7 @@ function contentFrom(bytes: Uint8Array): TaskContent {
 }
 
 function foundTask({ name, about, bytes }: FoundItem): FoundTask {
-  return { id: name, content: contentFrom(bytes), at: Number(about) }
+  return { id: name, content: contentFrom(bytes), at: factsFrom(about).at }
 }
 
 /** While the storage is away, the tasks of other processes are not known. */
@@ -148,9 +156,12 @@ export function createSharedTasks({ handover, clock, onTrouble }: SharedTasksOpt
   /** `answered`: the same object where an answer is given again. Returns at once. */
   function add(owner: string, id: string, answered: AnsweredTask, at: number): void {
     const { name: body, bytes: content } = bodyOf(answered)
+    const { payload } = answered
+    const facts = { at, state: taskState(payload, '1.0'), context: contextDigest(payload.contextId) }
+    const about = factsWord(facts)
     const items: HandoverItem[] = [
       { name: body, kind: 'body', owner, bytes: content },
-      { name: id, kind: 'task', owner, about: String(at), body },
+      { name: id, kind: 'task', owner, about, body },
     ]
     waiting.push({ items, bytes: content.byteLength })
     bytes += content.byteLength
@@ -170,8 +181,18 @@ export function createSharedTasks({ handover, clock, onTrouble }: SharedTasksOpt
       }
       return undefined
     },
-    newest: async (owner: string, most: number): Promise<FoundTask[]> =>
-      (await unlessAway(handover.newest('task', owner, most), [])).map(foundTask),
+    /** Where those of an owner stand that are wanted, in no order. */
+    async places(owner: string, wanted: WantedTasks): Promise<Place[]> {
+      const { context, ...others } = wanted
+      const meant = { ...others, ...(context !== undefined && { context: contextDigest(context) }) }
+      return (await unlessAway(handover.listed('task', owner), [])).flatMap(({ name, about }) => {
+        const facts = factsFrom(about)
+        return isWanted(facts, meant) ? [{ id: name, at: facts.at }] : []
+      })
+    },
+    /** Those of an owner that are there, in no order. */
+    these: async (owner: string, ids: readonly string[]): Promise<FoundTask[]> =>
+      ids.length === 0 ? [] : (await unlessAway(handover.these('task', owner, ids), [])).map(foundTask),
     /** Resolves when everything is written, or could not be. */
     close: async (): Promise<void> => void (await writing),
   }
@@ -205,7 +226,7 @@ function bytesOf(payload: AnswerPayload): number {
 export function createA2aTasks(now: () => number, shared?: SharedTasks) {
   const ours = createTaskIds()
   const nobodys = createTaskIds()
-  const places: (Held | undefined)[] = new Array(MAX_TASKS).fill(undefined)
+  const ring: (Held | undefined)[] = new Array(MAX_TASKS).fill(undefined)
   const times = new Float64Array(MAX_TASKS)
   /** Answers that are given again are held once for all their tasks. */
   const again = new WeakMap<AnswerPayload, Held>()
@@ -219,8 +240,8 @@ export function createA2aTasks(now: () => number, shared?: SharedTasks) {
 
   function drop(): void {
     const place = placeOf(oldest)
-    bytes -= places[place]?.bytes ?? 0
-    places[place] = undefined
+    bytes -= ring[place]?.bytes ?? 0
+    ring[place] = undefined
     oldest += 1
   }
 
@@ -246,7 +267,7 @@ export function createA2aTasks(now: () => number, shared?: SharedTasks) {
     if (next - oldest === MAX_TASKS) drop()
     const number = next++
     const held = heldOf(owner, answered)
-    places[placeOf(number)] = held
+    ring[placeOf(number)] = held
     times[placeOf(number)] = at
     bytes += held.bytes
     while (bytes > MAX_BYTES) drop()
@@ -258,7 +279,7 @@ export function createA2aTasks(now: () => number, shared?: SharedTasks) {
   function find(owner: string | undefined, id: string): { held: Held; at: number } | undefined {
     const number = ours.numberOf(id)
     const isKept = number >= oldest && number < next && !isOver(number, now())
-    const held = isKept ? places[placeOf(number)] : undefined
+    const held = isKept ? ring[placeOf(number)] : undefined
     if (held === undefined || held.owner !== owner) return undefined
     return { held, at: times[placeOf(number)] as number }
   }
@@ -274,28 +295,42 @@ export function createA2aTasks(now: () => number, shared?: SharedTasks) {
     return owner !== '' && isTaskId(id) && !ours.has(id) ? await shared?.find(owner, id) : undefined
   }
 
-  function newestHere(owner: string): FoundTask[] {
-    const listed: FoundTask[] = []
-    for (let number = next - 1; number >= oldest && listed.length < LISTED; number -= 1) {
-      const id = ours.idOf(number)
-      const found = find(owner, id)
-      if (found) listed.push(own(id, found))
+  function placesHere(owner: string, wanted: WantedTasks): Place[] {
+    const found: Place[] = []
+    const due = now()
+    for (let number = oldest; number < next; number += 1) {
+      const held = ring[placeOf(number)]
+      const at = times[placeOf(number)] as number
+      if (held?.owner !== owner || isOver(number, due)) continue
+      const facts = { at, state: taskState(held.payload, '1.0'), context: held.payload.contextId }
+      if (isWanted(facts, wanted)) found.push({ id: ours.idOf(number), at })
     }
-    return listed
+    return found
   }
 
-  /** Those that a listing shows, newest first. */
-  async function newest(owner: string): Promise<FoundTask[]> {
-    const here = newestHere(owner)
-    const elsewhere = owner === '' ? [] : ((await shared?.newest(owner, LISTED)) ?? [])
+  /** Only the answers of the page are read. */
+  async function list(owner: string, wanted: WantedTasks, page: { after?: Place; most: number }) {
+    const elsewhere = owner === '' ? [] : ((await shared?.places(owner, wanted)) ?? [])
     const others = elsewhere.filter(({ id }) => !ours.has(id))
-    return [...here, ...others].sort((one, other) => other.at - one.at).slice(0, LISTED)
+    const all = [...placesHere(owner, wanted), ...others].sort(inOrder)
+    const { after, most } = page
+    const left = after ? all.filter((place) => inOrder(after, place) < 0) : all
+    const shown = left.slice(0, most)
+    const foreign = shown.flatMap(({ id }) => (ours.has(id) ? [] : [id]))
+    const read = (await shared?.these(owner, foreign)) ?? []
+    const byId = new Map(read.map((found) => [found.id, found]))
+    const tasks = shown.flatMap(({ id }) => {
+      const held = find(owner, id)
+      const found = held ? own(id, held) : byId.get(id)
+      return found ? [found] : []
+    })
+    return { tasks, total: all.length, next: left.length > most ? shown.at(-1) : undefined }
   }
 
   const has = async (owner: string | undefined, id: string) =>
     owner !== undefined && (await known(owner, id)) !== undefined
 
-  return { keep, has, known, newest }
+  return { keep, has, known, list }
 }
 
 export type A2aTasks = ReturnType<typeof createA2aTasks>

@@ -42,8 +42,10 @@ export type Handover = {
   keep(items: readonly HandoverItem[]): Promise<void>
   /** The item of that owner, with its bytes; undefined when there is none any more. */
   find(kind: HandoverKind, owner: string, name: string): Promise<FoundItem | undefined>
-  /** The newest of an owner, newest first. */
-  newest(kind: HandoverKind, owner: string, most: number): Promise<FoundItem[]>
+  /** All of an owner that can be found, without their bytes, in no order. */
+  listed(kind: HandoverKind, owner: string): Promise<Omit<FoundItem, 'bytes'>[]>
+  /** Those of an owner that are there, with their bytes, in no order. */
+  these(kind: HandoverKind, owner: string, names: readonly string[]): Promise<FoundItem[]>
 }
 
 /**
@@ -108,20 +110,21 @@ export function createHandover(db: Db, seal: Seal, now: () => number): Handover 
     await trim()
   }
 
-  const rowsOf = (kind: HandoverKind, owner: string) =>
+  const bytes = sql<Uint8Array | null>`coalesce(item.bytes, whole.bytes)`
+
+  const foundOf = (kind: HandoverKind, owner: string) =>
     db
       .selectFrom('shelf as item')
       .leftJoin('shelf as whole', (join) =>
         join.onRef('whole.name', '=', 'item.body').onRef('whole.owner', '=', 'item.owner'),
       )
-      .select([
-        'item.name',
-        'item.about',
-        sql<Uint8Array | null>`coalesce(item.bytes, whole.bytes)`.as('bytes'),
-      ])
+      .select(['item.name', 'item.about'])
       .where('item.kind', '=', kind)
       .where('item.owner', '=', owner)
       .where('item.kept_at', '>=', sql<number>`${POSTGRES.now()} - ${BOUNDS[kind].ms}`)
+      .where(bytes, 'is not', null)
+
+  const rowsOf = (kind: HandoverKind, owner: string) => foundOf(kind, owner).select(bytes.as('bytes'))
 
   function shown({ name, about, bytes }: { name: string; about: string; bytes: Uint8Array | null }) {
     const clear = bytes && seal.show(bytes)
@@ -134,8 +137,10 @@ export function createHandover(db: Db, seal: Seal, now: () => number): Handover 
       const row = await rowsOf(kind, owner).where('item.name', '=', name).executeTakeFirst()
       return row && shown(row)[0]
     },
-    async newest(kind, owner, most) {
-      const rows = await rowsOf(kind, owner).orderBy('item.kept_at', 'desc').limit(most).execute()
+    listed: (kind, owner) =>
+      foundOf(kind, owner).orderBy('item.kept_at', 'desc').limit(BOUNDS[kind].rows).execute(),
+    async these(kind, owner, names) {
+      const rows = await rowsOf(kind, owner).where('item.name', 'in', names).execute()
       return rows.flatMap(shown)
     },
   }
