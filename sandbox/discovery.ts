@@ -5,7 +5,13 @@
  */
 import { isRecord } from '../src/adcp/json.js'
 import { createChecks } from '../src/adcp/schema.js'
-import { refFromLegacy, SignalId, SignalRef } from '../src/adcp/signal.js'
+import {
+  RequestedId,
+  RequestedRef,
+  refFromLegacy,
+  type SignalId,
+  type SignalRef,
+} from '../src/adcp/signal.js'
 import { createRanking } from './brief.js'
 import type { Market } from './market.js'
 import { type Args, done, invalid, type Outcome } from './outcome.js'
@@ -18,8 +24,8 @@ import type { TaskBook } from './task-book.js'
 export const GOLD_ACCOUNT = 'acct_demo_gold'
 
 const check = createChecks()
-const { conforms: isRef } = check<SignalRef>(SignalRef)
-const { conforms: isId } = check<SignalId>(SignalId)
+const { conforms: isRef } = check<SignalRef>(RequestedRef)
+const { conforms: isId } = check<SignalId>(RequestedId)
 
 const MAX_PAGE = 100
 const DEFAULT_PAGE = 50

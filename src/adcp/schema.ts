@@ -19,7 +19,7 @@ import { type AdcpError, ERROR_CODES, type Issue } from './answer.js'
 import { issueMessage, issueSuggestion, unionWords } from './issue-words.js'
 import { isRecord } from './json.js'
 
-export type { Static, TObject, TProperties, TSchema } from '@sinclair/typebox'
+export type { Static, TObject, TProperties, TSchema, TString } from '@sinclair/typebox'
 
 const require = createRequire(import.meta.url)
 

@@ -10,9 +10,10 @@ import {
   Country,
   destinationsOf,
   RequestedDestination,
+  RequestedId,
+  RequestedRef,
   refFromLegacy,
-  SignalId,
-  SignalRef,
+  type SignalRef,
   SignalType,
 } from './signal.js'
 import { IdempotencyKey, requestEnvelope } from './task-schemas.js'
@@ -123,10 +124,10 @@ export const GetSignalsRequest = Type.Object({
     }),
   ),
   signal_refs: Type.Optional(
-    Type.Array(SignalRef, { ...several, description: 'Exact lookup. Brief mode only.' }),
+    Type.Array(RequestedRef, { ...several, description: 'Exact lookup. Brief mode only.' }),
   ),
   signal_ids: Type.Optional(
-    Type.Array(SignalId, { ...several, description: 'Deprecated form of signal_refs.', deprecated: true }),
+    Type.Array(RequestedId, { ...several, description: 'Deprecated form of signal_refs.', deprecated: true }),
   ),
   account: Type.Optional(AccountReference),
   destinations: Type.Optional(

@@ -3,7 +3,7 @@
  * "Signal", "Deployment", "PricingOption"), and the names of what happens to it. Lengths and counts are
  * ours: the specification sets none, and a row that exceeds them is not a signal.
  */
-import { type Static, Type, wordOf } from './schema.js'
+import { type Static, type TString, Type, wordOf } from './schema.js'
 
 export const LocalId = Type.String({ pattern: '^[a-zA-Z0-9_-]+$', maxLength: 256 })
 export const Domain = Type.String({
@@ -12,29 +12,38 @@ export const Domain = Type.String({
 })
 const Text = Type.String({ maxLength: 8_192 })
 const Short = Type.String({ minLength: 1, maxLength: 512 })
+/** In a row: what is no url costs the member that it stands in, and not the row (docs/upstreams.md). */
 const Url = Type.String({ minLength: 1, maxLength: 2_048 })
+/** In a request: what is no url finds nothing, and the caller is told why. */
+const RequestedUrl = Type.String({ format: 'uri', maxLength: 2_048 })
 export const Currency = Type.String({ pattern: '^[A-Z]{3}$' })
 const Amount = Type.Number({ minimum: 0 })
 export const Country = Type.String({ pattern: '^[A-Z]{2}$' })
 
+const refWith = (url: TString) =>
+  Type.Union([
+    Type.Object({
+      scope: Type.Literal('data_provider'),
+      data_provider_domain: Domain,
+      signal_id: LocalId,
+    }),
+    Type.Object({ scope: Type.Literal('signal_source'), signal_source_url: url, signal_id: LocalId }),
+    Type.Object({ scope: Type.Literal('product'), signal_id: LocalId }),
+  ])
 /** The canonical name of a signal (schema core/signal-ref). */
-export const SignalRef = Type.Union([
-  Type.Object({
-    scope: Type.Literal('data_provider'),
-    data_provider_domain: Domain,
-    signal_id: LocalId,
-  }),
-  Type.Object({ scope: Type.Literal('signal_source'), signal_source_url: Url, signal_id: LocalId }),
-  Type.Object({ scope: Type.Literal('product'), signal_id: LocalId }),
-])
+const SignalRef = refWith(Url)
 export type SignalRef = Static<typeof SignalRef>
+export const RequestedRef = refWith(RequestedUrl)
 
+const idWith = (url: TString) =>
+  Type.Union([
+    Type.Object({ source: Type.Literal('catalog'), data_provider_domain: Domain, id: LocalId }),
+    Type.Object({ source: Type.Literal('agent'), agent_url: url, id: LocalId }),
+  ])
 /** The legacy `signal_id` (schema core/signal-id). */
-export const SignalId = Type.Union([
-  Type.Object({ source: Type.Literal('catalog'), data_provider_domain: Domain, id: LocalId }),
-  Type.Object({ source: Type.Literal('agent'), agent_url: Url, id: LocalId }),
-])
+const SignalId = idWith(Url)
 export type SignalId = Static<typeof SignalId>
+export const RequestedId = idWith(RequestedUrl)
 
 /** The canonical reference that a legacy id stands for (docs/decisions.md#identity). */
 export function refFromLegacy(id: SignalId): SignalRef {
@@ -90,7 +99,7 @@ const asRequested = { account: Type.Optional(Type.Union([Short, Type.Null()])) }
 /** A destination in a request: copied from a deployment, its account may be null (specification, "Deployment"). */
 export const RequestedDestination = Type.Union([
   Type.Object({ type: Type.Literal('platform'), platform: Short, ...asRequested }),
-  Type.Object({ type: Type.Literal('agent'), agent_url: Url, ...asRequested }),
+  Type.Object({ type: Type.Literal('agent'), agent_url: RequestedUrl, ...asRequested }),
 ])
 export type RequestedDestination = Static<typeof RequestedDestination>
 

@@ -45,6 +45,26 @@ const BROKEN: [string, object, string][] = [
     { signal_refs: [{ scope: 'data_provider', signal_id: 'x' }] },
     'signal_refs[0].data_provider_domain',
   ],
+  ...[
+    ...['sales.example/mcp', '//sales.example/mcp', 'x', '', 'https://sales .example/mcp'],
+    'https://sales.example/mcp ',
+  ].flatMap((url): [string, object, string][] => [
+    [
+      `a destination at ${url}`,
+      { ...wholesale, destinations: [{ type: 'agent', agent_url: url }] },
+      'destinations[0].agent_url',
+    ],
+    [
+      `a reference to ${url}`,
+      { signal_refs: [ref, { scope: 'signal_source', signal_source_url: url, signal_id: 'x' }] },
+      'signal_refs[1].signal_source_url',
+    ],
+    [
+      `a legacy id at ${url}`,
+      { signal_ids: [{ source: 'agent', agent_url: url, id: 'x' }] },
+      'signal_ids[0].agent_url',
+    ],
+  ]),
   ['a context that is no object', { ...wholesale, context: 'mine' }, 'context'],
   ['a version that is no release', { ...wholesale, adcp_version: '3.1.19' }, 'adcp_version'],
 ]
@@ -71,6 +91,7 @@ test('what the specification lets pass, passes', async (t) => {
     { ...wholesale, colour: 'red', ext: { a: 1 }, idempotency_key: 'k' },
     { ...wholesale, filters: { new_filter: [1] } },
     { ...wholesale, push_notification_config: { url: 'https://x.example' } },
+    { ...wholesale, destinations: [{ type: 'agent', agent_url: 'urn:agent:sales' }] },
     { ...wholesale, time_budget: { interval: 5, unit: 'seconds' } },
     { discovery_mode: 'brief', signal_refs: [ref] },
   ]) {
