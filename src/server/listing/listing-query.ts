@@ -55,27 +55,28 @@ function createReader(params: URLSearchParams) {
     problems.push({ error, parameter, ...(allowed && { valid_values: allowed }) })
   }
 
+  /** An empty value says nothing, whatever the parameter. */
+  const given = (name: string) => params.getAll(name).filter((value) => value !== '')
+
   function one(name: string): string | undefined {
-    const [value, ...more] = params.getAll(name)
+    const [value, ...more] = given(name)
     if (more.length > 0) note(name, 'it is given more than once')
     return value
   }
-
-  const given = (name: string) => params.getAll(name).filter((value) => value !== '')
 
   return {
     problems,
     one,
     /** Only the literal `true` counts; every other value is as if the parameter were absent. */
     flag: (name: string) => params.getAll(name).includes('true'),
-    /** Words of a closed list; the parameter may be repeated, and an empty value says nothing. */
+    /** Words of a closed list; the parameter may be repeated. */
     words<W extends string>(name: string, allowed: readonly W[]): W[] {
       const values = given(name)
       const known = allowed.filter((word) => values.includes(word))
       if (known.length < new Set(values).size) note(name, `expected ${allowed.join(', ')}`, allowed)
       return known
     },
-    /** Texts; the parameter may be repeated, and an empty value says nothing. */
+    /** Texts; the parameter may be repeated. */
     texts(name: string): string[] {
       const values = [...new Set(given(name))]
       if (values.length > MAX_TEXTS) note(name, `it is given more than ${MAX_TEXTS} times`)
