@@ -17,6 +17,7 @@ import {
   SignalType,
 } from './signal.js'
 import { IdempotencyKey, requestEnvelope } from './task-schemas.js'
+import { canonicalUrl } from './url.js'
 
 const MAX_DESTINATIONS = 100
 /** The specification sets no maximum for arrays; a request that exceeds ours is not a discovery request. */
@@ -227,6 +228,16 @@ export function selectionOf({ filters, destinations, countries, fields }: Select
 /** The signals that a request names, in its order; the deprecated form last. */
 export function refsOf({ signal_refs = [], signal_ids = [] }: GetSignalsRequest): SignalRef[] {
   return [...signal_refs, ...signal_ids.map(refFromLegacy)]
+}
+
+/** How many signals a request names: who repeats a reference, or names it in both forms, asks for one. */
+export function namedSignals(input: GetSignalsRequest): number {
+  const names = refsOf(input).map((ref) =>
+    ref.scope === 'signal_source'
+      ? [ref.scope, canonicalUrl(ref.signal_source_url) ?? ref.signal_source_url, ref.signal_id]
+      : [ref.scope, ref.scope === 'product' ? '' : ref.data_provider_domain, ref.signal_id],
+  )
+  return new Set(names.map((name) => name.join(' '))).size
 }
 
 /** How many signals the page may have. */

@@ -4,6 +4,7 @@
  * ours: the specification sets none, and a row that exceeds them is not a signal.
  */
 import { type Static, type TString, Type, wordOf } from './schema.js'
+import { canonicalUrl } from './url.js'
 
 export const LocalId = Type.String({ pattern: '^[a-zA-Z0-9_-]+$', maxLength: 256 })
 export const Domain = Type.String({
@@ -109,6 +110,18 @@ export function destinationsOf(requested: readonly RequestedDestination[]): Dest
     ...target,
     ...(typeof account === 'string' && { account }),
   }))
+}
+
+/** One text for each target, however its url is spelled. */
+function targetName({ account, ...target }: Destination): string {
+  const at = target.type === 'agent' ? (canonicalUrl(target.agent_url) ?? target.agent_url) : target.platform
+  return JSON.stringify([target.type, at, account])
+}
+
+/** Each target once, as it was named first. */
+export function eachOnce(destinations: readonly Destination[]): Destination[] {
+  const names = destinations.map(targetName)
+  return destinations.filter((_, at) => names.indexOf(names[at] as string) === at)
 }
 
 const option = { pricing_option_id: Short, ext: Type.Optional(Type.Object({})) }

@@ -10,7 +10,7 @@ import { notOn, type Route, routeActivation, routeDeactivation, type SeenAs } fr
 import { type Activated, toldFields } from '../activation/upstream-answer.js'
 import { type AdcpError, type Answer, howMany, type Refused, refuse } from '../adcp/answer.js'
 import type { Caller } from '../adcp/caller.js'
-import { type Destination, destinationsOf } from '../adcp/signal.js'
+import { type Destination, destinationsOf, eachOnce } from '../adcp/signal.js'
 import { ActivateSignalRequest } from '../adcp/signal-requests.js'
 import { ActivateSignalResponse } from '../adcp/task-schemas.js'
 import { type NewCall, upstreamKey } from '../store/call.js'
@@ -160,7 +160,8 @@ export function activateSignal(activation: Activating): Task<typeof ActivateSign
     to: Route,
     keyed: KeyedRequest,
   ): Plan {
-    const { action = 'activate', destinations, governance_context, context } = request
+    const { action = 'activate', governance_context, context } = request
+    const destinations = eachOnce(request.destinations) // refusals name the place in the request, so it is repeated until here
     const upstream = upstreamAt(to.agentUrl) // its id may have changed since the ledger entry, or it may be gone
     // What was activated is switched off as what it was, whichever account or credential the configuration names by now.
     const seen = to.activatedAs ?? asNow(caller, account, to.agentUrl)

@@ -18,7 +18,13 @@ import {
   refuse,
 } from '../adcp/answer.js'
 import { invalidRequest, type Violation } from '../adcp/schema.js'
-import { cursorOf, GetSignalsRequest, pageSizeOf, refsOf, selectionOf } from '../adcp/signal-requests.js'
+import {
+  cursorOf,
+  GetSignalsRequest,
+  namedSignals,
+  pageSizeOf,
+  selectionOf,
+} from '../adcp/signal-requests.js'
 import { GetSignalsResponse } from '../adcp/task-schemas.js'
 import type { AnswerPage } from '../briefs/answer-pages.js'
 import { staleWarnings } from '../briefs/brief.js'
@@ -286,7 +292,7 @@ export function getSignals(options: GetSignalsOptions): Task<typeof GetSignalsRe
     const { account } = reader
     return {
       kind: 'answer',
-      message: lookupMessage(page, refsOf(input).length, reader),
+      message: lookupMessage(page, namedSignals(input), reader),
       fields: {
         ...fields,
         incomplete: incompleteOf({ gaps, health: upstreams, account, scope: 'signals', now }),

@@ -49,6 +49,14 @@ test('an activated signal is live, with its key, in the answer and soon in the f
   t.equal(world.sandbox.agents.northwind.deactivations(), 1)
 })
 
+test('a destination that is named twice is one', async (t) => {
+  const choice = untouched('northwind', notLive('the-trade-desk'))
+  const destinations = [TRADE_DESK, { ...TRADE_DESK, account: null }, TRADE_DESK]
+  const answer = await world.activate({ ...asks(choice), destinations })
+  t.match(answer, { kind: 'answer', message: 'Activated: live on 1 of 1 destination.' })
+  t.same(sent.at(-1)?.destinations, [TRADE_DESK], 'for the upstream too')
+})
+
 test('who has no grant for a destination gets no key', async (t) => {
   const answer = await world.activate(asks(untouched('northwind')), stranger)
   t.match(answer, { kind: 'answer', fields: { deployments: [{ is_live: true }] } })

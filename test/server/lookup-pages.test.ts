@@ -33,3 +33,17 @@ test('an exact lookup is paged in the order asked, for its caller and its questi
   })
   t.equal(all.signals.length, 100, 'a page has 100 at most')
 })
+
+test('a reference that is repeated, or comes in both forms, is one signal that was asked for', async (t) => {
+  const { call } = await startServer(t)
+  const legacy = { source: 'catalog', data_provider_domain: 'p.example', id: 's7' }
+  const named = (url: string) => ({ scope: 'signal_source', signal_source_url: url, signal_id: 's7' })
+  const twice = await call('get_signals', { signal_refs: [ref(7), ref(7)], signal_ids: [legacy] })
+  t.match(twice.message, /^Found 1 of the 1 signal asked for/)
+  const lacking = [ref(7), named('https://none.example'), named('HTTPS://none.example:443/'), ref(7)]
+  const other = await call('get_signals', { signal_refs: [...lacking, ref(999)] })
+  t.match(other.message, /^Found 1 of the 3 signals asked for/)
+  t.match(other.errors ?? other.warnings, [
+    { message: /signal_refs\[1\], signal_refs\[2\].*signal_refs\[4\]/ },
+  ])
+})
