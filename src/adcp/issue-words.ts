@@ -232,6 +232,7 @@ const RULES: Readonly<Record<string, Rule>> = {
       return meant(params.additionalProperty, known) || `Leave ${place} out; ${known.join(', ')} are known.`
     },
   },
+  not: { must: () => 'must not be sent here', send: (_, place) => `Leave ${place} out.` },
   enum: {
     must: ({ message }) => message ?? 'is not valid',
     send({ params, schema, data }) {

@@ -21,20 +21,35 @@ export const Currency = Type.String({ pattern: '^[A-Z]{3}$' })
 const Amount = Type.Number({ minimum: 0 })
 export const Country = Type.String({ pattern: '^[A-Z]{2}$' })
 
-const refWith = (url: TString) =>
+/** Members of another kind of reference, beside which it would not be clear what is meant (schema core/signal-ref, `not`). */
+const without = (...names: string[]) =>
+  Object.fromEntries(names.map((name) => [name, Type.Optional(Type.Unsafe<never>({ not: {} }))])) as object
+const withAny = () => ({})
+
+const refWith = (url: TString, unwanted: typeof without) =>
   Type.Union([
     Type.Object({
       scope: Type.Literal('data_provider'),
       data_provider_domain: Domain,
       signal_id: LocalId,
+      ...unwanted('agent_url', 'signal_source_url', 'source', 'id'),
     }),
-    Type.Object({ scope: Type.Literal('signal_source'), signal_source_url: url, signal_id: LocalId }),
-    Type.Object({ scope: Type.Literal('product'), signal_id: LocalId }),
+    Type.Object({
+      scope: Type.Literal('signal_source'),
+      signal_source_url: url,
+      signal_id: LocalId,
+      ...unwanted('agent_url', 'data_provider_domain', 'source', 'id'),
+    }),
+    Type.Object({
+      scope: Type.Literal('product'),
+      signal_id: LocalId,
+      ...unwanted('agent_url', 'data_provider_domain', 'signal_source_url', 'source', 'id'),
+    }),
   ])
 /** The canonical name of a signal (schema core/signal-ref). */
-const SignalRef = refWith(Url)
+const SignalRef = refWith(Url, withAny)
 export type SignalRef = Static<typeof SignalRef>
-export const RequestedRef = refWith(RequestedUrl)
+export const RequestedRef = refWith(RequestedUrl, without)
 
 const idWith = (url: TString) =>
   Type.Union([

@@ -38,7 +38,6 @@ export const requestEnvelope = {
 }
 
 const Word = Type.String({ minLength: 1, maxLength: 64 })
-const Words = Type.Array(Word, { minItems: 1, maxItems: 32 })
 const Instant = Type.String({ format: 'date-time', maxLength: 64 }) // the format takes the longest to check
 const IncludeHistory = Type.Optional(
   Type.Boolean({ description: 'Send what was asked and answered so far too.' }),
@@ -87,17 +86,64 @@ const Status = wordOf([
   ...['auth-required', 'unknown'],
 ])
 
+/** Schema enums/adcp-protocol. */
+export const ListedProtocol = wordOf([
+  'media-buy',
+  'signals',
+  'governance',
+  'creative',
+  'brand',
+  'sponsored-intelligence',
+  'measurement',
+])
+/** Schema enums/task-type, of every release that is served. */
+export const TaskType = wordOf([
+  'create_media_buy',
+  'update_media_buy',
+  'buy_products',
+  'accept_proposal',
+  'control_media_buy',
+  'media_buy_delivery',
+  'sync_creatives',
+  'build_creative',
+  'preview_creative',
+  'activate_signal',
+  'get_products',
+  'request_proposals',
+  'refine_proposals',
+  'decline_proposals',
+  'get_signals',
+  'create_property_list',
+  'update_property_list',
+  'get_property_list',
+  'list_property_lists',
+  'delete_property_list',
+  'sync_accounts',
+  'get_account_financials',
+  'get_creative_delivery',
+  'sync_event_sources',
+  'sync_audiences',
+  'sync_catalogs',
+  'log_event',
+  'get_brand_identity',
+  'search_brands',
+  'get_rights',
+  'acquire_rights',
+  'update_rights',
+  'sync_agent_notification_configs',
+])
+
 export const ListTasksRequest = Type.Object({
   ...requestEnvelope,
   account: Type.Optional(AccountReference),
   filters: Type.Optional(
     Type.Object({
-      protocol: Type.Optional(Word),
-      protocols: Type.Optional(Words),
+      protocol: Type.Optional(ListedProtocol),
+      protocols: Type.Optional(Type.Array(ListedProtocol, { minItems: 1, maxItems: 32 })),
       status: Type.Optional(Status),
       statuses: Type.Optional(Type.Array(Status, { minItems: 1, maxItems: 32 })),
-      task_type: Type.Optional(Word),
-      task_types: Type.Optional(Words),
+      task_type: Type.Optional(TaskType),
+      task_types: Type.Optional(Type.Array(TaskType, { minItems: 1, maxItems: 64 })),
       created_after: Type.Optional(Instant),
       created_before: Type.Optional(Instant),
       updated_after: Type.Optional(Instant),

@@ -35,6 +35,7 @@ import type { Moment } from '../feed/layers.js'
 import type { Gap, Page, Reader, Versions, WholesaleAnswer, WholesaleQuery } from '../feed/query.js'
 import { inTurns } from '../process/portion-turns.js'
 import type { UpstreamStatus } from '../upstreams/mirror/scope-status.js'
+import { pushFaults, unnamedOperation } from './push-faults.js'
 import type { CallContext, Task } from './task.js'
 
 const LOOKUPS = ['signal_spec', 'signal_refs', 'signal_ids'] as const
@@ -104,19 +105,6 @@ function forbidden(
     .map((name) => ({ pointer: `/${name}`, message, keyword: 'not', suggestion }))
 }
 
-/** What 3.2 asks of a request beyond 3.1: a notification names the operation that it is about. */
-function unnamedOperation({ push_notification_config: push }: GetSignalsRequest): Violation[] {
-  if (push === undefined || 'operation_id' in push) return []
-  return [
-    {
-      pointer: '/push_notification_config/operation_id',
-      message: 'is required',
-      keyword: 'required',
-      suggestion: 'Send an id of your own for this operation, such as a UUID: the notification repeats it.',
-    },
-  ]
-}
-
 /** The rules between fields (specification, "Errors", "Operation by combination"). */
 function violations(input: GetSignalsRequest): Violation[] {
   const pricingAlone =
@@ -131,7 +119,11 @@ function violations(input: GetSignalsRequest): Violation[] {
         ]
       : []
   if (input.discovery_mode === 'wholesale') {
-    return [...forbidden(LOOKUPS, input, 'must not be sent in wholesale mode', NARROW), ...pricingAlone]
+    return [
+      ...forbidden(LOOKUPS, input, 'must not be sent in wholesale mode', NARROW),
+      ...pricingAlone,
+      ...pushFaults(input),
+    ]
   }
   const nothingAsked = LOOKUPS.every((name) => input[name] === undefined)
     ? [
@@ -147,6 +139,8 @@ function violations(input: GetSignalsRequest): Violation[] {
   return [
     ...forbidden(TOKENS, input, 'is only valid when discovery_mode is wholesale', NO_TOKENS),
     ...nothingAsked,
+    // A brief may be answered later: its configuration is read with all that else can be wrong (src/briefs/later.ts).
+    ...(input.signal_spec === undefined ? pushFaults(input) : []),
   ]
 }
 

@@ -6,6 +6,7 @@ import { accountIdOf, naturalKey } from '../activation/accounts.js'
 import { keyConflict, stillRunning, unlessStorageDown } from '../activation/activation.js'
 import { type Answer, adcpError, howMany } from '../adcp/answer.js'
 import type { Caller } from '../adcp/caller.js'
+import { invalidRequest } from '../adcp/schema.js'
 import { SyncAccountsRequest, SyncAccountsResponse } from '../adcp/task-schemas.js'
 import {
   type ConfigRules,
@@ -35,6 +36,7 @@ import {
 } from './account-entry.js'
 import { createHoldings } from './account-holdings.js'
 import { type HeldAccount, heldAccounts } from './held-account.js'
+import { pushFaults } from './push-faults.js'
 import type { Task } from './task.js'
 
 const ENTRY_UNITS = PORTION / 8
@@ -207,6 +209,10 @@ export function syncAccounts({ store, subscribing }: SyncAccountsOptions): Task<
     request: SyncAccountsRequest,
     response: SyncAccountsResponse,
     mutating: true,
-    handle: (input, { caller }) => unlessStorageDown(() => sync(input, caller)),
+    handle(input, { caller }) {
+      const faults = pushFaults(input)
+      if (faults.length > 0) return { kind: 'refused', error: invalidRequest(faults) }
+      return unlessStorageDown(() => sync(input, caller))
+    },
   }
 }

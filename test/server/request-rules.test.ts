@@ -65,6 +65,29 @@ const BROKEN: [string, object, string][] = [
       'signal_ids[0].agent_url',
     ],
   ]),
+  [
+    'a reference of a provider with a source',
+    { signal_refs: [ref, { ...ref, signal_source_url: 'https://other.example/mcp' }] },
+    'signal_refs[1].signal_source_url',
+  ],
+  ['a reference with a second id', { signal_refs: [{ ...ref, id: 'another' }] }, 'signal_refs[0].id'],
+  [
+    'a product`s reference with a domain',
+    { signal_refs: [{ scope: 'product', signal_id: 'x', data_provider_domain: 'p.example' }] },
+    'signal_refs[0].data_provider_domain',
+  ],
+  ...[wholesale, { signal_refs: [ref] }].flatMap((asked): [string, object, string][] => [
+    [
+      'a short token',
+      { ...asked, push_notification_config: { url: 'https://x.example', token: 'short' } },
+      'push_notification_config.token',
+    ],
+    [
+      'a webhook that is no url',
+      { ...asked, push_notification_config: { url: 'x' } },
+      'push_notification_config.url',
+    ],
+  ]),
   ['a context that is no object', { ...wholesale, context: 'mine' }, 'context'],
   ['a version that is no release', { ...wholesale, adcp_version: '3.1.19' }, 'adcp_version'],
 ]
@@ -94,6 +117,7 @@ test('what the specification lets pass, passes', async (t) => {
     { ...wholesale, destinations: [{ type: 'agent', agent_url: 'urn:agent:sales' }] },
     { ...wholesale, time_budget: { interval: 5, unit: 'seconds' } },
     { discovery_mode: 'brief', signal_refs: [ref] },
+    { signal_refs: [{ ...ref, ext: {}, colour: 'red' }] },
   ]) {
     const answer = await call('get_signals', args)
     t.equal(answer.status, 'completed', JSON.stringify(answer.adcp_error))

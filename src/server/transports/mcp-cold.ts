@@ -19,7 +19,7 @@ import { AjvJsonSchemaValidator } from '@modelcontextprotocol/sdk/validation/ajv
 import { AccountReference } from '../../adcp/caller.js'
 import { isRecord } from '../../adcp/json.js'
 import type { TSchema } from '../../adcp/schema.js'
-import { BusinessEntity } from '../../adcp/task-schemas.js'
+import { BusinessEntity, ListedProtocol, TaskType } from '../../adcp/task-schemas.js'
 import { createRecent } from '../../process/memory.js'
 import type { Task } from '../../tasks/task.js'
 import { INTERNAL_ERROR, INVALID_PARAMS, type RpcRest, rpcRest } from '../answer/json-rpc.js'
@@ -58,6 +58,9 @@ const SENTENCES = new Map<string, object>([
   ],
 ])
 
+/** Lists of words that are longer than their use; a wrong word is told with those that are near. */
+for (const words of [ListedProtocol, TaskType]) SENTENCES.set(JSON.stringify(words), { type: 'string' })
+
 const jsonSchemaValidator = new AjvJsonSchemaValidator()
 
 const INSTRUCTIONS =
@@ -87,9 +90,9 @@ function nullable(branches: unknown): unknown[] | undefined {
 
 function shortProperties(properties: Record<string, unknown>): Record<string, unknown> {
   return Object.fromEntries(
-    Object.entries(properties).map(([name, schema]) => {
-      const { deprecated, type } = schema as { deprecated?: boolean; type?: unknown }
-      return [name, deprecated ? { type, deprecated } : short(schema)]
+    Object.entries(properties).flatMap(([name, schema]) => {
+      const { deprecated, type, not } = schema as { deprecated?: boolean; type?: unknown; not?: unknown }
+      return not ? [] : [[name, deprecated ? { type, deprecated } : short(schema)]]
     }),
   )
 }
