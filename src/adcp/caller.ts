@@ -2,11 +2,21 @@
 import { type Static, Type } from './schema.js'
 import { type Destination, Domain } from './signal.js'
 
-/** Whose brand, and which of a house's brands is meant (schemas core/brand-ref and core/brand-id). */
-export const Brand = Type.Object({
-  domain: Domain,
-  brand_id: Type.Optional(Type.String({ pattern: '^[a-z0-9_]+$', maxLength: 256 })),
-})
+/**
+ * Whose brand, and which of a house's brands is meant (schemas core/brand-ref and core/brand-id). The other members of that
+ * schema, of every release, tell of the brand and name no other account; a member that it does not have is refused, as there.
+ */
+export const Brand = Type.Object(
+  {
+    domain: Domain,
+    brand_id: Type.Optional(Type.String({ pattern: '^[a-z0-9_]+$', maxLength: 256 })),
+    countries: Type.Optional(Type.Unknown()),
+    industries: Type.Optional(Type.Unknown()),
+    data_subject_contestation: Type.Optional(Type.Unknown()),
+    brand_kit_override: Type.Optional(Type.Unknown()),
+  },
+  { additionalProperties: false },
+)
 
 /** How a request names the account it is about (specification, "account"; schema core/account-ref). */
 export const AccountReference = Type.Union([

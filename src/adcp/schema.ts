@@ -139,7 +139,8 @@ function pointerOf(error: ErrorObject): string {
 
 /**
  * What is wrong inside a union, leaving out the branches that the caller did not mean: the violations of the branch
- * whose tag (a `const` member) matches; without a match, one sentence that lists the tags.
+ * whose tag (a `const` member) matches, or whose members are there and wrong in themselves; without a match, one sentence that
+ * lists the tags.
  */
 function unionErrors(union: ErrorObject, inside: readonly ErrorObject[]): readonly ErrorObject[] {
   const branches = new Map<string, ErrorObject[]>()
@@ -152,6 +153,8 @@ function unionErrors(union: ErrorObject, inside: readonly ErrorObject[]): readon
   const meant = [...branches.values()].filter((errors) => !errors.some((error) => error.keyword === 'const'))
   const [only] = meant
   if (meant.length === 1 && only && branches.size > 1 && meant.length < branches.size) return only
+  const fitting = meant.filter((errors) => errors.every((error) => error.instancePath !== union.instancePath))
+  if (fitting.length === 1 && fitting[0]) return fitting[0]
   const tags = inside.filter((error) => error.keyword === 'const')
   const at = tags[0]?.instancePath
   if (at === undefined || !tags.every((tag) => tag.instancePath === at)) {

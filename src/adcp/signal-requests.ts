@@ -172,7 +172,10 @@ export const GetSignalsRequest = Type.Object({
           }),
         ),
       },
-      { description: 'Send it in wholesale mode; walk until has_more is false.' },
+      {
+        additionalProperties: false,
+        description: 'Send it in wholesale mode; walk until has_more is false.',
+      },
     ),
   ),
   push_notification_config: Type.Optional(Type.Object({ url: Type.String({ maxLength: 2_048 }) })),

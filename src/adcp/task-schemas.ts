@@ -160,10 +160,13 @@ export const ListTasksRequest = Type.Object({
     }),
   ),
   pagination: Type.Optional(
-    Type.Object({
-      max_results: Type.Optional(Type.Integer({ minimum: 1 })),
-      cursor: Type.Optional(Type.String({ maxLength: 256 })),
-    }),
+    Type.Object(
+      {
+        max_results: Type.Optional(Type.Integer({ minimum: 1 })),
+        cursor: Type.Optional(Type.String({ maxLength: 256 })),
+      },
+      { additionalProperties: false },
+    ),
   ),
   include_history: IncludeHistory,
 })
@@ -189,10 +192,13 @@ export const ListAccountsRequest = Type.Object({
   ),
   sandbox: Type.Optional(Type.Boolean()),
   pagination: Type.Optional(
-    Type.Object({
-      max_results: Type.Optional(Type.Integer({ minimum: 1 })),
-      cursor: Type.Optional(Type.String({ maxLength: 512 })),
-    }),
+    Type.Object(
+      {
+        max_results: Type.Optional(Type.Integer({ minimum: 1 })),
+        cursor: Type.Optional(Type.String({ maxLength: 512 })),
+      },
+      { additionalProperties: false },
+    ),
   ),
 })
 export type ListAccountsRequest = Static<typeof ListAccountsRequest>

@@ -61,6 +61,8 @@ test('every refusal written by hand helps', async (t) => {
       { idempotency_key: key(), accounts: [], push_notification_config: {} },
       'push_notification_config.url',
     ],
+    ['an offset into tasks', 'list_tasks', { pagination: { offset: 1 } }, 'pagination.offset'],
+    ['an offset into accounts', 'list_accounts', { pagination: { offset: 1 } }, 'pagination.offset'],
     ['a page of accounts', 'list_accounts', { pagination: { cursor: 'x' } }, 'pagination.cursor'],
     ['a status of no account', 'list_accounts', { status: 'activ' }, 'status', /"active"/],
     ['an account of nobody', 'get_signals', { signal_spec: 'cars', account: { account_id: 'x' } }, 'account'],

@@ -5,6 +5,8 @@ import { startServer } from '../support/server-fixture.js'
 const ref = { scope: 'data_provider', data_provider_domain: 'p.example', signal_id: 's1' }
 const wholesale = { discovery_mode: 'wholesale', pagination: { max_results: 5 } }
 
+const of = (more: object) => ({ brand: { domain: 'acme.example', ...more }, operator: 'agency.example' })
+
 /** Every rule of the specification that a request can break, with the field that the error has to name. */
 const BROKEN: [string, object, string][] = [
   ['brief without anything to look for', {}, 'signal_spec'],
@@ -88,6 +90,8 @@ const BROKEN: [string, object, string][] = [
       'push_notification_config.url',
     ],
   ]),
+  ['an offset', { ...wholesale, pagination: { max_results: 1, offset: 100 } }, 'pagination.offset'],
+  ['an unknown member of a brand', { ...wholesale, account: of({ id: 'x' }) }, 'account.brand.id'],
   ['a context that is no object', { ...wholesale, context: 'mine' }, 'context'],
   ['a version that is no release', { ...wholesale, adcp_version: '3.1.19' }, 'adcp_version'],
 ]

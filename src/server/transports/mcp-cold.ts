@@ -16,7 +16,7 @@ import {
   type Tool,
 } from '@modelcontextprotocol/sdk/types.js'
 import { AjvJsonSchemaValidator } from '@modelcontextprotocol/sdk/validation/ajv'
-import { AccountReference } from '../../adcp/caller.js'
+import { AccountReference, Brand } from '../../adcp/caller.js'
 import { isRecord } from '../../adcp/json.js'
 import type { TSchema } from '../../adcp/schema.js'
 import { BusinessEntity, ListedProtocol, TaskType } from '../../adcp/task-schemas.js'
@@ -49,6 +49,7 @@ const SENTENCES = new Map<string, object>([
       description: 'Yours: {account_id} as in list_accounts, or {brand: {domain}, operator}.',
     },
   ],
+  [JSON.stringify(Brand), { type: 'object', description: '{domain, brand_id}' }],
   [
     JSON.stringify(BusinessEntity),
     {
