@@ -17,7 +17,7 @@ import { bareRows } from '../upstreams/rows/bare-rows.js'
 import { type FoundSlice, foundSlice } from '../upstreams/rows/found-slice.js'
 import { readRows } from '../upstreams/rows/read-rows.js'
 import type { Slice } from '../upstreams/rows/slice.js'
-import { showsPrices } from '../upstreams/walk/contact.js'
+import { showsPrices } from '../upstreams/walk/account-prices.js'
 import { type Corpus, type Findings, gatherFindings } from './corpus.js'
 
 /** The upstream cannot be read for the public feed, but may answer a buyer's own question, or with a buyer's account. */

@@ -46,8 +46,8 @@ export type CallAsked = (
 
 export const asAsked =
   (ask: Upstreams['ask']): CallAsked =>
-  ({ agentUrl, auth }, task, args, patience) =>
-    ask(agentUrl, task, args, { ...patience, ...(auth && { auth }) })
+  ({ agentUrl, args: { account }, auth }, task, args, patience) =>
+    ask(agentUrl, task, args, { ...patience, account, ...(auth && { auth }) })
 
 export type AskerOptions = {
   call: CallAsked

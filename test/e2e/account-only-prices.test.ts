@@ -1,5 +1,6 @@
+import { hash } from 'node:crypto'
 import { type Test, test } from 'tap'
-import { type Said, startOver } from '../support/federation-over.js'
+import { BUYER, type Said, startOver } from '../support/federation-over.js'
 import { until } from '../support/until.js'
 import { startMcpAgent } from '../support/upstream-agent.js'
 import { row } from '../support/upstream-world.js'
@@ -84,4 +85,71 @@ test('what questions found under another account_prices is shown by the current 
   t.same(await brief(), [0], 'in answers that were kept')
   await over.restart(configured('withheld'))
   t.same(await until(lookup, ([count]) => count !== undefined), [0], 'and what was saved')
+})
+
+test('prices in the result of a task are for whom the question was asked', async (t) => {
+  const agent = await startMcpAgent(
+    (task, args) => {
+      if (task === 'get_adcp_capabilities') {
+        return { adcp: { supported_versions: ['3.1'] }, signals: { discovery_modes: ['brief'] } }
+      }
+      const found = { signals: [row(1)], cache_scope: 'account' }
+      if (task === 'get_task_status') {
+        const { task_id } = args
+        return { task_id, status: 'completed', ...(task_id === 'flat' ? found : { result: found }) }
+      }
+      if (task !== 'get_signals') return undefined
+      if (args.discovery_mode === 'wholesale') {
+        return { status: 'failed', adcp_error: { code: 'UNSUPPORTED_FEATURE', message: 'only briefs' } }
+      }
+      const isFlat = `${args.signal_spec}`.includes('flat')
+      return { status: 'submitted', task_id: isFlat ? 'flat' : 'nested' }
+    },
+    {},
+    ['get_signals', 'get_task_status', 'get_adcp_capabilities'].map((name) => ({
+      ...{ name, inputSchema: { type: 'object' as const } },
+    })),
+  )
+  t.teardown(() => agent.close())
+  const configured = (account_prices: string) => ({
+    upstreams: [{ id: 'personal', url: agent.url, account_prices }],
+    defaults: { seeds_from_briefs: false },
+  })
+  const accounts = { gold: { [agent.url]: { account_id: 'acct_gold' } } }
+  const over = await startOver(t, configured('withheld').upstreams, {
+    defaults: { seeds_from_briefs: false },
+    callers: {
+      anonymous: 'metadata',
+      keys: [{ id: 'buyer', token_sha256: hash('sha256', BUYER, 'hex'), accounts }],
+    },
+  })
+  async function priced(question: string, more: object = {}): Promise<number[]> {
+    const input = { adcp_version: '3.1', signal_spec: question, ...more }
+    const { task_id } = await over.call('get_signals', input)
+    const status = () => over.call('get_task_status', { task_id, include_result: true })
+    const { result } = await until<Said>(status, (said) => said.status === 'completed')
+    return result.signals.map(({ pricing_options = [] }: Said) => pricing_options.length)
+  }
+  t.same(await priced('Signal 1'), [0], 'of our credential, in the result')
+  t.same(await priced('Signal 1, flat'), [0], 'beside the status')
+  t.same(await priced('Signal 1', { account: { account_id: 'gold' } }), [1], 'of the account that asks')
+  over.reload(configured('public'))
+  t.same(
+    await until(
+      () => priced('Signal 1'),
+      ([count]) => count === 1,
+    ),
+    [1],
+    'where they are for all',
+  )
+  over.reload(configured('withheld'))
+  const lookup = async () => {
+    const { signal_ref } = row(1)
+    const { signals = [] } = await over.call('get_signals', {
+      adcp_version: '3.1',
+      signal_refs: [signal_ref],
+    })
+    return signals.map(({ pricing_options = [] }: Said) => pricing_options.length)
+  }
+  t.same(await until(lookup, ([count]) => count === 0), [0], 'and no longer are')
 })

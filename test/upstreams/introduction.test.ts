@@ -1,4 +1,5 @@
 import { test } from 'tap'
+import { listingsOf } from '../../src/upstreams/rows/read-rows.js'
 import { startMcpAgent, type TaskHandler } from '../support/upstream-agent.js'
 import { configOf, openUpstreams, row, until, urlOf } from '../support/upstream-world.js'
 
@@ -64,6 +65,25 @@ test('what an agent prices for our account alone is not read', async (t) => {
   await upstreams.start()
   await until('the outcome', () => upstreams.statuses()[0]?.problem !== undefined)
   t.match(upstreams.statuses(), [{ state: 'absent', problem: { reason: 'account_needed' } }])
+})
+
+test('what questions find with our own account is told without prices that are for it alone', async (t) => {
+  const handler = agent(['wholesale'], [], ({ account, signal_spec: question }) => {
+    if (!account) return broke
+    return { signals: [row(1)], cache_scope: question ? 'account' : 'public' }
+  })
+  const { url, close } = await startMcpAgent(handler)
+  t.teardown(close)
+  const { upstreams } = await openUpstreams(t, configOf([{ id: 'a', url }]))
+  await upstreams.start()
+  await until('a slice', () => upstreams.slices().length === 1)
+  async function priced(more: Args): Promise<boolean[]> {
+    const args = { signal_spec: 'autos', discovery_mode: 'brief', ...more }
+    const outcome = await upstreams.call(urlOf(upstreams, 'a'), 'get_signals', args, soon())
+    return outcome.kind === 'answer' ? listingsOf(outcome.rows).map((one) => 'pricing_options' in one) : []
+  }
+  t.same(await priced({}), [false])
+  t.same(await priced({ account: { account_id: 'nw_77' } }), [true], 'a buyer is told his own')
 })
 
 test('a bad moment does not make us introduce ourselves', async (t) => {

@@ -6,7 +6,7 @@
 import type { Clock } from '../../net/clock.js'
 import { bareRows } from '../rows/bare-rows.js'
 import { type Outages, PARTS, type Part, type Slice } from '../rows/slice.js'
-import { showsPrices } from '../walk/contact.js'
+import { showsPrices } from '../walk/account-prices.js'
 import { type HeldSlice, isOver } from './mirror.js'
 import { PUBLIC, type ScopeSetting } from './scope-setting.js'
 

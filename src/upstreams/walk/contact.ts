@@ -24,9 +24,7 @@ import {
   unsaid,
 } from '../agent/dialect.js'
 import { nameOf } from '../agent/tool-inputs.js'
-import type { RosterEntry } from '../roster/roster.js'
-import { bareRow } from '../rows/bare-rows.js'
-import { listingBytes, type ReadRows, readRows } from '../rows/read-rows.js'
+import { createAccountPrices } from './account-prices.js'
 import type { LearntStore } from './learnt.js'
 import { type CallingOptions, createLink, credentialName } from './link.js'
 
@@ -48,29 +46,14 @@ const OF_ITS_SPEECH: ReadonlySet<UpstreamFailure> = new Set([
   'shrunken_feed',
 ])
 
-/** Whether prices that were told to a credential alone are for everybody: as the entry of the agent says now, for its credential. */
-export function showsPrices(pricedFor: string | undefined, { auth, accountPrices }: RosterEntry): boolean {
-  return pricedFor === undefined || (accountPrices === 'public' && pricedFor === credentialName(auth))
-}
-
-/** The rows without prices. What was counted and found in the rows as they came stays as it is. */
-function unpriced(rows: ReadRows): ReadRows {
-  const { elements, dropped, refused, quirks } = rows
-  return {
-    ...readRows(Array.from(listingBytes(rows), (row) => bareRow(row, ['pricing']))),
-    elements,
-    dropped,
-    refused,
-    quirks,
-  }
-}
-
 export type UpstreamCall = {
   /** Ms since the epoch. */
   deadline: number
   signal?: AbortSignal
   /** A caller's own credential for this upstream instead of the configured one. */
   auth?: Auth
+  /** The account of the buyer for whom it is, where that does not stand in the arguments. */
+  account?: unknown
   /** It may have been sent before, first at this time: only an agent that recognises the repetition gets it. */
   sentAt?: number
 }
@@ -97,6 +80,7 @@ function messageOf(outcome: AgentOutcome): string {
 export function createContact(options: ContactOptions) {
   const { entry, send, sign, timeoutMs, clock, learnt, onDialect, isReader, nextReadingAt } = options
   const credential = credentialName(entry.auth)
+  const prices = createAccountPrices(entry)
   const lifetime = new AbortController()
   const { signal } = lifetime
   const forCalls = new AbortController() // of readings that calls wait for: as calls do, they outlast the contact
@@ -113,7 +97,6 @@ export function createContact(options: ContactOptions) {
   let probeAt: number | undefined
   let known: { value: Dialect; readAt: number } | undefined
   let isDoubted = false // what is known holds until the agent has been asked again
-  let isPersonal: boolean | undefined
   let restored: Promise<void> | undefined
 
   /** Asks a small question now and then until one is answered: no reading would tell a process that does not read. */
@@ -129,23 +112,20 @@ export function createContact(options: ContactOptions) {
     isProbing = false
   }
 
-  /**
-   * When a request names no account, prices that the agent calls an account's are those of our credential. Everybody sees
-   * them only if the operator allows it (docs/upstreams.md, "Prices for accounts only").
-   */
-  function shared(task: string, outcome: AgentOutcome, args: Arguments, auth: Auth): AgentOutcome {
-    if (task !== 'get_signals' || outcome.kind !== 'answer') return outcome
+  /** Whether what comes back is a buyer's own: asked with his credential, or for his account, in a dialect that can name one. */
+  function isBuyers(speaking: Dialect | undefined, account: unknown, auth: Auth): boolean {
+    if (account === undefined || auth !== entry.auth) return auth !== entry.auth
+    return !speaking || argumentsFor(speaking, 'get_signals', { account }).account === account
+  }
+
+  /** What may be shown of an answer to whom it is for. */
+  function shown(outcome: AgentOutcome, isForBuyer: boolean): AgentOutcome {
+    if (outcome.kind !== 'answer') return outcome
     // Who writes the plural id takes it, as far as no list of tools says otherwise.
     if (outcome.rows.quirks.includes('signals_agent_segment_id') && known?.value.release === 'older') {
       keep({ ...known.value, release: 'plural' }, known.readAt)
     }
-    if (args.account || auth !== entry.auth) return outcome
-    const { cache_scope: scope } = outcome.payload
-    if (typeof scope === 'string') isPersonal = scope === 'account'
-    if (!isPersonal) return outcome
-    const { rows } = outcome
-    const shown = showsPrices(credential, entry) ? { ...rows, pricedFor: credential } : unpriced(rows)
-    return { ...outcome, rows: shown }
+    return isForBuyer ? outcome : prices.shared(outcome)
   }
 
   /** Declared by the agent itself. */
@@ -219,7 +199,7 @@ export function createContact(options: ContactOptions) {
   async function ask(
     task: string,
     args: Arguments,
-    { deadline, signal: given, auth = entry.auth, sentAt }: UpstreamCall,
+    { deadline, signal: given, auth = entry.auth, account = args.account, sentAt }: UpstreamCall,
     maySend?: () => boolean,
   ): Promise<AgentOutcome> {
     const troubles = link.broken()
@@ -244,7 +224,7 @@ export function createContact(options: ContactOptions) {
       budget.mayBegin = () => until - Date.now() >= Math.min(LEAST_MS, timeoutMs() / 2) && maySend()
     }
     const name = nameOf(task, speaking.value.tools)
-    return shared(task, await link.call(name, sent, auth, budget), sent, auth)
+    return shown(await link.call(name, sent, auth, budget), isBuyers(speaking.value, account, auth))
   }
 
   /**
@@ -276,7 +256,7 @@ export function createContact(options: ContactOptions) {
     ): Promise<AgentOutcome> {
       const sent = speaking ? argumentsFor(speaking, task, args) : args
       const name = nameOf(task, (speaking ?? known?.value)?.tools)
-      return shared(task, await link.read(name, sent, auth), sent, auth)
+      return shown(await link.read(name, sent, auth), isBuyers(speaking, args.account, auth))
     },
     call,
     /** The dialect turned out to be another one. */
@@ -290,12 +270,7 @@ export function createContact(options: ContactOptions) {
       if (reason === 'protocol_error') link.forget()
     },
     providerDomains,
-    /**
-     * For an agent that gives prices to accounts only: whether they are shown to everybody all the same. `before`: what
-     * an earlier process was told.
-     */
-    accountPrices: (before: boolean): 'public' | 'withheld' | undefined =>
-      (isPersonal ?? before) ? (entry.accountPrices ?? 'withheld') : undefined,
+    accountPrices: prices.told,
     protocol: link.protocol,
     /** Where it is called. */
     place: link.place,
