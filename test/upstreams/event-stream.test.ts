@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { test } from 'tap'
 import { createEventStream } from '../../src/upstreams/agent/event-stream.js'
+import { createRpc } from '../../src/upstreams/agent/rpc.js'
 import { proven } from '../support/proven.js'
 
 function read(text: Buffer, cuts: readonly number[] = []) {
@@ -81,4 +82,49 @@ test('an event of 30 MB, in however many lines, is put together as it comes', as
     const [message] = stream.end()
     t.equal(message?.byteLength, count * (line - 6) - 1)
   }
+})
+
+test('no part of a large answer stops the thread, whatever it holds', async (t) => {
+  const bytes = 30_000_000
+  for (const unit of ['"', '"i', '{"id":1}', '"id""resul', '"id" "error"']) {
+    const text = Buffer.from(`data: ${unit.repeat(bytes / unit.length)}\n\n`)
+    let longest = 0
+    const post = createRpc(async ({ enough, url }) => {
+      const answer = { status: 200, headers: { 'content-type': 'text/event-stream' } }
+      const take = enough?.(answer) as (chunk: Uint8Array) => boolean
+      for (let at = 0, isEnough = false; at < text.length && !isEnough; at += 8_192) {
+        const { user: before } = process.cpuUsage()
+        isEnough = take(text.subarray(at, at + 8_192))
+        longest = Math.max(longest, process.cpuUsage().user - before)
+      }
+      return { kind: 'reply', ...answer, body: Buffer.alloc(0), url }
+    })
+    const asked = { url: 'https://agent.example', headers: {}, method: 'tools/call', isRead: true }
+    const outcome = await post({ ...asked, budget: { timeoutMs: 60_000 }, as: 'mcp' })
+    t.equal(outcome.kind, 'failed')
+    t.ok(longest < 50_000, `${JSON.stringify(unit)}: ${longest} µs`)
+  }
+})
+
+test('words of a message are found as it comes, wherever parts of it end', async (t) => {
+  const text = Buffer.from('data: {"id":1,"jsonrpc":\ndata:  "2.0","re\n\ndata: "result":1\n\n')
+  proven(
+    t,
+    50,
+    fc.property(fc.array(fc.nat(text.length)), (cuts) => {
+      const found: string[][] = []
+      const words = ['"id"', '"result"', '"error"']
+      const stream = createEventStream((_, holds) => {
+        found.push(words.filter(holds))
+        return 'other'
+      }, words)
+      const take = stream.begin()
+      const ends = [...cuts, text.length].sort((a, b) => a - b)
+      ends.forEach((end, at) => {
+        take(Buffer.from(text.subarray(ends[at - 1] ?? 0, end)))
+      })
+      stream.end()
+      t.same(found, [['"id"'], ['"result"']])
+    }),
+  )
 })

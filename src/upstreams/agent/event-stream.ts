@@ -87,8 +87,33 @@ function createGrowing() {
   }
 }
 
-/** `kindOf` tells whether a message may be the awaited response. */
-export function createEventStream(kindOf: (message: Buffer) => MessageKind): EventStream {
+/** Tells which of the words stand in bytes that grow. Each time it looks at what has come since. */
+function createSightings(words: readonly string[]) {
+  const overlap = Math.max(0, ...words.map(({ length }) => length - 1))
+  const seen = new Set<string>()
+  let looked = 0
+  return {
+    look(bytes: Buffer): void {
+      const fresh = bytes.subarray(Math.max(0, looked - overlap))
+      for (const word of words) if (!seen.has(word) && fresh.includes(word)) seen.add(word)
+      looked = bytes.byteLength
+    },
+    holds: (word: string) => seen.has(word),
+    clear(): void {
+      seen.clear()
+      looked = 0
+    },
+  }
+}
+
+/**
+ * `kindOf` tells whether a message may be the awaited response, also by which of the `words` it holds. These are looked for as its
+ * parts come: to go through a large message when it ends would stop the thread.
+ */
+export function createEventStream(
+  kindOf: (message: Buffer, holds: (word: string) => boolean) => MessageKind,
+  words: readonly string[] = [],
+): EventStream {
   const found: Buffer[] = []
   let isOver = false
   let events = 0
@@ -101,6 +126,7 @@ export function createEventStream(kindOf: (message: Buffer) => MessageKind): Eve
     const head = createGrowing() // of the line: its name
     const value = createGrowing() // of another field than data
     let data = createGrowing()
+    const sightings = createSightings(words)
     let hasData = false
     let name: string | undefined // known from the colon on
     let isAtValue = false // at its first byte
@@ -113,7 +139,8 @@ export function createEventStream(kindOf: (message: Buffer) => MessageKind): Eve
       id = undefined
       if (!hasData) return
       const message = data.bytes()
-      const kind = kindOf(message)
+      const kind = kindOf(message, sightings.holds)
+      sightings.clear()
       if (kind === 'other') data.clear()
       else {
         found.push(message)
@@ -141,8 +168,10 @@ export function createEventStream(kindOf: (message: Buffer) => MessageKind): Eve
     function takeValue(part: Buffer): void {
       const rest = isAtValue && part[0] === SPACE ? part.subarray(1) : part
       isAtValue = false
-      if (name === 'data') data.add(rest)
-      else if (value.length() < MAX_VALUE) value.add(rest.subarray(0, MAX_VALUE))
+      if (name === 'data') {
+        data.add(rest)
+        sightings.look(data.bytes())
+      } else if (value.length() < MAX_VALUE) value.add(rest.subarray(0, MAX_VALUE))
     }
 
     function takePart(part: Buffer): void {

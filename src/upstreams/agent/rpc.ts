@@ -157,14 +157,17 @@ function outcomeOf(reading: ReadAnswer, { status, headers }: Pick<Reply, 'status
   return reading.kind === 'value' ? { ...reading, headers } : reading
 }
 
+const ID = '"id"'
+const ENDS = ['"result"', '"error"']
+
 /**
- * Whether a message of a stream may be the response to request `id`. A message without a result and an error cannot be,
- * and is not parsed, because a stream may bring thousands of messages. A large message is not parsed here either: it is
- * taken for the response, and `readReply` checks it.
+ * Whether a message of a stream that `holds` these words may be the response to request `id`. A message without a result and an
+ * error cannot be, and is not parsed, because a stream may bring thousands of messages. A large message is not parsed here
+ * either: it is taken for the response, and `readReply` checks it.
  */
-function messageKind(message: Buffer, id: number): MessageKind {
-  if (!message.includes('"id"')) return 'other'
-  const isAnswer = message.includes('"result"') || message.includes('"error"')
+function messageKind(message: Buffer, holds: (word: string) => boolean, id: number): MessageKind {
+  if (!holds(ID)) return 'other'
+  const isAnswer = ENDS.some(holds)
   if (message.byteLength <= SMALL_BYTES) return isAnswer && holdsResponse(message, id) ? 'last' : 'other'
   return isAnswer ? 'last' : 'candidate'
 }
@@ -297,7 +300,7 @@ export function createRpc(send: Send) {
     const id = ++lastId
     const startedAt = Date.now()
     const maxBytes = as === 'value' ? MAX_VALUE_BYTES : (bounds.answerBytes ?? MAX_ANSWER_BYTES)
-    const events = createEventStream((message) => messageKind(message, id))
+    const events = createEventStream((message, holds) => messageKind(message, holds, id), [ID, ...ENDS])
     const read = (messages: readonly Uint8Array[], areAlone: boolean) =>
       readReply(url, { messages, id, as, bounds }, areAlone)
     const opened: { headers?: Record<string, string> } = {} // of an event stream, also of one that breaks off
