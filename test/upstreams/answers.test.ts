@@ -3,6 +3,7 @@ import { test } from 'tap'
 import type { AgentOutcome } from '../../src/upstreams/agent/agent.js'
 import { readMessages } from '../../src/upstreams/agent/answer.js'
 import { proven } from '../support/proven.js'
+import { row } from '../support/upstream-world.js'
 
 const words = [
   ...[
@@ -152,4 +153,17 @@ test('an object where a text or a number belongs is neither, whatever its member
       outcome: { error: { retryAfterMs: 3_000 } },
     })
   }
+})
+
+test('the thread that serves takes over no more than a bound of what an answer says beside its rows', async (t) => {
+  const signals = [row(1), row(2)]
+  const long = 'x'.repeat(2 * 1024 ** 2)
+  const many = Object.fromEntries(Array.from({ length: 90_000 }, (_, at) => [`member_${at}`, at]))
+  for (const beside of [{ message: long }, { errors: [{ code: 'X', message: long }] }, many]) {
+    const result = { structuredContent: { ...beside, signals } }
+    const message = Buffer.from(JSON.stringify({ id: 1, result }))
+    t.match(readMessages({ messages: [message], id: 1, as: 'mcp', bounds: {} }), { kind: 'too_large' })
+  }
+  const text = { content: [{ type: 'text', text: long }], structuredContent: { signals } }
+  t.match(outcomeOf('mcp', text), { kind: 'answer', rows: { elements: 2 } }, 'a text beside it stays behind')
 })

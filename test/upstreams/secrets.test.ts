@@ -1,5 +1,6 @@
 import { test } from 'tap'
 import { withoutSecrets } from '../../src/upstreams/agent/agent.js'
+import { readMessages } from '../../src/upstreams/agent/answer.js'
 import { slabRow } from '../../src/upstreams/rows/slab.js'
 import { readJson, startHttp } from '../support/upstream-agent.js'
 import { configOf, openUpstreams, row, until, urlOf } from '../support/upstream-world.js'
@@ -72,9 +73,11 @@ test('nor do the words of an answer that says that it failed, which is kept besi
   const said = { code: 'X', message: `no entry for ${TOKEN}` }
   const deployments = [{ type: 'platform', platform: 'dv360', is_live: true }]
   const told = { adcp_error: said, errors: [said], error: said, message: said.message, deployments }
-  const clean = withoutSecrets({ kind: 'error', error: said, payload: told }, () => [TOKEN])
+  const message = Buffer.from(JSON.stringify({ id: 1, result: { isError: true, structuredContent: told } }))
+  const read = readMessages({ messages: [message], id: 1, as: 'mcp', bounds: { secrets: [TOKEN] } })
+  const clean = read.kind === 'answer' && withoutSecrets(read.outcome, () => [TOKEN])
   t.notMatch(JSON.stringify(clean), TOKEN)
-  t.match(clean, { error: { code: 'X' }, payload: { errors: [{ code: 'X' }], deployments } })
+  t.match(clean, { kind: 'error', error: { code: 'X' }, payload: { errors: [{ code: 'X' }], deployments } })
   t.end()
 })
 

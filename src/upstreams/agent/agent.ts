@@ -10,9 +10,6 @@ import type { ReadRows, RowBounds } from '../rows/read-rows.js'
 const SECOND_LOOK_MS = 30_000 // the longest wait before the second look
 const FEW = 10 // with fewer rows, a loss of half is normal
 
-/** Members of an answer that hold words about what went wrong. */
-const WORDS = ['adcp_error', 'errors', 'error', 'message'] as const
-
 const READS: ReadonlySet<string> = new Set([
   'get_adcp_capabilities',
   'get_protocol_capabilities',
@@ -157,26 +154,14 @@ export function secretsOf(auth: Auth, url: string): string[] {
   return secretsShown(auth.type === 'bearer' ? [auth.token] : auth.type === 'header' ? [auth.value] : [], url)
 }
 
-/** The payload with secrets removed from its words about what went wrong. */
-function withCleanWords(payload: Payload, secrets: () => readonly string[]): Payload {
-  const told = WORDS.filter((name) => payload[name] !== undefined)
-  if (told.length === 0) return payload
-  const known = secrets()
-  const clean = told.map((name) => [name, redactedValue(payload[name], known)])
-  return { ...payload, ...Object.fromEntries(clean) }
-}
-
 /**
- * The outcome with secrets removed from its texts: errors repeat what they refuse, and errors are stored and shown. An answer
- * may list errors beside what it shows: secrets are removed from those. `secrets` is called only where there is such a text.
+ * The outcome with secrets removed from how it failed: errors repeat what they refuse, and errors are stored and shown. What a payload
+ * says of it has none, because it is cleaned where it is read (`answer.ts`). `secrets` is called only where there is such a text.
  */
 export function withoutSecrets(outcome: AgentOutcome, secrets: () => readonly string[]): AgentOutcome {
   if (outcome.kind === 'failed') return { ...outcome, message: redacted(outcome.message, secrets()) }
-  const payload = outcome.payload && withCleanWords(outcome.payload, secrets)
-  const clean = { ...outcome, ...(payload && { payload }) }
-  return clean.kind === 'error'
-    ? { ...clean, error: redactedValue(clean.error, secrets()) as AgentError }
-    : clean
+  if (outcome.kind === 'answer') return outcome
+  return { ...outcome, error: redactedValue(outcome.error, secrets()) as AgentError }
 }
 
 type DoubtOptions = {

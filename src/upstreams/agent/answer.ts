@@ -5,6 +5,7 @@
  * plain text. Its rows are read. Pure, so a thread can do it.
  */
 import { boundedText, isRecord, scalarText } from '../../adcp/json.js'
+import { redactedValue } from '../../adcp/redaction.js'
 import { answerJobs } from '../../process/thread-pool.js'
 import { ROW_BYTES } from '../rows/listing.js'
 import { NO_ROWS, type ReadRows, type RowBounds, readRows } from '../rows/read-rows.js'
@@ -15,8 +16,11 @@ import { isCut, type Skimmed, skim } from './skim.js'
 
 const MAX_MESSAGE = 500
 const MAX_CODE = 64
+const MAX_BESIDE_ROWS = 512 * 1024 // characters of JSON
 const MAX_DETAILS = 8_192 // characters of JSON
 const MAX_RETRY_AFTER_S = 24 * 60 * 60
+/** Members of an answer that hold words about what went wrong. */
+const WORDS = ['adcp_error', 'errors', 'error', 'message'] as const
 const FAILED = new Set(['failed', 'rejected', 'canceled', 'auth-required', 'input-required'])
 const RECOVERIES = ['correctable', 'transient', 'terminal'] as const
 const PENDING = /^(TASK_STATE_)?(SUBMITTED|WORKING)$/i
@@ -243,6 +247,19 @@ function emptied(payload: Payload): Payload {
   return inResult ? { ...payload, result: { ...result, signals: [] } } : payload
 }
 
+/**
+ * What is handed over of a payload: without its rows, and without secrets in its words about what went wrong. The thread that serves
+ * takes it over at once, so it has a bound: throws a RangeError.
+ */
+function handedOver(payload: Payload, { secrets }: RowBounds): Payload {
+  const rest = emptied(payload)
+  if (JSON.stringify(rest).length > MAX_BESIDE_ROWS) {
+    throw new RangeError(`more than ${MAX_BESIDE_ROWS} characters beside the rows of an answer`)
+  }
+  const told = WORDS.filter((name) => rest[name] !== undefined)
+  return { ...rest, ...Object.fromEntries(told.map((name) => [name, redactedValue(rest[name], secrets)])) }
+}
+
 /** The payload with its signals back in place. */
 export function withSignals(payload: Payload, signals: readonly unknown[]): Payload {
   if (Array.isArray(payload.signals)) return { ...payload, signals }
@@ -275,14 +292,14 @@ function readAnswer(skimmed: Skimmed, locate: Locate, bounds: RowBounds): AgentO
   if (!found) return callFailed('protocol_error', 'the answer has no shape that any dialect reads')
   const { payload, rows } = found
   const error = errorIn(found)
-  if (error) return { kind: 'error', error, ...(payload && { payload: emptied(payload) }) }
+  if (error) return { kind: 'error', error, ...(payload && { payload: handedOver(payload, bounds) }) }
   if (!payload) return callFailed('protocol_error', 'the answer carries no object')
   const elements = rows && holdsCut(payload) ? rows : rowsIn(payload)
   // Nobody reads the message again.
   const foundIn = elements === skimmed.rows ? { memory: skimmed.message, plain: skimmed.plain } : {}
   const read: ReadRows = elements.length > 0 ? readRows(elements, bounds, foundIn) : NO_ROWS
   const quirks: Quirk[] = found.isWrapped ? [...read.quirks, 'wrapped'] : [...read.quirks]
-  return { kind: 'answer', payload: emptied(payload), rows: { ...read, quirks } }
+  return { kind: 'answer', payload: handedOver(payload, bounds), rows: { ...read, quirks } }
 }
 
 function isResponse(value: unknown, id: number): value is Record<string, unknown> {

@@ -84,6 +84,11 @@ export const corpusOf = (size = 31 * MiB): readonly Hostile[] => [
       size,
     ),
   ),
+  mcp('a-long-message', (seen) => bomb(`${opening(seen)}{"signals":[],"message":"`, 'x', '"}}}', size)),
+  mcp('a-long-message-in-escapes', (seen) =>
+    bomb(`${opening(seen)}{"signals":[],"errors":["`, '\\"', '"]}}}', size),
+  ),
+  mcp('an-event-of-quotes', () => bomb('data: ', '"', '\n\n', size, SSE)),
   mcp('carriage-returns', () => bomb('', '\r', '', size, SSE)),
   mcp('broken-events', () => bomb('', 'data: {"id"\n\n', '', size, SSE)),
   mcp('half-answers', () => ({ headers: SSE, body: 'data: {"id":1,"result":\n\n'.repeat(10_000) })),
