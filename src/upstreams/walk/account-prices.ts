@@ -4,27 +4,15 @@
  * for accounts only").
  */
 import { isRecord } from '../../adcp/json.js'
+import { inOwnTurns } from '../../process/portion-turns.js'
 import type { AgentOutcome, Payload } from '../agent/agent.js'
 import type { RosterEntry } from '../roster/roster.js'
-import { bareRow } from '../rows/bare-rows.js'
-import { listingBytes, type ReadRows, readRows } from '../rows/read-rows.js'
+import { bareAnswer } from '../rows/bare-rows.js'
 import { credentialName } from './link.js'
 
 /** Whether prices that were told to a credential alone are for everybody: as the entry of the agent says now, for its credential. */
 export function showsPrices(pricedFor: string | undefined, { auth, accountPrices }: RosterEntry): boolean {
   return pricedFor === undefined || (accountPrices === 'public' && pricedFor === credentialName(auth))
-}
-
-/** The rows without prices. What was counted and found in the rows as they came stays as it is. */
-function unpriced(rows: ReadRows): ReadRows {
-  const { elements, dropped, refused, quirks } = rows
-  return {
-    ...readRows(Array.from(listingBytes(rows), (row) => bareRow(row, ['pricing']))),
-    elements,
-    dropped,
-    refused,
-    quirks,
-  }
 }
 
 /** Whether an answer says that its rows are for an account, beside them or in the result of a task; undefined when it does not say. */
@@ -41,12 +29,14 @@ export function createAccountPrices(entry: RosterEntry) {
 
   return {
     /** What everybody may be shown of an answer that was asked for with our credential and for no buyer. */
-    shared(outcome: AgentOutcome): AgentOutcome {
+    async shared(outcome: AgentOutcome): Promise<AgentOutcome> {
       if (outcome.kind !== 'answer') return outcome
       isPersonal = isForAccount(outcome.payload) ?? isPersonal
       if (!isPersonal) return outcome
       const { rows } = outcome
-      const shown = showsPrices(credential, entry) ? { ...rows, pricedFor: credential } : unpriced(rows)
+      const shown = showsPrices(credential, entry)
+        ? { ...rows, pricedFor: credential }
+        : await inOwnTurns(bareAnswer(rows, ['pricing']))
       return { ...outcome, rows: shown }
     },
     /**

@@ -119,13 +119,13 @@ export function createContact(options: ContactOptions) {
   }
 
   /** What may be shown of an answer to whom it is for. */
-  function shown(outcome: AgentOutcome, isForBuyer: boolean): AgentOutcome {
+  async function shown(outcome: AgentOutcome, isForBuyer: boolean): Promise<AgentOutcome> {
     if (outcome.kind !== 'answer') return outcome
     // Who writes the plural id takes it, as far as no list of tools says otherwise.
     if (outcome.rows.quirks.includes('signals_agent_segment_id') && known?.value.release === 'older') {
       keep({ ...known.value, release: 'plural' }, known.readAt)
     }
-    return isForBuyer ? outcome : prices.shared(outcome)
+    return isForBuyer ? outcome : await prices.shared(outcome)
   }
 
   /** Declared by the agent itself. */
@@ -224,7 +224,7 @@ export function createContact(options: ContactOptions) {
       budget.mayBegin = () => until - Date.now() >= Math.min(LEAST_MS, timeoutMs() / 2) && maySend()
     }
     const name = nameOf(task, speaking.value.tools)
-    return shown(await link.call(name, sent, auth, budget), isBuyers(speaking.value, account, auth))
+    return await shown(await link.call(name, sent, auth, budget), isBuyers(speaking.value, account, auth))
   }
 
   /**
@@ -256,7 +256,7 @@ export function createContact(options: ContactOptions) {
     ): Promise<AgentOutcome> {
       const sent = speaking ? argumentsFor(speaking, task, args) : args
       const name = nameOf(task, (speaking ?? known?.value)?.tools)
-      return shown(await link.read(name, sent, auth), isBuyers(speaking, args.account, auth))
+      return await shown(await link.read(name, sent, auth), isBuyers(speaking, args.account, auth))
     },
     call,
     /** The dialect turned out to be another one. */
