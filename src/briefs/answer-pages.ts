@@ -122,8 +122,8 @@ export function createAnswerPages({ feed, kept, standing, rowsOf, upstreams, asW
     const size = pageSizeOf(input)
     const total = keys.length / WORDS
     const hits: number[] = []
+    const places: number[] = [] // of the hits, in the order of the answer
     let next = from
-    const places: number[] = []
     let bytes = 0
     for (; next < end && hits.length < size; next += 1) {
       const hit = hitOf(corpus, keys.subarray(next * WORDS, (next + 1) * WORDS))
@@ -155,7 +155,7 @@ export function createAnswerPages({ feed, kept, standing, rowsOf, upstreams, asW
       },
       rows: { field: 'signals', parts: pieces.rows(hits) },
       relevance: relevance
-        ? hits.map((hit, at) => shownRelevance(relevance, places[at] as number, handleOf(corpus, hit)))
+        ? hits.map((hit, on) => shownRelevance(relevance, places[on] as number, handleOf(corpus, hit)))
         : [],
       ...{ gaps: seen.gaps, missing },
       warnings: [...seen.warnings, ...pieces.warnings(hits), ...staleWarnings(upstreams.statuses())],

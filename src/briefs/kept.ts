@@ -2,8 +2,8 @@
  * Answers that are kept for their further pages. An answer keeps the order of its signals, how well each fits and what it lacks,
  * not their content: a page shows each signal as it stands then (`standing.ts`). Bounded in number, per caller and in all, and in
  * time. What upstreams said for an answer is bounded in bytes: without it, those rows are found by their handles. Answers are also
- * written to the storage as bytes, where other processes find them. While that fails, cursors say so, and the answer is written once the storage
- * can be reached again.
+ * written to the storage as bytes, where other processes find them. While that fails, cursors say so, and the answer is written
+ * once the storage can be reached again.
  */
 import { randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'

@@ -70,7 +70,7 @@ function foundSlices(rows: readonly FoundRow[]): FoundSlice[] {
 export function createStanding({ upstreams, access, judge }: StandingOptions) {
   const made = new WeakMap<readonly FoundRow[], Made>()
 
-  /** Gives what was said by whom it is said now; undefined where that does not stand for the reader. */
+  /** As of now: `standing` gives what was said as it stands for the reader, nothing where it does not. */
   function standingFor(sources: readonly Source[], reader: Reader) {
     const named = new Set(sources.map(({ agentUrl }) => agentUrl))
     const there = upstreams.statuses().filter((one) => named.has(one.agentUrl) && isAskable(one))
@@ -88,9 +88,15 @@ export function createStanding({ upstreams, access, judge }: StandingOptions) {
       const own = { ...said, upstream: agent.id }
       return [isPriced(said) ? own : { ...own, ...(await bareRows(said, ['pricing'])) }]
     }
-    const hidden = sources.filter((source) => !isPriced(source))
-    const names = new Set(hidden.map(({ agentUrl, pricedFor }) => `${agentUrl} ${pricedFor}`))
-    return { standing, agents: JSON.stringify([...agents, ...names]) }
+    /** What this rests on, for some of the sources: by whom it is said, and whose prices are withheld. */
+    function restsOn(some: readonly Source[]): string {
+      const urls = new Set(some.map(({ agentUrl }) => agentUrl))
+      const own = [...agents].filter(([url]) => urls.has(url))
+      const hidden = some.filter((source) => !isPriced(source))
+      const names = new Set(hidden.map(({ agentUrl, pricedFor }) => `${agentUrl} ${pricedFor}`))
+      return JSON.stringify([...own, ...names])
+    }
+    return { standing, restsOn }
   }
 
   /** Whether all providers say what they said when it was built. */
@@ -109,18 +115,18 @@ export function createStanding({ upstreams, access, judge }: StandingOptions) {
     reader: Reader,
     previous?: Snapshot,
   ): Promise<Findings> {
-    const { standing } = standingFor(slices, reader)
+    const { standing, restsOn } = standingFor(slices, reader)
     const now = await Promise.all(slices.map(standing))
     const { corpus, lists, rows } = await gatherFindings(feed, now.flat(), judge(), previous)
-    const { agents } = standingFor(rows, reader)
-    made.set(rows, { feed: feed.id, agents, extra: corpus.extra })
+    made.set(rows, { feed: feed.id, agents: restsOn(rows), extra: corpus.extra })
     let list = 0
     return { corpus, rows, lists: now.map(([slice]) => (slice ? (lists[list++] ?? []) : [])) }
   }
 
   /** What was said earlier, in one corpus with the feed. The same rows are best given as the same array. */
   async function corpusOf(feed: Snapshot, rows: readonly FoundRow[], reader: Reader): Promise<Corpus> {
-    const { standing, agents } = standingFor(rows, reader)
+    const { standing, restsOn } = standingFor(rows, reader)
+    const agents = restsOn(rows)
     const before = made.get(rows)
     const isSame = before?.feed === feed.id && before.agents === agents
     if (before && isSame && (!before.extra || isAsJudged(before.extra))) {
