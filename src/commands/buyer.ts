@@ -74,15 +74,16 @@ async function* walkFeed(server: Address, filters: Filters): AsyncGenerator<Feed
   throw new CommandFailure('the feed changed during every walk; try again when its upstreams are quieter')
 }
 
-type FeedOptions = Target & {
-  filters: Filters
-  /** Rows the table shows; JSON lines are never cut. */
-  limit: number
-  json: boolean
-  out: NodeJS.WriteStream
-  err: NodeJS.WriteStream
-  now: () => number
-}
+/** Answers go to `out`, and what is said beside them to `err`. */
+type Output = { json: boolean; out: NodeJS.WriteStream; err: NodeJS.WriteStream }
+
+type FeedOptions = Target &
+  Output & {
+    filters: Filters
+    /** Rows the table shows; JSON lines are never cut. */
+    limit: number
+    now: () => number
+  }
 
 const FEED_HEADER = ['signal', 'provider', 'type', 'live', 'lowest price', 'upstreams', 'handle']
 
@@ -120,6 +121,14 @@ function tellWarnings(warnings: readonly Item[], err: NodeJS.WritableStream): vo
   }
 }
 
+/** What an answer lacks: for people below its rows, and beside rows that machines read. */
+function tellGaps(incomplete: readonly Item[], { json, out, err }: Output): void {
+  const [to, begin] = json ? [err, 'tributary: '] : [out, '']
+  for (const { scope, description } of forTerminal(incomplete)) {
+    to.write(`${begin}incomplete (${textOf(scope)}): ${textOf(description)}\n`)
+  }
+}
+
 /** Prints the feed. Throws what the walk throws. */
 export async function printFeed(command: FeedOptions): Promise<void> {
   const { filters, limit, json, out, err, now } = command
@@ -148,18 +157,15 @@ export async function printFeed(command: FeedOptions): Promise<void> {
     progress.done()
   }
   tellWarnings(last?.warnings ?? [], err)
-  if (json || !last) return
-  out.write(`${renderTable(FEED_HEADER, rows.map(feedCells), tableWidth(out))}\n\n`)
-  const cut = rows.length < seen ? `, the first ${rows.length} shown (--limit)` : ''
-  out.write(`${howMany(seen, 'signal')}${cut}, version ${forTerminal(last.version)}\n`)
-  for (const { scope, description } of forTerminal(last.incomplete)) {
-    out.write(`incomplete (${textOf(scope)}): ${textOf(description)}\n`)
+  if (!json && last) {
+    out.write(`${renderTable(FEED_HEADER, rows.map(feedCells), tableWidth(out))}\n\n`)
+    const cut = rows.length < seen ? `, the first ${rows.length} shown (--limit)` : ''
+    out.write(`${howMany(seen, 'signal')}${cut}, version ${forTerminal(last.version)}\n`)
   }
+  tellGaps(last?.incomplete ?? [], command)
 }
 
-type Output = { json: boolean; out: NodeJS.WriteStream }
-
-type AskCommand = Target & Output & { words: string; limit: number; err: NodeJS.WriteStream }
+type AskCommand = Target & Output & { words: string; limit: number }
 
 /** `tributary ask WORDS`: what fits them best, by this agent's own search and those of its upstreams. */
 export async function ask(command: AskCommand): Promise<void> {
@@ -173,6 +179,7 @@ export async function ask(command: AskCommand): Promise<void> {
     out.write(
       `${renderTable(FEED_HEADER, rows.map(feedCells), tableWidth(out))}\n\n${forTerminal(textOf(answer.message))}\n`,
     )
+  tellGaps(itemsIn(answer.incomplete), command)
 }
 
 type ActivateCommand = Target &
@@ -183,7 +190,6 @@ type ActivateCommand = Target &
     account: string | undefined
     key: string | undefined
     deactivate: boolean
-    err: NodeJS.WriteStream
   }
 
 /**

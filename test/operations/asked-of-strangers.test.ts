@@ -2,7 +2,7 @@
 import type { ServerResponse } from 'node:http'
 import { test } from 'tap'
 import { addressOf, callTask, type Target } from '../../src/commands/address.js'
-import { activate } from '../../src/commands/buyer.js'
+import { activate, ask, printFeed } from '../../src/commands/buyer.js'
 import { printExplanation } from '../../src/commands/explanation.js'
 import { actOnServer, printAudit, printJobs, refreshUpstream } from '../../src/commands/operator.js'
 import { CommandFailure } from '../../src/commands/terminal.js'
@@ -11,6 +11,7 @@ import { startHttp } from '../support/upstream-agent.js'
 
 const MESSAGE = '{"jsonrpc":"2.0","id":1,"result":{"content":[],"structuredContent":{"status":"completed"}}}'
 
+type Printing = { out: NodeJS.WriteStream; err: NodeJS.WriteStream }
 type Answer = { status?: number; type?: string; body: string }
 
 /** What comes of calling a task there: its answer, or what the command fails with. */
@@ -113,6 +114,34 @@ test('an activation whose answer never comes can be repeated: its key was told b
   await t.rejects(asking, CommandFailure)
   t.match(said.text(), /^key [\da-f-]{36}\n$/)
   t.equal(printed.text(), '', 'the standard output is for the answer')
+})
+
+test('what an answer lacks is told with its rows, and beside them where machines read the rows', async (t) => {
+  const gap = { scope: 'signals', description: 'b did not \u001b[2Janswer' }
+  const page = { status: 'completed', message: 'See incomplete.', signals: [{ name: 'one' }] }
+  const body = JSON.stringify({
+    ...{ jsonrpc: '2.0', id: 1 },
+    result: { structuredContent: { ...page, incomplete: [gap] } },
+  })
+  const server = await startHttp((_, response) => saying({ body })(response), '/mcp')
+  t.teardown(server.close)
+  const where = { config: 'config/sandbox.yaml', url: server.origin, token: 'a-key', limit: 10 }
+  for (const json of [false, true]) {
+    for (const [name, command] of [
+      ['ask', (to: Printing) => ask({ ...where, ...to, words: 'cars', json })],
+      ['feed', (to: Printing) => printFeed({ ...where, ...to, filters: undefined, json, now: Date.now })],
+    ] as const) {
+      const [said, printed] = [createOutput(), createOutput()]
+      await command({ out: printed.out, err: said.out })
+      const [told, other] = json ? [said, printed] : [printed, said]
+      t.match(
+        told.text(),
+        /^(tributary: )?incomplete \(signals\): b did not {2}\[2Janswer$/m,
+        `${name} ${json}`,
+      )
+      t.notMatch(other.text(), /incomplete \(/, `${name} ${json}`)
+    }
+  }
 })
 
 const OF_OPERATORS = {
