@@ -13,6 +13,7 @@ import { createTranslations, flagsOf } from '../briefs/corpus.js'
 import type { Feed, Seen } from '../feed/feed.js'
 import { countryTest } from '../feed/narrowing.js'
 import type { Reader, Selection } from '../feed/query.js'
+import { destinationKey, destinationOf } from '../merge/deployments.js'
 import { handleKey } from '../merge/identity.js'
 import { inTurns } from '../process/portion-turns.js'
 import { createMeter, type InPortions } from '../process/portions.js'
@@ -25,7 +26,7 @@ import type { Snapshot } from '../snapshot/snapshot.js'
 const MOST_TEXT = 500
 const MOST_ROWS = 100
 const DEFAULT_ROWS = 50
-const NUMBER = /^-?\d[\d.e+-]*$/
+const NUMBER = /^-?\.?\d[\d.e+-]*$/i // a blank and 0x10 are numbers for `Number` alone
 const MOST_HITS = 5_000 // the best rows of a search that are kept
 const KEPT_BYTES = 64 * 1024 * 1024
 
@@ -77,19 +78,13 @@ export const bad = (parameter: string, expected: string): Bad => ({
   problem: { error: `Invalid ${parameter}: ${expected}`, parameter },
 })
 
-/** `platform:NAME` or `agent:URL`, as facets name them; `#` and an account may follow. */
-function destinationOf(text: string): object {
-  const [, type, name = '', account] = /^(platform|agent):([^#]*)(?:#(.*))?$/s.exec(text) ?? []
-  const own = account === undefined ? {} : { account }
-  if (type === 'platform') {
-    return { type, platform: name.replaceAll('%23', '#').replaceAll('%25', '%'), ...own }
-  }
-  return { type: 'agent', agent_url: type ? name : text, ...own }
-}
+/** Whether it is `platform:NAME` or `agent:URL`, as facets name them; `#` and an account may follow. */
+const isDestination = (text: string) =>
+  /^(platform|agent):[^#]/.test(text) && destinationKey(destinationOf(text)) !== undefined
 
 function numberOf(text: string | null): unknown {
   if (text === null || text === '') return undefined
-  return Number.isFinite(Number(text)) ? Number(text) : text // the schema refuses a text, and names the field
+  return NUMBER.test(text) && Number.isFinite(Number(text)) ? Number(text) : text // the schema refuses a text, and names the field
 }
 
 /** Without members that are undefined or an empty list; undefined when none is left. */
@@ -148,6 +143,9 @@ export function readFeedQuestion(
   const currency = params.get('currency') // get_signals would go on without it, and compare dollars
   if (currency && !isCurrency(currency)) {
     return bad('currency', 'expected three capital letters (ISO 4217), such as USD')
+  }
+  if (!params.getAll('destination').every(isDestination)) {
+    return bad('destination', 'expected platform:NAME or agent:URL')
   }
   const asked = argumentsOf(params)
   const checked = checkSelection(asked)
