@@ -316,10 +316,9 @@ export function addSignalRoute(app: FastifyInstance, options: SignalRouteOptions
       return entrance.untilLeft(reply, async (signal) => {
         const seen = feed.see({}, reader, { at: await feed.prepared({}, reader, signal) })
         const entry = seen ? entryOf(seen.snapshot, id) : -1
-        const isShown = seen !== undefined && entry >= 0 && seen.snapshot.rows.length[entry] !== 0
         const pieces = seen && createRowPieces({ feed: seen.snapshot }, { criteria: seen.criteria, reader })
-        const row = isShown ? pieces?.row(entry) : undefined
-        const found = isShown ? { snapshot: seen.snapshot, entry } : undefined
+        const row = entry >= 0 ? pieces?.row(entry) : undefined
+        const found = seen && entry >= 0 ? { snapshot: seen.snapshot, entry } : undefined
         const more = caller.role === 'operator' ? await factsOf(id, found, row, signal) : undefined
         if (!seen && !more) return reply.code(503).header('retry-after', '1').send(NOT_READY)
         if (!row && !more)

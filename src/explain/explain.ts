@@ -69,7 +69,7 @@ function isPinnedTo(pins: string, { handle, fate }: OfferExplanation, prices: Re
 /** The option ids that a signal's row shows. */
 function pricesIn(snapshot: Snapshot | undefined, handle: string): ReadonlySet<string> {
   const entry = snapshot ? entryOf(snapshot, handle) : -1
-  if (!snapshot || entry < 0 || snapshot.rows.length[entry] === 0) return new Set()
+  if (!snapshot || entry < 0) return new Set()
   const { pricing_options: options = [] } = rowAt(snapshot, entry) as {
     pricing_options?: { pricing_option_id: string }[]
   }

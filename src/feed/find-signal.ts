@@ -17,7 +17,7 @@ import {
 import { listsNone } from '../merge/offer.js'
 import { mergePricing } from '../merge/row.js'
 import { createRecent, type Recent } from '../process/memory.js'
-import { entryOf, handleAt, rowAt, type Snapshot, standingListings } from '../snapshot/snapshot.js'
+import { entryOf, rowAt, type Snapshot, standingListings } from '../snapshot/snapshot.js'
 
 /** One way to activate a signal: the upstream, and the names that it uses. */
 export type ResolvedOffer = {
@@ -40,14 +40,8 @@ export type ResolvedOffer = {
 
 export type Resolved = { handle: string; ref: SignalRef; name: string; offers: ResolvedOffer[] }
 
-/** The entry of a signal's handle; -1 when the feed does not show the signal. */
-function entryOfHandle(snapshot: Snapshot, handle: string): number {
-  const entry = entryOf(snapshot, handle)
-  return entry >= 0 && snapshot.rows.length[entry] !== 0 && handleAt(snapshot, entry) === handle ? entry : -1
-}
-
 function entryOfIdentity(snapshot: Snapshot, identity: Identity): number {
-  return entryOfHandle(snapshot, signalHandle(identityKey(identity)))
+  return entryOf(snapshot, signalHandle(identityKey(identity)))
 }
 
 /**
@@ -66,7 +60,7 @@ export function entryOfRef(snapshot: Snapshot, ref: SignalRef): number {
   if (agentUrl === undefined) return -1
   const entry = entryOfIdentity(snapshot, { kind: 'source', agentUrl, id: ref.signal_id })
   if (entry >= 0) return entry
-  const native = entryOfHandle(snapshot, ref.signal_id) // a row without an id of its own is referred to by our handle
+  const native = entryOf(snapshot, ref.signal_id) // a row without an id of its own is referred to by our handle
   if (native < 0) return -1
   const own = rowAt(snapshot, native).signal_ref as SignalRef
   return own.scope === 'signal_source' && own.signal_source_url === agentUrl ? native : -1
@@ -74,7 +68,7 @@ export function entryOfRef(snapshot: Snapshot, ref: SignalRef): number {
 
 function resolved(snapshot: Snapshot, handle: string): Resolved | undefined {
   const signal = signalPart(handle)
-  const entry = entryOfHandle(snapshot, signal)
+  const entry = entryOf(snapshot, signal)
   if (entry < 0) return undefined
   const standing = standingListings(snapshot, entry)
   const handles = standing.map(({ agentUrl, listing }) =>

@@ -14,6 +14,7 @@ import {
   publishedByUpstream,
 } from '../explain/upstream.js'
 import type { Feed } from '../feed/feed.js'
+import { signalPart } from '../merge/identity.js'
 import { type Clock, pause } from '../net/clock.js'
 import type { Send } from '../net/send.js'
 import { inOwnTurns } from '../process/portion-turns.js'
@@ -172,7 +173,7 @@ export function createOperations(options: OperationsOptions): Operations {
   /** Of the public feed: an account's own signals stay without a name. */
   function nameOf(handle: string): string | undefined {
     const snapshot = observed.snapshot()
-    const entry = snapshot ? entryOf(snapshot, handle) : -1
+    const entry = snapshot ? entryOf(snapshot, signalPart(handle)) : -1
     return snapshot && entry >= 0 ? signalNameAt(snapshot, entry) : undefined
   }
 

@@ -6,7 +6,7 @@
  * restart the saved feed is used instead of a new merge (docs/decisions.md#a-restart-serves-what-was-served).
  */
 import { bufferOf, endOfString } from '../adcp/json.js'
-import { HANDLE_LENGTH, handleKey, signalPart } from '../merge/identity.js'
+import { HANDLE_LENGTH, handleKey } from '../merge/identity.js'
 import { findKey } from '../merge/keys.js'
 import { byUpstream } from '../merge/offer.js'
 import type { Piece, RowBytes } from '../merge/row-writer.js'
@@ -71,17 +71,17 @@ export function handleAt(snapshot: Snapshot, entry: number): string {
   return decoder.decode(piece(snapshot, entry, HANDLE_AT, HANDLE_AT + HANDLE_LENGTH))
 }
 
-/** The entry of a signal's handle, or of an offer's; -1 when the snapshot does not have it. */
+/** The entry of a signal's handle; -1 when the snapshot does not show the signal. */
 export function entryOf(snapshot: Snapshot, handle: string): number {
-  const key = handleKey(signalPart(handle))
-  return key ? findKey(snapshot.keys, snapshot.count, key) : -1
+  const key = handleKey(handle)
+  const entry = key ? findKey(snapshot.keys, snapshot.count, key) : -1
+  return entry >= 0 && snapshot.rows.length[entry] !== 0 && handleAt(snapshot, entry) === handle ? entry : -1
 }
 
 const NAME = Buffer.from('"name":"') // the first member of that name is the signal's: what stands before it has none
 
-/** The name of a signal, without reading the rest of its row, which may be long; undefined when it is withheld. */
-export function signalNameAt(snapshot: Snapshot, entry: number): string | undefined {
-  if (snapshot.rows.length[entry] === 0) return undefined
+/** The name of a signal, without reading the rest of its row, which may be long. */
+export function signalNameAt(snapshot: Snapshot, entry: number): string {
   const head = bufferOf(headBytes(snapshot, entry))
   const from = head.indexOf(NAME) + NAME.length - 1
   return JSON.parse(head.toString('utf8', from, endOfString(head, from))) as string

@@ -229,6 +229,13 @@ test('the feed page shows each caller what a walk gives, however it is filtered 
     const { status, text } = await read(url, 'signal?id=sig_AAAAAAAAAAAAAAAAAAAAAA', BUYER)
     t.equal(status, 404)
     t.equal(text, (await read(url, 'signal?id=nothing', BUYER)).text)
+    const [there] = await walked('')
+    const handle = there?.signal_agent_segment_id ?? ''
+    const last = handle.endsWith('A') ? 'B' : 'A'
+    for (const other of [`${handle}AAAA`, `${handle}.x`, `${handle}%20`, handle.slice(0, -1) + last]) {
+      t.equal((await read(url, `signal?id=${other}`, BUYER)).text, text, other)
+      t.notOk((await read(url, `signal?id=${other}`, OPERATOR)).body.signal, other)
+    }
     const { body } = await read(url, 'signal?id=motorledger.example/nothing_of_the_kind', OPERATOR)
     t.match(body, { explanation: { kind: 'unknown' } })
     t.notOk(body.signal)
