@@ -138,14 +138,13 @@ const NOT_OURS = turnedAway(403, 0, `A request with a session must repeat its ${
 
 /** Reads who asks, and guards routes: by key or session, rate limit, role and signature. */
 export function createEntrance({ door, sessions, admission, onAsked, now }: EntranceOptions) {
-  /** The caller of a request. Its rate limit and its role are not looked at yet. */
+  /** The caller of a request: by its session where it has no other credentials. Its rate limit and its role are not looked at yet. */
   async function identify(request: FastifyRequest): Promise<Visitor | TurnedAway> {
     const who = await door.enter(request)
     if (who.kind === 'denied') return turnedAway(403, 0, 'These credentials do not give access here')
-    if (who.kind === 'turned_away' && who.status !== 401) return who
+    if (who.kind === 'turned_away' && who.reason !== NEEDS_KEY.reason) return who
     if (who.kind === 'caller' && who.caller.role !== 'anonymous')
       return { kind: 'visitor', caller: who.caller, mustSign: who.signature === 'required' }
-    if (request.headers.authorization !== undefined) return who.kind === 'turned_away' ? who : NEEDS_KEY
     const session = sessions.read(request.headers.cookie)
     if (!session) return NEEDS_KEY
     const { caller } = session

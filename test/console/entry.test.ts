@@ -99,6 +99,24 @@ test('an operator that must sign does nothing by a key or a session alone', asyn
   t.same(did, [])
 })
 
+test('a session is for requests without credentials: wrong ones beside it are told so', async (t) => {
+  for (const anonymous of ['deny', 'metadata'] as const) {
+    const callers = { anonymous, keys: [operator] }
+    const { ask, signIn } = await start(t, { ...settings(), callers })
+    const cookie = (await signIn(OPERATOR_TOKEN)).headers.get('set-cookie')?.split(';')[0] ?? ''
+    t.equal((await ask('/console/api/audit', { cookie })).status, 200)
+    for (const wrong of [
+      { authorization: 'Bearer wrong' },
+      { authorization: 'Basic b3A6b3A=' },
+      { 'x-adcp-auth': 'wrong' },
+      { 'x-adcp-auth': '' },
+    ] as Record<string, string>[]) {
+      const refused = await ask('/console/api/audit', { cookie, ...wrong })
+      t.match([refused.status, await refused.json()], [401, { error: /not valid/ }], JSON.stringify(wrong))
+    }
+  }
+})
+
 test('an open page is told what its caller may know now, not when it was opened', async (t) => {
   const { admission, shown, ask, look } = await start(t, settings(operator))
   const stream = (await ask('/console/api/live', bearer)).body?.pipeThrough(new TextDecoderStream())
