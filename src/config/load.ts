@@ -165,7 +165,10 @@ function concerning(value: unknown, schema: TSchema): TSchema {
 
 /** Checks one file. It is checked once, so what makes a check faster costs more than it saves. */
 function createCheck(file: unknown) {
-  const check = createChecks({ ...{ allErrors: true, verbose: true }, code: { optimize: false } })
+  const check = createChecks({
+    ...{ allErrors: true, verbose: true, strictNumbers: true }, // YAML has numbers without end (.inf)
+    code: { optimize: false },
+  })
   return check<ConfigFile>(concerning(file, ConfigFile))
 }
 

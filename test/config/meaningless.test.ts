@@ -200,6 +200,14 @@ const REFUSED: Record<string, [text: string, ...said: string[]]> = {
     'currencies.rates: expected a value, got nothing',
   ],
   'rates without a rate': ['currencies: { as_of: 2026-11-01, rates: {} }', 'currencies.rates: expected'],
+  'a rate without end': [
+    'currencies: { as_of: 2026-11-01, rates: { EUR: .inf } }',
+    'currencies.rates.EUR: expected a number over 0',
+  ],
+  'a rate that is no number': [
+    'currencies: { as_of: 2026-11-01, rates: { EUR: .nan } }',
+    'currencies.rates.EUR: expected a number over 0',
+  ],
   'rates of no day': [
     'currencies: { as_of: yesterday, rates: { EUR: 1.1 } }',
     'currencies.as_of: expected a day such as 2026-11-01, got "yesterday"',
