@@ -9,9 +9,11 @@ import { fileURLToPath } from 'node:url'
 import { Command, Option } from 'commander'
 import {
   CommandFailure,
+  copyPlace,
   destination,
   duration,
   EXIT,
+  httpsUrl,
   httpUrl,
   jsonObject,
   moment,
@@ -250,7 +252,7 @@ program
   .command('mirror')
   .description('Keep a copy of a wholesale feed, of this or any other agent, in a folder or a database.')
   .requiredOption('-u, --url <url>', "the agent's address; /mcp is added where it has no path", httpUrl)
-  .requiredOption('-o, --out <place>', 'a folder, or postgres://...')
+  .requiredOption('-o, --out <place>', 'a folder, or postgres://...', copyPlace)
   .addOption(tokenOption('a bearer key'))
   .option(
     '--format <format>',
@@ -269,7 +271,7 @@ program
   .option(
     '--listen <url>',
     'be told what changes: the https url at which the agent reaches this mirror',
-    httpUrl,
+    httpsUrl,
   )
   .option('--port <port>', 'where what is posted to that url comes in', wholeNumber(0, 65_535), 8090)
   .option('--host <host>', 'the address to listen on', '127.0.0.1')

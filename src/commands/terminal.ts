@@ -55,6 +55,18 @@ export function httpUrl(text: string): string {
   throw new InvalidArgumentError('expected an http or https url')
 }
 
+/** An https url, as it is written. */
+export function httpsUrl(text: string): string {
+  if (URL.canParse(text) && new URL(text).protocol === 'https:') return text
+  throw new InvalidArgumentError('expected an https url')
+}
+
+/** A folder, or PostgreSQL: a url of anything else would name a folder that nobody means. */
+export function copyPlace(text: string): string {
+  if (!/^[a-z][a-z\d+.-]*:\/\//i.test(text) || /^postgres(ql)?:/.test(text)) return text
+  throw new InvalidArgumentError('expected a folder or postgres://...')
+}
+
 /** A time such as `30s` or `5m` in ms, a second at least. */
 export function duration(text: string): number {
   const ms = /^\d+(ms|s|m|h|d)$/.test(text) ? parseDuration(text) : 0
@@ -62,10 +74,18 @@ export function duration(text: string): number {
   throw new InvalidArgumentError('expected a time of at least a second, such as 30s or 5m')
 }
 
+/** The moment of a date (ISO 8601); NaN for a day that no calendar has, which `Date` takes for one of the next month. */
+function dateOf(text: string): number {
+  const [day = ''] = /^\d{4}-\d\d-\d\d(?=T|$)/.exec(text) ?? []
+  const begin = Date.parse(day)
+  const isThere = Number.isFinite(begin) && new Date(begin).toISOString().startsWith(day)
+  return isThere ? Date.parse(text) : Number.NaN
+}
+
 /** A moment as ms since the epoch: a date, or how long ago (`90m`, `24h`, `7d`). */
 export function moment(now: () => number) {
   return (text: string): number => {
-    const ms = /^\d+[mhd]$/.test(text) ? now() - parseDuration(text) : Date.parse(text)
+    const ms = /^\d+[mhd]$/.test(text) ? now() - parseDuration(text) : dateOf(text)
     if (Number.isFinite(ms)) return ms
     throw new InvalidArgumentError('expected a date such as 2026-11-20 or an age such as 24h')
   }

@@ -335,7 +335,11 @@ test('what keeps a mirror from its start is told with the option or the place th
   const listen = ['--listen', 'mirror.example']
   t.match(await run(...agent, '--out', place, ...listen), {
     code: 2,
-    err: /--listen <url>.*http or https url/,
+    err: /--listen <url>.*expected an https url/,
+  })
+  t.match(await run(...agent, '--out', 'mysql://127.0.0.1:2/copy'), {
+    code: 2,
+    err: /--out <place>.*expected a folder or postgres/,
   })
   const { code, err } = await run(...agent, '--out', 'postgres://me:secret@127.0.0.1:2/copy')
   t.equal(code, 1)
