@@ -154,7 +154,7 @@ function createCallCounts(registry: Registry) {
   const name = 'tributary_task_seconds'
   const histogram = {
     name,
-    help: 'Time from the parsed request to the prepared answer',
+    help: 'Time from the parsed request to the prepared answer; mode tells wholesale pages, lookups and briefs apart',
     type: 'histogram',
     aggregator: 'sum',
     values: [] as { metricName: string; labels: Record<string, string | number>; value: number }[],

@@ -105,9 +105,11 @@ test('metrics count what runs; they name upstreams to operators alone, and calle
     const asked = [JSON.stringify(dashboard), JSON.stringify(alerts), guide].flatMap(namesIn)
     t.ok(asked.length > 20)
     const page = await readFile('docs/metrics.md', 'utf8')
-    const listed = [...page.matchAll(/^\| `(\w+)` \|/gm)].map(([, name]) => name)
-    const own = [...known].filter((name) => name?.startsWith('tributary_'))
-    t.same(listed.sort(), own.sort(), 'the page lists each metric, and no other')
+    const listed = [...page.matchAll(/^\| `(\w+)` \| (.*) \|$/gm)].map(([, name, what]) => [name, what])
+    const helped = [...text.matchAll(/^# HELP (tributary_\S+) (.*)$/gm)].map(([, name, what]) => [name, what])
+    const inOrder = (rows: (string | undefined)[][]) =>
+      rows.map((row) => row.join(' ').replaceAll('`', '')).sort()
+    t.same(inOrder(listed), inOrder(helped), 'the page lists each metric in the same words, and no other')
     t.same(
       asked.filter((name) => !known.has(name)),
       [],
