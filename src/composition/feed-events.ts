@@ -54,7 +54,7 @@ type Telling = {
 
 /** Telling subscribers. */
 function createTelling({ foundation, feed, declaredAccounts, agentUrl, onSent }: FeedEventsOptions): Telling {
-  const { config, store, post, clock, random, secret, warning } = foundation
+  const { config, store, post, clock, random, secret, warning, replica } = foundation
   const common = { store, newId: randomUUID, policy: () => webhookPolicy(config().egress) }
   if (!tellsFeedEvents(config(), config().events)) {
     return { subscribing: createSubscriptions(common) }
@@ -65,6 +65,8 @@ function createTelling({ foundation, feed, declaredAccounts, agentUrl, onSent }:
     ...{ store, standings, clock, random, onOutcome: onSent },
     webhook: createWebhook({ post, now: clock.now }),
     newId: randomUUID,
+    // A process with an older file does not know the callers that only the newest names, and would tell them nothing.
+    mayTell: () => replica?.sharing.isNewest() ?? true,
     eyesOf: eyes,
     isOpen: async (caller, account) =>
       eyes(caller, account)?.own !== undefined || (await declaredAccounts(caller, account)),

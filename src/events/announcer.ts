@@ -25,12 +25,14 @@ const LOOKED_AT = 500
 
 type AnnouncerOptions = TellingOptions & {
   newId(): string
+  /** Whether this process is one that may tell. Default: always. */
+  mayTell?: () => boolean
   /** Default: that of the thread which tells. */
   threadTime?: ThreadTime
 }
 
 export function createAnnouncer(options: AnnouncerOptions) {
-  const { store, standings, clock, newId, eyesOf, threadTime, onProblem } = options
+  const { store, standings, clock, newId, mayTell, eyesOf, threadTime, onProblem } = options
   const idle = new Map<string, Idle>()
   let worker: Worker | undefined
   let spareTime: SpareTime | undefined
@@ -110,6 +112,7 @@ export function createAnnouncer(options: AnnouncerOptions) {
 
   const turn = createTurn({
     ...{ name: 'feed-events', jobs: store.jobs, clock, owner: newId(), onProblem },
+    ...(mayTell && { mayHave: mayTell }),
     take() {
       const pace = createSpareTime(threadTime)
       const mine = createWorker({

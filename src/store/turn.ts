@@ -13,13 +13,16 @@ type TurnOptions = {
   clock: Clock
   /** Names this process. */
   owner: string
+  /** Whether this process is one that may have it; asked at each heartbeat. Default: always. */
+  mayHave?: () => boolean
   /** The turn is ours now; the returned function is called when it no longer is. */
   take(): () => Promise<void>
   onProblem(problem: string): void
 }
 
 /** Looks for the turn from `start` on, and calls `take` each time that this process gets it. */
-export function createTurn({ name, jobs, clock, owner, take, onProblem }: TurnOptions) {
+export function createTurn(options: TurnOptions) {
+  const { name, jobs, clock, owner, mayHave = () => true, take, onProblem } = options
   const hold = { owner, ms: LEASE_MS }
   let held: Held | undefined
   let saidAt = 0
@@ -32,6 +35,13 @@ export function createTurn({ name, jobs, clock, owner, take, onProblem }: TurnOp
     held = undefined
     await giveUp?.()
     giveUp = undefined
+  }
+
+  /** Another process can take it at once. */
+  async function giveBack(): Promise<void> {
+    const last = held
+    await lose()
+    if (last) await jobs.release(last, 0).catch(() => false) // otherwise its lease ends by itself
   }
 
   async function claim(): Promise<void> {
@@ -48,7 +58,8 @@ export function createTurn({ name, jobs, clock, owner, take, onProblem }: TurnOp
   async function beat(): Promise<void> {
     try {
       const at = clock.now()
-      if (!held) await claim()
+      if (!mayHave()) await giveBack()
+      else if (!held) await claim()
       else if ((await jobs.extend([held], hold)).length > 0) saidAt = at
       else await lose()
     } catch (error) {
@@ -72,9 +83,7 @@ export function createTurn({ name, jobs, clock, owner, take, onProblem }: TurnOp
       closed = true
       cancel()
       await beating
-      const last = held
-      await lose()
-      if (last) await jobs.release(last, 0).catch(() => false) // otherwise its lease ends by itself
+      await giveBack()
     },
   }
 }
