@@ -10,6 +10,7 @@ import { type Call, callJob, type NewCall, upstreamKey } from '../store/call.js'
 import type { Decided, EntryOfJob, PromisedRecords } from '../store/promised-work.js'
 import { canonical } from '../store/records/idempotency.js'
 import type { EndedAmong, Entry } from '../store/records/ledger.js'
+import { createDestinationSet, type DestinationSet } from './destination-set.js'
 
 /**
  * Whether two requests can affect the same deployment. An account that only one of them names does not separate them.
@@ -79,25 +80,27 @@ function isSeenAsOne(one: Holder, other: Holder): boolean {
 
 const NEVER_ON: ReadonlySet<string> = new Set(['failed', 'superseded'])
 
+const wishOf = ({ destinations }: Entry) => destinations as readonly Destination[]
+
+function setIn(sets: Map<string, DestinationSet>, name: string): DestinationSet {
+  const known = sets.get(name) ?? createDestinationSet()
+  sets.set(name, known)
+  return known
+}
+
 /**
  * Where others than `holder` have the segment on, as far as the upstream can tell them apart. `entries`: of one
  * segment, newest first.
  */
 export function standingFor(entries: readonly Entry[], holder: Holder): Destination[] {
-  const settled = new Map<string, Destination[]>() // by holder: destinations whose newest wish was already found
-  const standing: Destination[] = []
-  for (const entry of entries) {
-    if (NEVER_ON.has(entry.outcome) || nameOf(entry) === nameOf(holder) || !isSeenAsOne(entry, holder))
-      continue
-    const seen = settled.get(nameOf(entry)) ?? []
-    settled.set(nameOf(entry), seen)
-    for (const destination of entry.destinations as readonly Destination[]) {
-      if (seen.some((one) => mayOverlap(one, destination))) continue
-      seen.push(destination)
-      if (entry.action === 'activate') standing.push(destination)
-    }
-  }
-  return standing
+  const settled = new Map<string, DestinationSet>() // by holder: destinations whose newest wish was already found
+  const own = nameOf(holder)
+  return entries.flatMap((entry) => {
+    const name = nameOf(entry)
+    if (NEVER_ON.has(entry.outcome) || name === own || !isSeenAsOne(entry, holder)) return []
+    const newest = setIn(settled, name).takeNew(wishOf(entry))
+    return entry.action === 'activate' ? newest : []
+  })
 }
 
 /**
@@ -108,13 +111,10 @@ function leftOnFor(
   entries: readonly Entry[],
   holder: Holder,
 ): { entry: Entry; destinations: Destination[] }[] {
-  const seen: Destination[] = []
+  const seen = createDestinationSet()
   return entries.flatMap((entry) => {
     if (NEVER_ON.has(entry.outcome) || !isSeenAsOne(entry, holder)) return []
-    const newest = (entry.destinations as readonly Destination[]).filter(
-      (destination) => !seen.some((one) => mayOverlap(one, destination)),
-    )
-    seen.push(...newest)
+    const newest = seen.takeNew(wishOf(entry))
     if (entry.action !== 'deactivate' || entry.outcome !== 'completed') return []
     const live = (entry.deployments as readonly Deployment[] | undefined)?.filter(({ is_live }) => is_live)
     const destinations = newest.filter((destination) => live?.some((one) => mayOverlap(one, destination)))
@@ -124,25 +124,16 @@ function leftOnFor(
 
 const isOpen = ({ outcome }: Entry) => outcome === 'pending' || outcome === 'submitted'
 
-/** Whether the two name a destination together. */
-function isAbout(one: Entry, other: Entry): boolean {
-  const destinations = other.destinations as readonly Destination[]
-  return (one.destinations as readonly Destination[]).some((wished) =>
-    destinations.some((named) => mayOverlap(wished, named)),
-  )
-}
-
-/** A holder's activations that are on or may come on, and those that are no longer on but not `old` yet. `entries`: newest first. */
-function restingOf(entries: readonly Entry[], isOld: (entry: Entry) => boolean): Entry[] {
-  const seen: Destination[] = []
-  return entries.filter((entry) => {
+/** Activations that are on or may come on, whoever's, and those that are no longer on but not old yet. `entries`: newest first. */
+function restingAmong(entries: readonly Entry[], isOld: (entry: Entry) => boolean): Set<Entry> {
+  const seen = new Map<string, DestinationSet>() // by holder, as the upstream sees it
+  const resting = entries.filter((entry) => {
     if (isOpen(entry)) return true
-    const newest = (entry.destinations as readonly Destination[]).filter(
-      (destination) => !seen.some((one) => mayOverlap(one, destination)),
-    )
-    seen.push(...newest)
+    const holder = `${nameOf(entry)} ${entry.seenAs} ${canonical(entry.upstreamAccount ?? null)}`
+    const newest = setIn(seen, holder).takeNew(wishOf(entry))
     return entry.action === 'activate' && (newest.length > 0 || !isOld(entry))
   })
+  return new Set(resting)
 }
 
 /**
@@ -151,17 +142,15 @@ function restingOf(entries: readonly Entry[], isOld: (entry: Entry) => boolean):
  */
 export const endedAmong: EndedAmong = (entries, isOld) => {
   const counting = entries.filter(({ outcome }) => !NEVER_ON.has(outcome))
-  const holders = new Map<string, Entry[]>()
-  for (const entry of counting) {
-    const name = `${nameOf(entry)} ${entry.seenAs} ${canonical(entry.upstreamAccount ?? null)}`
-    holders.set(name, [...(holders.get(name) ?? []), entry])
-  }
-  const resting = new Set([...holders.values()].flatMap((own) => restingOf(own, isOld)))
-  return counting.filter((entry) => {
-    if (resting.has(entry) || !isOld(entry)) return false
-    if (entry.action === 'activate') return true
-    const isEnded = (other: Entry) => nameOf(other) === nameOf(entry) && isAbout(other, entry)
-    return ![...resting].some((other) => isOpen(other) || isEnded(other))
+  const resting = restingAmong(counting, isOld)
+  const isAnyOpen = counting.some(isOpen)
+  const before = new Map<string, DestinationSet>() // by caller and account: what older entries that stay are about
+  return counting.toReversed().filter((entry) => {
+    const older = setIn(before, nameOf(entry))
+    const isOver = isOld(entry) && !isAnyOpen && !wishOf(entry).some(older.overlaps)
+    if (entry.action === 'activate' ? !resting.has(entry) && isOld(entry) : isOver) return true
+    older.add(wishOf(entry))
+    return false
   })
 }
 

@@ -365,10 +365,11 @@ export function createJobs(db: Db, now: () => number, dialect: SqlDialect, seal:
       .selectFrom('jobs')
       .select('seq')
       .where('ended_at', '<=', before)
-      .where(sql<boolean>`not exists (select 1 from activations
-        where activations.id = jobs.id and activations.outcome = 'submitted')`)
-      .where(sql<boolean>`(target is null or target not in (select other.target from jobs as other
-        where other.due is not null and other.target is not null))`)
+      .where(sql<boolean>`coalesce((select activations.outcome from activations
+        where activations.id = jobs.id), '') != 'submitted'`)
+      // By the index of what is due: by that of targets all ended jobs would be read.
+      .where(sql<boolean>`coalesce(target, '') not in (select coalesce(other.target, 'none') from jobs as other
+        where other.due is not null)`)
       .orderBy('ended_at')
       .limit(limit)
     const { numDeletedRows } = await db.deleteFrom('jobs').where('seq', 'in', past).executeTakeFirst()

@@ -1,6 +1,7 @@
 /**
- * How the storage of an earlier release becomes one of this. The tables' history goes forward only, all steps in one
- * transaction, under a database lock. A database with steps that this program does not know belongs to a newer release. A step
+ * How the storage of an earlier release becomes one of this. The tables' history goes forward only, each step in a transaction of its
+ * own and under a database lock: a step holds one table, so that it and what a process of the release before writes to several
+ * never wait for each other. A database with steps that this program does not know belongs to a newer release. A step
  * that only adds is named so (`NNN_expand_...`), and so is one that takes away what the release before uses
  * (`NNN_contract_...`): two neighbouring releases work side by side on the first, not on the second, and one process of a
  * cluster is replaced after the other. What the first release left open goes on as jobs (store/carry-over.ts).
@@ -148,14 +149,17 @@ const workOrder = step(
   'create index idempotency_task on idempotency (task, created_at)',
 )
 
-/** What of a segment, and of a signal, is not past. */
+/** The calls that a key's request is bound to, by their ids. */
+const boundCalls = step('alter table idempotency add column calls text')
+
+/** In the ledger, what is past (store/records/ledger.ts), and whether a call goes with a credential: null where its job says so. */
 const standing = step(
   'alter table activations add column past integer not null default 0',
-  `update activations set past = 1 where outcome = 'failed' or id in (select id from (
-      select id, row_number() over (partition by caller, account, action, offer_handle, pricing_option_id, agent_url,
-        segment_id, upstream_account, destinations, seen_as, outcome = 'superseded'
-        order by seq desc, created_at desc, id desc) as place
-      from activations where outcome not in ('failed', 'pending', 'submitted')) as settled where place > 1)`,
+  'alter table activations add column credentialed integer',
+)
+
+/** What of a segment, and of a signal, is not past. */
+const standingOrder = step(
   'create index activations_standing on activations (agent_url, segment_id, caller) where past = 0',
   'create index activations_asked on activations (caller, signal_handle) where past = 0',
   'drop index activations_segment',
@@ -174,17 +178,6 @@ const pieceCompression = step(
   `do $$ begin
     execute 'alter table pieces alter column bytes set compression lz4';
   exception when feature_not_supported or syntax_error or invalid_parameter_value then null; end $$`,
-)
-
-/**
- * The calls that a key's request is bound to, by their ids; and, in the ledger, whether a call goes with a credential, which until
- * then only its job says.
- */
-const promisedCalls = step(
-  'alter table idempotency add column calls text',
-  'alter table activations add column credentialed integer not null default 0',
-  `update activations set credentialed = 1
-    where id in (select id from jobs where kind = 'call' and data like '%"isCredentialed":true%')`,
 )
 
 /**
@@ -217,9 +210,10 @@ export const EMBEDDED_MIGRATIONS: Readonly<Record<string, Migration>> = {
   '011_audit': audit,
   '012_expand_signal_changes': signalChanges,
   '013_expand_work_order': workOrder,
-  '016_expand_standing': standing,
-  '017_expand_promised_calls': promisedCalls,
+  '016_expand_bound_calls': boundCalls,
+  '017_expand_standing': standing,
   '018_expand_found_by_agent': foundByAgent,
+  '019_expand_standing_order': standingOrder,
 }
 
 /** The same, and the tables that only processes on a shared PostgreSQL need. */
@@ -267,11 +261,14 @@ export async function migrate(db: Kysely<Tables>, migrations: Record<string, Mig
   for (;;) {
     const steps = await stepsOf(db)
     const all = { ...newerSteps(steps, migrations), ...migrations }
-    const { error } = await new Migrator({
-      db,
-      provider: { getMigrations: async () => all },
-    }).migrateToLatest()
-    if (error === undefined) return
+    const migrator = new Migrator({ db, provider: { getMigrations: async () => all } })
+    const [next] = Object.keys(all)
+      .filter((name) => !steps.includes(name))
+      .sort()
+    const isLast = next === undefined || steps.length === 0 // of a new database, which nobody else uses yet, all at once
+    const { error } = await (isLast ? migrator.migrateToLatest() : migrator.migrateTo(next))
+    if (error === undefined && isLast) return
+    if (error === undefined) continue
     const since = await stepsOf(db)
     if (since.every((name) => steps.includes(name))) throw error
     // A newer release that started at the same time was faster: its steps are judged first.

@@ -1,5 +1,6 @@
 import { deepEqual } from 'node:assert/strict'
 import fc from 'fast-check'
+import { test } from 'tap'
 import { endedAmong, standingFor, unwantedNow } from '../../src/activation/holders.js'
 import type { Call } from '../../src/store/call.js'
 import type { Action, Entry, Ledger, NewEntry, Settlement } from '../../src/store/records/ledger.js'
@@ -13,7 +14,10 @@ const HOLDERS = [
   { caller: 'acme', seenAs: 'own' },
   { caller: 'other', seenAs: 'shared' },
 ] as const
-const PLATFORMS = ['the-trade-desk', 'dv360', 'xandr']
+const PLACES = [
+  ...['the-trade-desk', 'dv360'].map((platform) => ({ type: 'platform' as const, platform })),
+  ...['a', 'b'].map((account) => ({ type: 'platform' as const, platform: 'the-trade-desk', account })),
+]
 const OUTCOMES = [
   ...(['completed', 'completed', 'completed', 'unknown'] as const),
   ...(['failed', 'superseded', 'submitted', 'pending'] as const),
@@ -29,7 +33,7 @@ const OFFER = {
 const wish = fc.record({
   holder: fc.constantFrom(...HOLDERS),
   action: fc.constantFrom<Action>('activate', 'deactivate'),
-  platforms: fc.subarray(PLATFORMS, { minLength: 1 }),
+  destinations: fc.subarray(PLACES, { minLength: 1 }),
   isLeftOn: fc.boolean(),
   outcome: fc.constantFrom(...OUTCOMES),
   /** Whether its outcome comes only after all others. */
@@ -66,8 +70,7 @@ onEveryStorage('what is on is told alike by all entries and by those that are ke
       run += 1
       const segment = `nw_${run}`
       const late: (() => Promise<void>)[] = []
-      for (const [at, { holder, action, platforms, isLeftOn, outcome, isLate }] of wishes.entries()) {
-        const destinations = platforms.map((platform) => ({ type: 'platform', platform }))
+      for (const [at, { holder, action, destinations, isLeftOn, outcome, isLate }] of wishes.entries()) {
         const id = `${segment}-${(at * 7) % 15}` // as ids are: in no order
         const entry: NewEntry = {
           ...OFFER,
@@ -129,4 +132,20 @@ onEveryStorage('however often another switches on and off, what is on stays know
   t.same(await ledger.history('acme', 'sig'), entries.slice(2))
   await ledger.forget(storage.clock.now, 2_000, endedAmong)
   t.same(await ledger.query({}, 10), entries.slice(2), 'the others leave')
+})
+
+test('a deactivation ends what it names, also where it names an account and its platform', (t) => {
+  const of = (caller: string, seq: number, action: Action, destinations: readonly object[]): Entry => ({
+    ...{ ...OFFER, id: `${seq}`, caller, action, destinations, segmentId: 'nw', seenAs: 'shared', seq },
+    ...{ outcome: 'completed', createdAt: seq, updatedAt: seq },
+  })
+  const [desk, , a, b] = PLACES as [object, object, object, object]
+  const entries = [
+    of('acme', 3, 'deactivate', [a, desk]),
+    of('other', 2, 'activate', [b]),
+    of('acme', 1, 'activate', [b]),
+  ]
+  t.same(standingFor(entries, { caller: 'other', seenAs: 'shared' }), [], 'nothing of acme is on')
+  t.same(standingFor(entries, { caller: 'acme', seenAs: 'shared' }), [b])
+  t.end()
 })

@@ -1,8 +1,10 @@
+import { sql } from 'kysely'
 import { ledgerEntries, type NewEntry } from '../../src/store/records/ledger.js'
 import { onEveryStorage } from './support/storages.js'
 
 const SIGNAL = 'sig_AAAAAAAAAAAAAAAAAAAAAA'
 const OFFER = `${SIGNAL}.12345678`
+const AGENT = 'https://signals.northwind.example/mcp'
 
 const entry = (id: string, over: Partial<NewEntry> = {}): NewEntry => ({
   id,
@@ -12,7 +14,7 @@ const entry = (id: string, over: Partial<NewEntry> = {}): NewEntry => ({
   signalHandle: SIGNAL,
   offerHandle: OFFER,
   upstream: 'northwind',
-  agentUrl: 'https://signals.northwind.example/mcp',
+  agentUrl: AGENT,
   segmentId: 'nw_1',
   destinations: [{ type: 'platform', platform: 'the-trade-desk' }],
   ...{ seenAs: 'shared', seq: 1 },
@@ -72,3 +74,31 @@ onEveryStorage(
     t.same(await ledger.query({ action: 'deactivate' }, 10), [])
   },
 )
+
+onEveryStorage('what a process of the release before writes is read for what it is', async (t, storage) => {
+  const { ledger, write, db } = await storage.open()
+  const said = 'of a caller: {"isCredentialed":true}'
+  for (const [id, more] of Object.entries({ with: { isCredentialed: true }, without: {} })) {
+    await write(async (records) => {
+      await records.jobs.add({
+        ...{ id, kind: 'call', lane: 'l', caller: 'acme' },
+        data: { ...more, args: { said } },
+      })
+      await records.ledger.recordAll([entry(id, { segmentId: id })])
+    })
+  }
+  await ledger.recordAll([entry('on', { seq: 1 }), entry('refused', { seq: 2 })])
+  await ledger.settleAll(new Map([['on', { outcome: 'completed' }]]))
+  await db.updateTable('activations').set({ outcome: 'failed' }).where('id', '=', 'refused').execute()
+  await sql`update activations set credentialed = null`.execute(db)
+  await ledger.recordAll([entry('else', { seq: 3, destinations: [{ type: 'platform', platform: 'dv360' }] })])
+  await ledger.settleAll(new Map([['else', { outcome: 'completed' }]]))
+  const idsOf = async (segment: string) =>
+    (await ledger.ofSegment(AGENT, segment)).map(({ id, isCredentialed }) => [id, isCredentialed])
+  t.same(await idsOf('nw_1'), [
+    ['else', undefined],
+    ['on', undefined],
+  ])
+  t.same(await idsOf('with'), [['with', true]])
+  t.same(await idsOf('without'), [['without', undefined]])
+})

@@ -4,6 +4,7 @@ import { test } from 'tap'
 import { SHARED_TABLES, STATE_TABLES } from '../../src/store/database/database.js'
 import { EMBEDDED_MIGRATIONS, migrate, SHARED_MIGRATIONS } from '../../src/store/migrations.js'
 import { openStore, type Store } from '../../src/store/store.js'
+import { until } from '../support/until.js'
 import { bare, embedded, NO_POSTGRES, onEveryBareStorage } from './support/storages.js'
 
 onEveryBareStorage(
@@ -65,34 +66,33 @@ onEveryBareStorage(
   },
 )
 
-onEveryBareStorage(
-  'the ledger learns from the calls which of them go with a credential',
-  async (t, storage) => {
-    const { db, write } = await storage.open()
-    for (const [id, more] of Object.entries({ with: { isCredentialed: true }, without: {} })) {
-      const text = 'of a caller: {"isCredentialed":true}'
-      await write(async ({ jobs, ledger }) => {
-        const data = { ...more, args: { text } }
-        await jobs.add({ id, kind: 'call', lane: 'l', caller: 'acme', data })
-        await ledger.recordAll([
-          {
-            ...{ id, caller: 'acme', action: 'activate', handle: 'h', signalHandle: 'h', offerHandle: 'h.o' },
-            ...{ upstream: 'u', agentUrl: 'https://a.example/mcp', segmentId: 's', destinations: [] },
-            ...{ seenAs: 'shared', seq: 1 },
-          },
-        ])
-      })
-    }
-    await sql`alter table activations drop column credentialed`.execute(db)
-    await sql`alter table idempotency drop column calls`.execute(db)
-    await EMBEDDED_MIGRATIONS['017_expand_promised_calls']?.up(db)
-    const rows = await db.selectFrom('activations').select(['id', 'credentialed']).orderBy('id').execute()
-    t.same(rows, [
-      { id: 'with', credentialed: 1 },
-      { id: 'without', credentialed: 0 },
-    ])
-  },
-)
+test('steps wait for no process of the release before that waits for them', {
+  skip: NO_POSTGRES,
+}, async (t) => {
+  const storage = await bare(t)
+  if (!storage) return
+  const before = await storage.open()
+  const wide = (table: 'audit' | 'tasks'): Migration => ({
+    up: (on: Kysely<unknown>) => on.schema.alterTable(table).addColumn('wide', 'text').execute(),
+  })
+  const waits = async () => {
+    const { rows } = await sql`select 1 from pg_locks where locktype = 'relation' and not granted
+      and database = (select oid from pg_database where datname = current_database())`.execute(before.db)
+    return rows.length > 0
+  }
+  let upgrade: Promise<void> | undefined
+  await before.db.transaction().execute(async (tx) => {
+    await tx.updateTable('tasks').set({ status: 'failed' }).execute() // both tables, the later step's first
+    upgrade = migrate(before.db, {
+      ...SHARED_MIGRATIONS,
+      '900_expand_audit': wide('audit'),
+      '901_expand_tasks': wide('tasks'),
+    })
+    await until(waits, (isWaiting) => isWaiting, 8_000)
+    await tx.insertInto('audit').values(entry).execute()
+  })
+  await t.resolves(upgrade ?? Promise.reject(new Error('it never began')))
+})
 
 test('a newer release that migrates while an older one starts is noticed', {
   skip: NO_POSTGRES,

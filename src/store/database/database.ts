@@ -73,7 +73,7 @@ export type ActivationTable = {
   /** How the upstream sees the caller: by a credential of its own, or by the one that callers share. */
   seen_as: Fixed<string>
   /** 1 when the call goes with a credential. */
-  credentialed: Fixed<number>
+  credentialed: Fixed<number | null>
   /** The number of the job that carries it out; 0 for entries of the first release. */
   seq: Fixed<number>
   /** 1: nothing is told by it that a later entry does not tell (store/records/ledger.ts). */

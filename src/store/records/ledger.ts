@@ -118,9 +118,17 @@ const NOT_PAST = sql.lit(0) // written out, as in the condition of the index
 /** Entries that ask for exactly the same, the newest first; one that was superseded tells less than one that was not. */
 const FROM_THE_NEWEST = sql`partition by entry.caller, entry.account, entry.action, entry.offer_handle,
   entry.pricing_option_id, entry.agent_url, entry.segment_id, entry.upstream_account, entry.destinations, entry.seen_as,
-  entry.outcome = 'superseded' order by entry.seq desc, entry.created_at desc, entry.id desc`
+  entry.outcome = 'superseded', entry.outcome = 'failed' order by entry.seq desc, entry.created_at desc, entry.id desc`
 
-function fromRow(row: Selectable<ActivationTable>): Entry {
+type EntryRow = Selectable<ActivationTable> & {
+  /** What the job knows of the call, where the entry does not say how it goes. */
+  call?: string | null
+}
+
+const isCredentialed = ({ credentialed, call }: EntryRow) =>
+  credentialed === 1 || call?.includes('"isCredentialed":true') === true
+
+function fromRow(row: EntryRow): Entry {
   return {
     id: row.id,
     caller: row.caller,
@@ -137,7 +145,7 @@ function fromRow(row: Selectable<ActivationTable>): Entry {
     ...(row.upstream_account !== null && { upstreamAccount: JSON.parse(row.upstream_account) as unknown }),
     destinations: JSON.parse(row.destinations) as unknown[],
     seenAs: row.seen_as as Entry['seenAs'],
-    ...(row.credentialed === 1 && { isCredentialed: true }),
+    ...(isCredentialed(row) && { isCredentialed: true }),
     seq: row.seq,
     outcome: row.outcome as Outcome,
     ...(row.deployments !== null && { deployments: JSON.parse(row.deployments) as unknown[] }),
@@ -225,7 +233,17 @@ export function createLedger(db: Db, now: () => number, dialect: SqlDialect): Le
     const inOrder = select.orderBy('seq', 'desc').orderBy('created_at', 'desc').orderBy('id', 'desc')
     return (await inOrder.execute()).map(fromRow)
   }
-  const entries = () => db.selectFrom('activations').selectAll().where('past', '=', NOT_PAST)
+  /** The release before, which may run beside this one, marks no failed entry, and says of a credential in the job alone. */
+  const entries = () =>
+    db
+      .selectFrom('activations')
+      .selectAll()
+      .select(
+        sql<string | null>`case when credentialed is null
+          then (select data from jobs where jobs.id = activations.id) end`.as('call'),
+      )
+      .where('past', '=', NOT_PAST)
+      .where('outcome', '!=', 'failed')
 
   const ofSegment = (agentUrl: string, segmentId: string) =>
     latest(entries().where('agent_url', '=', agentUrl).where('segment_id', '=', segmentId))
@@ -262,15 +280,18 @@ export function createLedger(db: Db, now: () => number, dialect: SqlDialect): Le
       .deleteFrom('activations')
       .where('id', 'in', ids)
       .where('updated_at', '<=', before)
-      .where((eb) => eb.or([eb('past', '=', 1), eb('outcome', '=', 'superseded')]))
+      .where((eb) => eb.or([eb('past', '=', 1), eb('outcome', 'in', ['superseded', 'failed'])]))
       .execute()
-    // An activation that nothing came after is on: most are, and are passed by.
+    // A segment is looked at once in each round, with its oldest entry; without a deactivation all of it is on.
     const { rows: segments } = await sql<{ agent_url: string; segment_id: string }>`
-      select distinct old.agent_url, old.segment_id from activations as old
-      where old.id in (${sql.join(ids)}) and (old.action = 'deactivate'
-        or exists (select 1 from activations as newer where newer.agent_url = old.agent_url
-          and newer.segment_id = old.segment_id and newer.caller = old.caller and newer.past = ${NOT_PAST}
-          and (newer.seq, newer.created_at, newer.id) > (old.seq, old.created_at, old.id)))`.execute(db)
+      select old.agent_url, old.segment_id from activations as old
+      where old.id in (${sql.join(ids)}) and old.past = ${NOT_PAST}
+        and not exists (select 1 from activations as older where older.agent_url = old.agent_url
+          and older.segment_id = old.segment_id and older.past = ${NOT_PAST}
+          and (older.created_at, older.id) < (old.created_at, old.id))
+        and exists (select 1 from activations as ending where ending.agent_url = old.agent_url
+          and ending.segment_id = old.segment_id and ending.past = ${NOT_PAST}
+          and ending.action = 'deactivate')`.execute(db)
     for (const { agent_url, segment_id } of segments) {
       const over = ended(await ofSegment(agent_url, segment_id), ({ updatedAt }) => updatedAt <= before)
       if (over.length > 0)

@@ -1,0 +1,45 @@
+/**
+ * Destinations, of which it is asked whether another one may be the same deployment. An account that only one of the two names does
+ * not separate them. However many there are, the answer takes one look-up: one segment may be on at thousands of seats.
+ */
+import type { Destination } from '../adcp/signal.js'
+import { destinationKey } from '../merge/deployments.js'
+
+/** The target without its account, and the account: empty without one. Undefined for a malformed agent url. */
+function partsOf(destination: Destination): [string, string] | undefined {
+  const key = destinationKey(destination)
+  if (key === undefined) return undefined
+  const at = key.indexOf('#')
+  return at < 0 ? [key, ''] : [key.slice(0, at), key.slice(at)]
+}
+
+export function createDestinationSet() {
+  const accounts = new Map<string, Set<string>>() // by target
+
+  function overlaps(destination: Destination): boolean {
+    const [target = '', account = ''] = partsOf(destination) ?? []
+    const there = accounts.get(target)
+    return there !== undefined && (account === '' || there.has('') || there.has(account))
+  }
+
+  function add(destinations: readonly Destination[]): void {
+    for (const [target, account] of destinations.flatMap((one) => [partsOf(one) ?? []])) {
+      if (target === undefined || account === undefined) continue
+      const there = accounts.get(target) ?? new Set()
+      accounts.set(target, there.add(account))
+    }
+  }
+
+  return {
+    add,
+    overlaps,
+    /** Those of a wish that none of the set overlaps; the set has them from then on. */
+    takeNew(wished: readonly Destination[]): Destination[] {
+      const fresh = wished.filter((one) => !overlaps(one))
+      add(fresh)
+      return fresh
+    },
+  }
+}
+
+export type DestinationSet = ReturnType<typeof createDestinationSet>
