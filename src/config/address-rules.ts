@@ -91,9 +91,13 @@ export function* providerRules({ authorization }: ConfigFile): Rule {
 }
 
 function* headerNameRule(name: string, at: ConfigPath): Rule {
-  if (!HEADER_NAME.test(name)) yield { at, expected: 'a header name', got: shownName(name) }
+  if (!HEADER_NAME.test(name)) yield { at, expected: 'a header name', got: 'another name' }
   else if (RESERVED.has(name.toLowerCase())) {
-    yield { at, expected: 'a header that is not of the connection itself', got: shownName(name) }
+    yield {
+      at,
+      expected: 'a header that is not of the connection itself',
+      got: JSON.stringify(name.toLowerCase()),
+    }
   }
 }
 

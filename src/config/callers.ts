@@ -11,7 +11,6 @@ import { REQUESTS } from '../signing/signature.js'
 import type { Auth } from '../upstreams/agent/agent.js'
 import { authRules, calledUrlRule } from './address-rules.js'
 import type { AuthEntry, ConfigFile, ConfigPath, Rule } from './schema.js'
-import { shownName } from './shown-value.js'
 
 const ANONYMOUS = 'anonymous'
 
@@ -22,7 +21,7 @@ const ANONYMOUS = 'anonymous'
 type UpstreamNames = {
   /** The agent's url; undefined when the name is no configured upstream's id or url, and no url by which an agent is known. */
   agentUrl(name: string): string | undefined
-  /** The names that were probably meant, nearest first. */
+  /** The names that were probably meant, nearest first: ids, and of the others where they stand, as a url may hold a credential. */
   near(name: string): string[]
 }
 
@@ -33,7 +32,12 @@ function bare(url: string): string {
 
 function upstreamNames(upstreams: ConfigFile['upstreams'] = []): UpstreamNames {
   const byId = new Map(upstreams.flatMap(({ id, url }) => (id === undefined ? [] : [[id, url] as const])))
-  const spoken = new Map(upstreams.map(({ id, url }) => [id ?? bare(url), id ?? url]))
+  const spoken = upstreams.map(({ id, url }, at): [string, string] =>
+    id === undefined
+      ? [bare(url).replace(/[?#].*/s, ''), `the url of upstreams[${at}]`]
+      : [id, JSON.stringify(id)],
+  )
+  const words = new Map(spoken)
   return {
     agentUrl(name) {
       const url = canonicalUrl(name)
@@ -41,7 +45,7 @@ function upstreamNames(upstreams: ConfigFile['upstreams'] = []): UpstreamNames {
       if (written !== undefined) return configuredAgentUrl(written)
       return url === undefined || holdsCredential(url) ? undefined : url
     },
-    near: (name) => nearest(name, spoken.keys()).map((word) => spoken.get(word) ?? word),
+    near: (name) => nearest(name, words.keys()).flatMap((word) => words.get(word) ?? []),
   }
 }
 
@@ -132,22 +136,21 @@ export function toCallers({ callers = {}, upstreams }: ConfigFile): CallerSettin
 }
 
 function* boundNames(named: Readonly<Record<string, unknown>>, names: UpstreamNames, at: ConfigPath): Rule {
-  const bound = new Map<string, string>()
+  const bound = new Set<string>()
   for (const name of Object.keys(named)) {
     const agentUrl = names.agentUrl(name)
-    const got = shownName(name)
-    const known = agentUrl === undefined ? undefined : bound.get(agentUrl)
     if (agentUrl === undefined) {
-      const near = names.near(name).map((one) => JSON.stringify(one))
+      const near = names.near(name)
       const meant = near.length > 0 ? `; did you mean ${near.join(' or ')}?` : ''
       yield {
         at: [...at, name],
         expected: "the id of one of upstreams[], or an agent's url without a credential in its query",
-        got: got + meant,
+        got: `another name${meant}`,
       }
-    } else if (known !== undefined) {
-      yield { at: [...at, name], expected: `an upstream that ${shownName(known)} does not name`, got }
-    } else bound.set(agentUrl, name)
+    } else if (bound.has(agentUrl)) {
+      const expected = 'an upstream that no other name here means'
+      yield { at: [...at, name], expected, got: 'another name of one above' }
+    } else bound.add(agentUrl)
   }
 }
 

@@ -12,6 +12,8 @@ type Holds = { holds: 'plain' | 'name' | 'url' | 'secret' }
 const secret: Holds = { holds: 'secret' }
 const plain: Holds = { holds: 'plain' }
 const names: Holds = { holds: 'name' }
+/** Of a mapping: its keys are names that somebody chose, and an error may show them. None of its section holds a secret. */
+const chosen: { keys: 'name' } = { keys: 'name' }
 const HttpUrl = Type.String({
   ...{ pattern: '^https?://[^\\s/]+', description: 'an http or https url' },
   ...({ holds: 'url' } satisfies Holds),
@@ -62,7 +64,7 @@ const AuthType = oneOf('none', 'bearer', 'header')
 const Auth = object({
   type: { ...AuthType, ...secret }, // where some write `Bearer` and the token
   token: maybe(Text),
-  name: maybe(Name),
+  name: maybe(Text), // where some write the value, too
   value: maybe(Text),
 })
 const DestinationGrant = object({
@@ -79,8 +81,10 @@ const SigningKey = Type.Unsafe<string | Static<typeof PemKey>>({
   description: 'a JSON Web Key as text, or a mapping of id and private_key (PEM)',
 })
 
+const JsonWebKey = Type.Unsafe<Record<string, unknown>>(Type.Object({ kid: maybe(Type.Unknown()) }))
+
 const Signing = object({
-  jwks: maybe(object({ keys: Type.Array(Type.Record(Type.String(), Type.Unknown()), { minItems: 1 }) })),
+  jwks: maybe(object({ keys: Type.Array(JsonWebKey, { minItems: 1 }) })),
   jwks_url: maybe(HttpUrl),
   required: maybe(Flag),
   revoked: maybe(Type.Array(Text)),
@@ -145,6 +149,7 @@ export const ConfigFile = object({
         Type.Record(
           Type.String(),
           object({ policy: maybe(oneOf('strict', 'lenient', 'observe')), confirm_pointer: maybe(HttpUrl) }),
+          chosen,
         ),
       ),
     }),
@@ -154,7 +159,7 @@ export const ConfigFile = object({
       allow_http: maybe(Flag),
       allow_networks: maybe(Type.Array(Network)),
       webhook_networks: maybe(Type.Array(Network)),
-      hosts: maybe(Type.Record(Type.String(), HttpUrl)),
+      hosts: maybe(Type.Record(Type.String(), HttpUrl, chosen)),
     }),
   ),
   limits: maybe(
@@ -233,7 +238,11 @@ export const ConfigFile = object({
     object({
       as_of: Type.String({ ...plain, format: 'date', description: 'a day such as 2026-11-01' }),
       in: maybe(Currency),
-      rates: Type.Record(Type.String({ pattern: '^[A-Z]{3}$' }), Rate, { ...strict, minProperties: 1 }),
+      rates: Type.Record(Type.String({ pattern: '^[A-Z]{3}$' }), Rate, {
+        ...strict,
+        ...chosen,
+        minProperties: 1,
+      }),
     }),
   ),
   preview_releases: maybe(Type.Array(oneOf(...PREVIEWS))),

@@ -2,7 +2,7 @@
  * The text of a configuration file as YAML, of which JSON is a part. What is wrong with it is told in words of ours: those of
  * the parser quote the text, and what breaks it may be a secret that was written without quotes.
  */
-import { isNode, LineCounter, parseDocument, visit } from 'yaml'
+import { isMap, isNode, isScalar, isSeq, LineCounter, parseDocument, visit } from 'yaml'
 import type { ConfigPath } from './schema.js'
 
 type YamlDocument = ReturnType<typeof parseDocument>
@@ -41,8 +41,8 @@ export type Yaml = {
   lineOf(steps: ConfigPath): number | undefined
 }
 
-/** Aliases that lead nowhere, or to what holds them. */
-function aliasFaults(document: YamlDocument, lineAt: (node: unknown) => number | undefined): YamlFault[] {
+/** Aliases that lead nowhere, or to what holds them, and keys that are no names. */
+function nodeFaults(document: YamlDocument, lineAt: (node: unknown) => number | undefined): YamlFault[] {
   const anchored = new Map<string, unknown>()
   const faults: YamlFault[] = []
   visit(document, {
@@ -55,6 +55,11 @@ function aliasFaults(document: YamlDocument, lineAt: (node: unknown) => number |
       if (meant !== undefined) return
       const expected = 'aliases (*name) of anchors (&name) that stand before them'
       faults.push({ line: lineAt(alias), expected, got: 'another; a text that begins with * needs quotes' })
+    },
+    Pair(_key, { key }) {
+      if (key === null || isScalar(key)) return
+      const expected = 'names in front of colons'
+      faults.push({ line: lineAt(key), expected, got: 'a list, a mapping or an alias' })
     },
     Value(_key, node) {
       if (node.anchor !== undefined) anchored.set(node.anchor, node)
@@ -77,16 +82,21 @@ function contentOf(document: YamlDocument): Pick<Yaml, 'content' | 'faults'> {
 
 export function readYaml(text: string): Yaml {
   const lines = new LineCounter()
-  const document = parseDocument(text, { lineCounter: lines, prettyErrors: false })
+  const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, logLevel: 'error' })
   const lineAt = (node: unknown) =>
     isNode(node) && node.range ? lines.linePos(node.range[0]).line : undefined
 
   function lineOf(steps: ConfigPath): number | undefined {
-    for (let depth = steps.length; depth > 0; depth -= 1) {
-      const line = lineAt(document.getIn(steps.slice(0, depth), true))
-      if (line !== undefined) return line
+    let node: unknown = document.contents
+    let line: number | undefined
+    for (const step of steps) {
+      const pair = isMap(node)
+        ? node.items.find(({ key }) => isScalar(key) && String(key.value) === step)
+        : undefined
+      node = pair?.value ?? (isSeq(node) ? node.items[Number(step)] : undefined)
+      line = lineAt(node) ?? lineAt(pair?.key) ?? line
     }
-    return undefined
+    return line
   }
 
   const broken = document.errors.map(({ code, pos: [start] }) => ({
@@ -94,6 +104,6 @@ export function readYaml(text: string): Yaml {
     expected: 'YAML or JSON',
     got: FAULTS[code] ?? 'something else',
   }))
-  const faults = broken.length > 0 ? broken : aliasFaults(document, lineAt)
+  const faults = broken.length > 0 ? broken : nodeFaults(document, lineAt)
   return { ...(faults.length > 0 ? { content: undefined, faults } : contentOf(document)), lineOf }
 }
