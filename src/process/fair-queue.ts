@@ -16,8 +16,9 @@ type FairQueueOptions = {
   perGroup: number
 }
 
-type Waiting = { start(done: () => void): void; isStarted: boolean }
-type Group = { underWay: number; waiting: Waiting[] }
+type Waiting = { asked: Asked; start(done: () => void): void }
+/** In the order in which they came. */
+type Group = { underWay: number; waiting: Set<Waiting> }
 /** The groups in the order of their turns. */
 type Owner = { underWay: number; groups: Map<string, Group> }
 
@@ -34,7 +35,7 @@ export function createFairQueue({ total, perOwner, perGroup }: FairQueueOptions)
   function groupOf(owner: string, name: string): Group {
     const { groups } = owners.get(owner) ?? { groups: new Map<string, Group>() }
     if (!owners.has(owner)) owners.set(owner, { underWay: 0, groups })
-    const group = groups.get(name) ?? { underWay: 0, waiting: [] }
+    const group = groups.get(name) ?? { underWay: 0, waiting: new Set<Waiting>() }
     groups.set(name, group)
     return group
   }
@@ -42,8 +43,7 @@ export function createFairQueue({ total, perOwner, perGroup }: FairQueueOptions)
   /** The owner's next group that has work and a free place; drops finished groups on the way. */
   function nextGroup({ groups }: Owner): string | undefined {
     for (const [name, group] of groups) {
-      while (group.waiting[0]?.isStarted) group.waiting.shift() // another of its owners had it started
-      if (group.waiting.length === 0) {
+      if (group.waiting.size === 0) {
         if (group.underWay === 0) groups.delete(name)
       } else if (group.underWay < perGroup) return name
     }
@@ -69,16 +69,23 @@ export function createFairQueue({ total, perOwner, perGroup }: FairQueueOptions)
     map.set(name, value)
   }
 
+  const ownersOf = ({ owners: all }: Asked) => (all.length > 0 ? all : NOBODY)
+
+  /** It waits no longer, at any of its owners. */
+  function leaves(entry: Waiting): void {
+    waiting -= 1
+    for (const owner of ownersOf(entry.asked)) groupOf(owner, entry.asked.group).waiting.delete(entry)
+  }
+
   function startWaiting(): void {
     while (underWay < total && waiting > 0) {
       const turn = next()
       if (!turn) return
       const { ownerName, owner, groupName, group } = turn
-      const entry = group.waiting.shift() as Waiting
+      const [entry] = group.waiting as Iterable<Waiting> as [Waiting]
       rotate(owners, ownerName, owner)
       rotate(owner.groups, groupName, group)
-      entry.isStarted = true
-      waiting -= 1
+      leaves(entry)
       underWay += 1
       owner.underWay += 1
       group.underWay += 1
@@ -92,25 +99,34 @@ export function createFairQueue({ total, perOwner, perGroup }: FairQueueOptions)
   }
 
   return {
-    /** Runs the task when its turn comes, and returns its result. */
-    run<T>(asked: Asked, task: () => Promise<T>): Promise<T> {
+    /**
+     * Runs the task when its turn comes, and returns its result. Who gives up (`signal`) before that has no place in the line any
+     * more: the promise rejects with the signal's reason.
+     */
+    run<T>(asked: Asked, task: () => Promise<T>, signal?: AbortSignal): Promise<T> {
       return new Promise((resolve, reject) => {
+        signal?.throwIfAborted()
+        const giveUp = () => {
+          leaves(entry)
+          reject(signal?.reason)
+        }
         const entry: Waiting = {
-          isStarted: false,
+          asked,
           start(done) {
+            signal?.removeEventListener('abort', giveUp)
             task().finally(done).then(resolve, reject)
           },
         }
+        signal?.addEventListener('abort', giveUp, { once: true })
         waiting += 1
-        for (const owner of asked.owners.length > 0 ? asked.owners : NOBODY)
-          groupOf(owner, asked.group).waiting.push(entry)
+        for (const owner of ownersOf(asked)) groupOf(owner, asked.group).waiting.add(entry)
         startWaiting()
       })
     },
     /** How many tasks of an owner wait for their turn. */
     waiting(owner: string): number {
       const groups = owners.get(owner)?.groups.values() ?? []
-      return [...groups].reduce((sum, group) => sum + group.waiting.length, 0)
+      return [...groups].reduce((sum, group) => sum + group.waiting.size, 0)
     },
   }
 }

@@ -58,6 +58,35 @@ test('what two owners asked for is done once, at the turn of the first', async (
   t.same(started, ['a', 'c', 'b'])
 })
 
+test('who gives up has no place in the line of any of its owners', async (t) => {
+  const queue = createFairQueue({ total: 1, perOwner: 1, perGroup: 1 })
+  let end = () => {}
+  const first = queue.run(
+    { owners: ['a'], group: 'g' },
+    () => new Promise<void>((resolve) => (end = resolve)),
+  )
+  const giveUp = new AbortController()
+  const asked = { owners: ['a', 'b'], group: 'g' }
+  const left = queue.run(asked, async () => 'ran', giveUp.signal)
+  const stays = queue.run(asked, async () => 'ran')
+  t.same([queue.waiting('a'), queue.waiting('b')], [2, 2])
+  giveUp.abort(new Error('gave up'))
+  t.same([queue.waiting('a'), queue.waiting('b')], [1, 1])
+  await t.rejects(left, /gave up/)
+  await t.rejects(
+    queue.run(asked, async () => 'ran', giveUp.signal),
+    /gave up/,
+  )
+  end()
+  await first
+  t.equal(await stays, 'ran')
+  t.same(
+    [queue.waiting('a'), queue.waiting('b')],
+    [0, 0],
+    'and it is in the line of one owner no longer than in that of the other',
+  )
+})
+
 test('whatever is asked in whatever order: bounds hold, nothing is lost, the least served is next', async (t) => {
   const owner = fc.constantFrom('o1', 'o2', 'o3')
   const step = fc.oneof(

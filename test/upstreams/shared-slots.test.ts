@@ -27,8 +27,8 @@ function world() {
         return new Promise((resolve) => signal?.addEventListener('abort', () => resolve(ANSWER)))
       })
     },
-    answer: (url: string, isAwaited = false) =>
-      slots(url, 4)({ ...BUDGET, isAwaited }, () => Promise.resolve(ANSWER)),
+    answer: (url: string, isAwaited = false, timeoutMs = BUDGET.timeoutMs) =>
+      slots(url, 4)({ timeoutMs, isAwaited }, () => Promise.resolve(ANSWER)),
   }
 }
 
@@ -55,6 +55,40 @@ test('nor do those of one host keep the other hosts of its site', async (t) => {
   t.equal(underWay(), 64)
   giveUp()
   await Promise.all(all)
+})
+
+test('who gives up waits no longer: it is answered, and others have its place in the line', async (t) => {
+  const call = createSlots()('https://signals.slow.example/mcp', 4)
+  const ends: (() => void)[] = []
+  const hung = Array.from({ length: 4 }, () =>
+    call({ ...BUDGET, isAwaited: true }, () => new Promise((resolve) => ends.push(() => resolve(ANSWER)))),
+  )
+  const left = new AbortController()
+  setMaxListeners(0, left.signal)
+  const aborted = Array.from({ length: 100 }, () =>
+    call({ ...BUDGET, isAwaited: true, signal: left.signal }, async () => ANSWER),
+  )
+  const late = Array.from({ length: 100 }, () => call({ timeoutMs: 20, isAwaited: true }, async () => ANSWER))
+  t.match(await call({ ...BUDGET, isAwaited: true }, async () => ANSWER), { reason: 'backing_off' })
+  left.abort()
+  for (const outcome of await Promise.all(aborted)) t.match(outcome, { kind: 'failed', reason: 'aborted' })
+  for (const outcome of await Promise.all(late)) t.match(outcome, { kind: 'failed', reason: 'timeout' })
+  const gone = call({ ...BUDGET, isAwaited: true, signal: left.signal }, async () => ANSWER)
+  t.match(await gone, { kind: 'failed', reason: 'aborted' }, 'it had given up before it asked')
+  const next = call({ ...BUDGET, isAwaited: true }, async () => ANSWER)
+  for (const end of ends) end()
+  t.equal(await next, ANSWER)
+  await Promise.all(hung)
+})
+
+test('who gives up behind the hosts of its site leaves those places as well', async (t) => {
+  const { hang, answer, giveUp } = world()
+  const site = Array.from({ length: 128 }, (_, at) => hang(`https://host-${at % 2}.site.example/${at}/mcp`))
+  const outcome = await answer('https://other.site.example/mcp', false, 20)
+  t.match(outcome, { kind: 'failed', reason: 'timeout' })
+  giveUp()
+  await Promise.all(site)
+  t.equal(await answer('https://other.site.example/mcp'), ANSWER)
 })
 
 test('a call goes out while readings have all their places and the agent itself waits for one', async (t) => {

@@ -4,9 +4,8 @@
  * bounded in all; when it is full, the largest user loses rows, never another. One owner can have any number of agents, so use
  * is measured by registrable domain.
  */
-import pLimit from 'p-limit'
 import { getDomain } from 'tldts'
-import { within } from '../../net/clock.js'
+import { createDeadline, within } from '../../net/clock.js'
 import { createFairQueue } from '../../process/fair-queue.js'
 import { type AgentOutcome, type Budget, callFailed } from '../agent/agent.js'
 import { slabBuffers } from '../rows/slab.js'
@@ -18,7 +17,10 @@ const PLACES = { total: 1_024, perOwner: 128, perGroup: 64 }
 const ROW_COLUMNS = 18 // bytes of a row's place and digest, in addition to its JSON
 const CHECKS = 1_000 // a walk is weighed against the others each time it has grown by that part of the whole
 
-/** Runs a call when there is a place, with the rest of its budget; resolves by the end of the budget in any case. */
+/**
+ * Runs a call when there is a place, with the rest of its budget; resolves by the end of the budget in any case. Who gives up before
+ * is answered then, and waits at no place any more.
+ */
 export type Slots = (budget: Budget, run: (budget: Budget) => Promise<AgentOutcome>) => Promise<AgentOutcome>
 
 /** The registrable one, where there is one. */
@@ -37,30 +39,44 @@ export function createSlots(): (agentUrl: string, concurrency: number) => Slots 
 
   return (agentUrl, concurrency) => {
     const turn = { owners: [domainOf(agentUrl)], group: new URL(agentUrl).host }
-    const lines = { calls: pLimit(concurrency), readings: pLimit(concurrency) }
-    const own = createFairQueue({ total: concurrency, perOwner: concurrency, perGroup: concurrency })
+    const atOnce = { total: concurrency, perOwner: concurrency, perGroup: concurrency }
+    const lines = { calls: createFairQueue(atOnce), readings: createFairQueue(atOnce) }
+    const own = createFairQueue(atOnce)
 
     return (budget, run) => {
       const kind = budget.isAwaited ? 'calls' : 'readings'
-      if (lines[kind].pendingCount >= MAX_WAITING_CALLS) {
+      const line = { owners: [kind], group: '' }
+      if (lines[kind].waiting(kind) >= MAX_WAITING_CALLS) {
         return Promise.resolve(callFailed('backing_off', `${MAX_WAITING_CALLS} calls are waiting already`))
       }
       const startedAt = Date.now()
-      const left = () => budget.timeoutMs - (Date.now() - startedAt)
+      const wait = createDeadline(budget) // until the call begins
+      const gaveUp = wait.signal()
+      const inTurn = () => places[kind].run(turn, () => own.run(line, started, gaveUp), gaveUp)
 
       async function started(): Promise<AgentOutcome> {
-        if (left() <= 0) return callFailed('timeout', 'no place was free in time')
-        if (budget.signal?.aborted) return callFailed('aborted', 'the caller gave up')
-        return run({ ...budget, timeoutMs: left() })
+        wait.release()
+        const timeoutMs = budget.timeoutMs - (Date.now() - startedAt)
+        return timeoutMs > 0
+          ? run({ ...budget, timeoutMs })
+          : callFailed('timeout', 'no place was free in time')
+      }
+
+      async function waited(): Promise<AgentOutcome> {
+        try {
+          return await lines[kind].run(line, inTurn, gaveUp)
+        } catch (error) {
+          if (wait.why() === 'timeout') return callFailed('timeout', 'no place was free in time')
+          if (wait.why() === 'aborted') return callFailed('aborted', 'the caller gave up')
+          throw error
+        } finally {
+          wait.release()
+        }
       }
 
       // Some waits are shared with other callers (a handshake, a place): none may outlast this call's budget.
       const { timeoutMs } = budget
-      return within(
-        lines[kind](() => places[kind].run(turn, () => own.run({ owners: [kind], group: '' }, started))),
-        { timeoutMs },
-        () => callFailed('timeout', 'no answer in time'),
-      )
+      return within(waited(), { timeoutMs }, () => callFailed('timeout', 'no answer in time'))
     }
   }
 }
