@@ -43,8 +43,9 @@ function ofIdentity(identity: Identity): Meaning {
 
 /** `roster` tells ids and urls of upstreams from other words. */
 function meaningOf(ref: string, roster: Roster): Meaning {
-  const byId = roster.entries.find(({ id }) => id === ref)
-  if (byId) return { kind: 'upstream', agentUrl: byId.agentUrl }
+  const byId =
+    roster.entries.find(({ id }) => id === ref)?.agentUrl ?? roster.excluded.find(({ id }) => id === ref)?.url
+  if (byId !== undefined) return { kind: 'upstream', agentUrl: byId }
   if (ref.length > MAX_REF) return { kind: 'text' }
   if (handleKey(signalPart(ref))) {
     const handle = signalPart(ref)

@@ -5,6 +5,7 @@ import { createDepartures, createFormerUpstreams } from '../../src/explain/absen
 import { createExplainer, type Explanation } from '../../src/explain/explain.js'
 import { contributionsOf } from '../../src/explain/upstream.js'
 import { drained } from '../../src/process/portions.js'
+import { makeRoster } from '../../src/upstreams/roster/roster.js'
 import { emptyFeed, publish } from '../feed/feed-of.js'
 import { agentUrl, judgeThat, listing, sliceOf } from '../feed/world.js'
 
@@ -44,6 +45,9 @@ function start() {
       if (answer.kind !== 'explained') throw new Error(answer.kind)
       return answer.explanation
     },
+    useRoster(other: object) {
+      roster = other
+    },
     leaveOut(id: string) {
       const excluded = [{ url: agentUrl(id), reason: 'excluded' }]
       roster = { entries: SELLERS.filter((one) => one !== id).map(entryOf), excluded }
@@ -74,4 +78,13 @@ test('the offer of an agent that is kept out is not said to lack in a signal tha
   const whole = await told('provider.example/s1')
   t.equal(whole.reason, 'not_authorized')
   t.match(await told(handle), { reason: 'not_authorized', explanation: whole.explanation })
+})
+
+test('an agent that the configuration keeps out from the start is known by its id as well as by its url', async (t) => {
+  const { told, useRoster } = start()
+  const url = 'https://out.example/mcp'
+  useRoster(makeRoster({ registries: [], statics: [{ id: 'out', url, exclude: true }], policy: {} }))
+  for (const ref of ['out', url])
+    t.match(await told(ref), { reason: 'upstream_excluded', detail: 'excluded' }, ref)
+  t.match(await told('other'), { reason: 'unknown' })
 })

@@ -65,8 +65,8 @@ export type RosterEntry = {
 /** In the order in which a record is asked whether they hold. */
 const REASONS = ['excluded', 'not_included', 'not_verified', 'secret_in_url', 'too_many'] as const
 
-/** `url` is canonical. The reason is that of the record that came furthest. */
-type Excluded = { url: string; reason: (typeof REASONS)[number] }
+/** `url` is canonical. The reason is that of the record that came furthest. `id`: as the configuration calls it. */
+type Excluded = { url: string; reason: (typeof REASONS)[number]; id?: string }
 
 export type Roster = { entries: readonly RosterEntry[]; excluded: readonly Excluded[] }
 
@@ -216,7 +216,11 @@ export function makeRoster({ registries, statics, policy }: RosterSources): Rost
     else candidates.set(agentUrl, entry.asListed && listed ? listed : fromStatic(entry, agentUrl, listed))
   }
   const sorted = [...candidates.values()].sort((a, b) => (a.agentUrl < b.agentUrl ? -1 : 1))
-  const excluded = [...leftOut].map(([url, at]) => ({ url, reason: REASONS[at] as Excluded['reason'] }))
+  const named = new Map(statics.map(({ id, url }) => [configuredAgentUrl(url), id]))
+  const excluded = [...leftOut].map(([url, at]): Excluded => {
+    const id = named.get(url)
+    return { url, reason: REASONS[at] as Excluded['reason'], ...(id !== undefined && { id }) }
+  })
   return { entries: withIds(sorted), excluded }
 }
 
