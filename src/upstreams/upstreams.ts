@@ -175,7 +175,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     onTrouble,
     ...(sharing && { shared: { sharing, readings } }),
   })
-  const learnt = createLearntStore({ blobs, onTrouble })
+  const learnt = createLearntStore({ blobs, isShared: sharing !== undefined, onTrouble })
   const registered = createRegistries({
     ...{ send, blobs, clock, random, onTransition, onTrouble },
     grace: () => config.defaults,

@@ -1,6 +1,8 @@
 import { test } from 'tap'
 import { readRows } from '../../src/upstreams/rows/read-rows.js'
+import { createPassingBlobs } from '../../src/upstreams/rows/storage.js'
 import { createAccountPrices } from '../../src/upstreams/walk/account-prices.js'
+import { createLearntStore } from '../../src/upstreams/walk/learnt.js'
 import { countTurns } from '../support/turns.js'
 import { configOf, openUpstreams, row, urlOf } from '../support/upstream-world.js'
 
@@ -17,7 +19,8 @@ test('prices are taken from a large answer in portions, and its rows are as if i
   t.not(rows.bytes.byteLength, without.bytes.byteLength)
   const turns = countTurns()
   const said = { kind: 'answer' as const, payload: { cache_scope: 'account' }, rows }
-  const outcome = await createAccountPrices(entry).shared(said)
+  const learnt = createLearntStore({ blobs: createPassingBlobs(), onTrouble: t.fail })
+  const outcome = await createAccountPrices(entry, learnt).shared(said)
   t.ok(turns.stop() > 50)
   if (outcome.kind !== 'answer') throw new Error(outcome.kind)
   const { bytes, ends, digests, segments } = outcome.rows

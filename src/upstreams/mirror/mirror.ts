@@ -88,6 +88,8 @@ export type MirrorOptions = {
   namesFor(agentUrl: string): readonly string[] | Promise<readonly string[]>
   /** One call that is safe to repeat, in the given dialect or raw. It does retries and budgets itself. */
   ask(task: string, args: Arguments, dialect: Dialect | undefined): Promise<AgentOutcome>
+  /** What may be shown of all that was read. */
+  settled?<T extends Collected>(found: T): Promise<T>
   sleep(ms: number): Promise<void>
   now(): number
   /** From 0 to 1: chooses the pages to check. */
@@ -137,11 +139,12 @@ export function createMirror(options: MirrorOptions) {
   async function settle(
     held: HeldSlice | undefined,
     mode: SliceMode,
-    whole: Found,
+    brought: Found,
     dialect: Dialect,
   ): Promise<MirrorOutcome> {
-    const doubted = doubt.about(held?.slice.rows.count ?? 0, whole.rows.count)
+    const doubted = doubt.about(held?.slice.rows.count ?? 0, brought.rows.count)
     if (doubted) return doubted
+    const whole = (await options.settled?.(brought)) ?? brought
     const outages = outagesOf(held, whole.out)
     const carried = whole.out.filter((part) => outages?.[part])
     const found = held && carried.length > 0 ? await carryParts(whole, held.slice, carried) : whole

@@ -218,6 +218,16 @@ type Means = Pick<MirrorOptions, 'referencesFor' | 'namesFor' | 'asked' | 'rando
   open: MirrorOptions['alike']
 }
 
+/** Reads the public scope. An agent that gives no feed has been read as well when all questions have been asked. */
+async function readOpenly({ prices }: Contact, read: () => Promise<MirrorOutcome>): Promise<MirrorOutcome> {
+  await prices.recall()
+  const outcome = await read()
+  if (outcome.kind !== 'failed' || outcome.reason === 'not_enumerable') {
+    await prices.concluded('held' in outcome && outcome.held.cacheScope === 'account')
+  }
+  return outcome
+}
+
 /** A new mirror for the scope. */
 export function mirrorOf(
   setting: ScopeSetting,
@@ -226,7 +236,7 @@ export function mirrorOf(
   const { scope, entry, pace, contact } = setting
   const isPublic = scope.name === PUBLIC
   const auth = credentialOf(setting)
-  return createMirror({
+  const mirror = createMirror({
     upstream: entry.id,
     agentUrl: entry.agentUrl,
     scope: scope.name,
@@ -238,9 +248,11 @@ export function mirrorOf(
       const outcome = await contact.read(task, args, speaking, auth)
       return isPublic && (args.account ?? speaking?.account) ? openOnly(outcome) : outcome
     },
+    ...(isPublic && { settled: contact.prices.settled }),
     sleep: contact.sleep,
     ...{ now: clock.now, random, share },
     ...(!isPublic && { alike: open }),
     ...(scope.account && { account: scope.account }),
   })
+  return isPublic ? { refresh: (...asked) => readOpenly(contact, () => mirror.refresh(...asked)) } : mirror
 }

@@ -188,7 +188,7 @@ export function createStatus() {
     const { state, problem, nextAttemptAt, awaited } = doing
     const caughtAt = held && isDistrusted(held.slice, now) ? held.slice.caughtAt : undefined
     const isOpen = scope.name === PUBLIC
-    const accountPrices = isOpen ? contact.accountPrices(held?.cacheScope === 'account') : undefined
+    const accountPrices = isOpen ? contact.prices.told(held?.cacheScope === 'account') : undefined
     const facts: Facts = [
       setting,
       contact.place(),

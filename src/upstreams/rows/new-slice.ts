@@ -49,6 +49,8 @@ export type Collected = {
   domains: readonly string[]
   /** Whose prices some of the rows state, where they are not everybody's. */
   pricedFor?: string
+  /** Of some answers it was not said for whom their prices are. */
+  isUnsaid?: boolean
 }
 
 type Taken = {
@@ -116,6 +118,7 @@ export function createCollector({ overlapping = false }: CollectorOptions = {}) 
   const domains = new Set<string>()
   let digests = grownDigests(new BigUint64Array(0), FIRST_DIGESTS)
   let pricedFor: string | undefined
+  let isUnsaid = false
   let count = 0
   let bytes = 0
 
@@ -162,6 +165,7 @@ export function createCollector({ overlapping = false }: CollectorOptions = {}) 
     refused.push(...rows.refused.slice(0, MAX_REFUSED - refused.length))
     for (const quirk of rows.quirks) quirks.add(quirk)
     pricedFor ??= rows.pricedFor
+    isUnsaid ||= rows.isUnsaid === true
     for (const domain of rows.domains) if (domains.size < MAX_DOMAINS) domains.add(domain)
     return { fresh: rows.elements - repeated, repeated }
   }
@@ -180,6 +184,7 @@ export function createCollector({ overlapping = false }: CollectorOptions = {}) 
         quirks: [...quirks].sort(),
         domains: [...domains].sort(),
         ...(pricedFor !== undefined && { pricedFor }),
+        ...(isUnsaid && { isUnsaid }),
       }
     },
   }

@@ -43,6 +43,8 @@ export type ReadRows = {
   refused: readonly RefusedRow[]
   /** Their prices are told to this credential alone (its name). Absent: to everybody, or to the account that was named. */
   pricedFor?: string
+  /** The agent did not say for whom its prices are, and had not said before. */
+  isUnsaid?: boolean
 }
 
 export type RowBounds = {

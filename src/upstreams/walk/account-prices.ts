@@ -7,7 +7,10 @@ import { isRecord } from '../../adcp/json.js'
 import { inOwnTurns } from '../../process/portion-turns.js'
 import type { AgentOutcome, Payload } from '../agent/agent.js'
 import type { RosterEntry } from '../roster/roster.js'
-import { bareAnswer } from '../rows/bare-rows.js'
+import { bareAnswer, bareRows } from '../rows/bare-rows.js'
+import type { Collected } from '../rows/new-slice.js'
+import type { ReadRows } from '../rows/read-rows.js'
+import type { LearntStore } from './learnt.js'
 import { credentialName } from './link.js'
 
 /** Whether prices that were told to a credential alone are for everybody: as the entry of the agent says now, for its credential. */
@@ -23,27 +26,68 @@ function isForAccount({ cache_scope: told, result }: Payload): boolean | undefin
   return scopes.length > 0 ? scopes.includes('account') : undefined
 }
 
-export function createAccountPrices(entry: RosterEntry) {
+/** What it says holds for later answers that do not say, also in other processes and later ones. */
+export function createAccountPrices(
+  entry: RosterEntry,
+  learnt: Pick<LearntStore, 'loadPrices' | 'savePrices'>,
+) {
+  const { agentUrl } = entry
   const credential = credentialName(entry.auth)
-  let isPersonal: boolean | undefined // by what it said last
+  let areForAccount: boolean | undefined // by what it said last; while that is not known, only a reading can tell
+
+  function learn(is: boolean): void {
+    if (areForAccount === is) return
+    areForAccount = is
+    learnt.savePrices(agentUrl, { credential, areForAccount: is })
+  }
+
+  /** Takes up what was learnt with the same credential, here or elsewhere. */
+  async function recall(): Promise<void> {
+    const known = await learnt.loadPrices(agentUrl)
+    if (known?.credential === credential) areForAccount = known.areForAccount
+  }
+
+  async function withheld(rows: ReadRows): Promise<ReadRows> {
+    if (showsPrices(credential, entry)) return { ...rows, pricedFor: credential }
+    return await inOwnTurns(bareAnswer(rows, ['pricing']))
+  }
 
   return {
-    /** What everybody may be shown of an answer that was asked for with our credential and for no buyer. */
+    /** What everybody may be shown of an answer to a call that was made with our credential and for no buyer. */
     async shared(outcome: AgentOutcome): Promise<AgentOutcome> {
       if (outcome.kind !== 'answer') return outcome
-      isPersonal = isForAccount(outcome.payload) ?? isPersonal
-      if (!isPersonal) return outcome
-      const { rows } = outcome
-      const shown = showsPrices(credential, entry)
-        ? { ...rows, pricedFor: credential }
-        : await inOwnTurns(bareAnswer(rows, ['pricing']))
-      return { ...outcome, rows: shown }
+      const said = isForAccount(outcome.payload)
+      if (said !== undefined) learn(said)
+      else if (outcome.rows.elements > 0) await recall()
+      return (said ?? areForAccount) === false ? outcome : { ...outcome, rows: await withheld(outcome.rows) }
+    },
+    /** The same of an answer within a reading. Where it does not say, what the whole reading says decides: `settled`. */
+    async read(outcome: AgentOutcome): Promise<AgentOutcome> {
+      if (outcome.kind !== 'answer') return outcome
+      const said = isForAccount(outcome.payload)
+      if (said !== undefined) learn(said)
+      if (areForAccount) return { ...outcome, rows: await withheld(outcome.rows) }
+      return said === undefined ? { ...outcome, rows: { ...outcome.rows, isUnsaid: true } } : outcome
+    },
+    recall,
+    /** What everybody may be shown of all that a reading brought. */
+    async settled<T extends Collected>(found: T): Promise<T> {
+      if (!found.isUnsaid || !areForAccount) return found
+      if (showsPrices(credential, entry)) return { ...found, pricedFor: credential }
+      return { ...found, ...(await bareRows(found, ['pricing'])) }
+    },
+    /** The agent has been read: where it never said for whom its prices are, they are for everybody, or as `before` says. */
+    async concluded(before: boolean): Promise<void> {
+      if (areForAccount === undefined) await recall()
+      if (areForAccount === undefined) learn(before)
     },
     /**
      * For an agent that gives prices to accounts only: whether they are shown to everybody all the same. `before`: what an earlier
      * process was told.
      */
     told: (before: boolean): 'public' | 'withheld' | undefined =>
-      (isPersonal ?? before) ? (entry.accountPrices ?? 'withheld') : undefined,
+      (areForAccount ?? before) ? (entry.accountPrices ?? 'withheld') : undefined,
   }
 }
+
+export type AccountPrices = ReturnType<typeof createAccountPrices>

@@ -24,7 +24,7 @@ import {
   unsaid,
 } from '../agent/dialect.js'
 import { nameOf } from '../agent/tool-inputs.js'
-import { createAccountPrices } from './account-prices.js'
+import { type AccountPrices, createAccountPrices } from './account-prices.js'
 import type { LearntStore } from './learnt.js'
 import { type CallingOptions, createLink, credentialName } from './link.js'
 
@@ -80,7 +80,7 @@ function messageOf(outcome: AgentOutcome): string {
 export function createContact(options: ContactOptions) {
   const { entry, send, sign, timeoutMs, clock, learnt, onDialect, isReader, nextReadingAt } = options
   const credential = credentialName(entry.auth)
-  const prices = createAccountPrices(entry)
+  const prices = createAccountPrices(entry, learnt)
   const lifetime = new AbortController()
   const { signal } = lifetime
   const forCalls = new AbortController() // of readings that calls wait for: as calls do, they outlast the contact
@@ -119,13 +119,17 @@ export function createContact(options: ContactOptions) {
   }
 
   /** What may be shown of an answer to whom it is for. */
-  async function shown(outcome: AgentOutcome, isForBuyer: boolean): Promise<AgentOutcome> {
+  async function shown(
+    outcome: AgentOutcome,
+    isForBuyer: boolean,
+    ofPrices: AccountPrices['shared'],
+  ): Promise<AgentOutcome> {
     if (outcome.kind !== 'answer') return outcome
     // Who writes the plural id takes it, as far as no list of tools says otherwise.
     if (outcome.rows.quirks.includes('signals_agent_segment_id') && known?.value.release === 'older') {
       keep({ ...known.value, release: 'plural' }, known.readAt)
     }
-    return isForBuyer ? outcome : await prices.shared(outcome)
+    return isForBuyer ? outcome : await ofPrices(outcome)
   }
 
   /** Declared by the agent itself. */
@@ -224,7 +228,8 @@ export function createContact(options: ContactOptions) {
       budget.mayBegin = () => until - Date.now() >= Math.min(LEAST_MS, timeoutMs() / 2) && maySend()
     }
     const name = nameOf(task, speaking.value.tools)
-    return await shown(await link.call(name, sent, auth, budget), isBuyers(speaking.value, account, auth))
+    const outcome = await link.call(name, sent, auth, budget)
+    return await shown(outcome, isBuyers(speaking.value, account, auth), prices.shared)
   }
 
   /**
@@ -256,7 +261,11 @@ export function createContact(options: ContactOptions) {
     ): Promise<AgentOutcome> {
       const sent = speaking ? argumentsFor(speaking, task, args) : args
       const name = nameOf(task, (speaking ?? known?.value)?.tools)
-      return await shown(await link.read(name, sent, auth), isBuyers(speaking, args.account, auth))
+      return await shown(
+        await link.read(name, sent, auth),
+        isBuyers(speaking, args.account, auth),
+        prices.read,
+      )
     },
     call,
     /** The dialect turned out to be another one. */
@@ -270,7 +279,7 @@ export function createContact(options: ContactOptions) {
       if (reason === 'protocol_error') link.forget()
     },
     providerDomains,
-    accountPrices: prices.told,
+    prices,
     protocol: link.protocol,
     /** Where it is called. */
     place: link.place,
