@@ -3,6 +3,7 @@ import { type Test, test } from 'tap'
 import { createCollector } from '../../src/upstreams/rows/new-slice.js'
 import { listingsOf, readRows } from '../../src/upstreams/rows/read-rows.js'
 import { slabRow } from '../../src/upstreams/rows/slab.js'
+import { type Slice, sliceListing } from '../../src/upstreams/rows/slice.js'
 import { createPassingBlobs } from '../../src/upstreams/rows/storage.js'
 import { createAccountPrices } from '../../src/upstreams/walk/account-prices.js'
 import { createLearntStore } from '../../src/upstreams/walk/learnt.js'
@@ -107,6 +108,47 @@ test('another process knows what the one that reads was told, and the other way 
   scopes.feed = 'public'
   one.upstreams.refreshWhole('a')
   await until('what it says now', async () => (await priced(other.upstreams))[0] === true)
+})
+
+test('prices of one credential do not stand in for those of another one', async (t) => {
+  const count = 6_000
+  let isOut = false
+  const { url, close } = await startMcpAgent((task, { pagination }) => {
+    if (task === 'get_adcp_capabilities') {
+      return { adcp: { supported_versions: ['3.1'] }, signals: { discovery_modes: ['wholesale'] } }
+    }
+    if (task !== 'get_signals') return undefined
+    const from = Number((pagination as { cursor?: string }).cursor ?? 0)
+    const end = from + 1_000
+    const more = isOut ? { pricing_options: undefined } : {}
+    return {
+      signals: Array.from({ length: 1_000 }, (_, at) => row(from + at, more)),
+      ...{
+        cache_scope: 'account',
+        ...(isOut && { incomplete: [{ scope: 'pricing', description: 'down' }] }),
+      },
+      pagination: end < count ? { has_more: true, cursor: `${end}` } : { has_more: false },
+    }
+  })
+  t.teardown(close)
+  const shown = (token: string) =>
+    configOf([{ id: 'a', url, accountPrices: 'public', auth: { type: 'bearer', token } }])
+  const { upstreams } = await openUpstreams(t, shown('A'))
+  await isRead(upstreams)
+  const slice = () => upstreams.slices()[0]
+  const prices = () =>
+    Array.from({ length: count }, (_, at) => sliceListing(slice() as Slice, at)).filter(
+      ({ pricing_options }) => pricing_options,
+    ).length
+  t.equal(prices(), count)
+  isOut = true
+  upstreams.reconfigure(shown('B'))
+  await until('the reading with B', () => slice()?.outages !== undefined)
+  t.equal(prices(), 0)
+  t.same(slice()?.outages, { pricing: 0 }, 'it is not said that the last ones stand')
+  isOut = false
+  upstreams.refreshWhole('a')
+  await until('its own', () => prices() === count)
 })
 
 test('what a page says holds for the pages of the reading that did not say', async (t) => {

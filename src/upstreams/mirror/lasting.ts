@@ -29,12 +29,15 @@ export async function lasting(held: HeldSlice, now: number, setting: ScopeSettin
   const over = standing(held.slice.outages).flatMap(([part, at]) =>
     isOver(at, now, setting.pace.dropAfterMs) ? [part] : [],
   )
-  const parts = [...new Set([...over, ...(mayShow(held, setting) ? [] : (['pricing'] as const))])]
+  const isUnpriced = !mayShow(held, setting)
+  const parts = PARTS.filter((part) => over.includes(part) || (isUnpriced && part === 'pricing'))
   if (parts.length === 0) return held
   const { pricedFor, ...slice } = held.slice
-  const outages = { ...slice.outages, ...Object.fromEntries(over.map((part) => [part, 0])) }
+  const out = parts.filter((part) => slice.outages?.[part] !== undefined)
+  const outages = { ...slice.outages, ...Object.fromEntries(out.map((part) => [part, 0])) }
   return {
     ...held,
+    ...(isUnpriced && { isUnpriced }),
     slice: {
       ...{ ...slice, ...(await bareRows(held.slice, parts)) },
       ...(slice.outages && { outages }),

@@ -44,6 +44,8 @@ export type HeldSlice = {
   /** When the upstream last stated or proved that the slice is current; ms since the epoch. */
   confirmedAt: number
   cacheScope?: string
+  /** Prices that it had are another reader's and were taken out: none of them stands in for what is missing. */
+  isUnpriced?: true
 }
 
 /** Whether what was confirmed at `at` is too old. */
@@ -126,7 +128,9 @@ export function createMirror(options: MirrorOptions) {
   /** The parts that are missing now, each with when it was last given; 0 when that is too long ago to use. */
   function outagesOf(held: HeldSlice | undefined, out: readonly Part[]): Outages | undefined {
     if (out.length === 0) return undefined
-    const given = (part: Part) => held?.slice.outages?.[part] ?? held?.confirmedAt ?? 0
+    const { slice, confirmedAt = 0, isUnpriced } = held ?? {}
+    const given = (part: Part) =>
+      slice?.outages?.[part] ?? (isUnpriced && part === 'pricing' ? 0 : confirmedAt)
     return Object.fromEntries(
       out.map((part) => [part, isOver(given(part), now(), dropAfterMs) ? 0 : given(part)]),
     )

@@ -83,9 +83,8 @@ export function createScope(options: ScopeOptions) {
   const hurry = createHurry(clock)
   let isAwaited = false // a requested refresh has not begun yet
   let checks = 0 // checks under way of whether something is new
-  let hadTurn = false
+  let [hadTurn, isClosed] = [false, false]
   let isOpen = false // the saved state has been loaded
-  let isClosed = false
   let told: ScopeState = 'starting'
   const statusOf = createStatus()
 
@@ -194,7 +193,8 @@ export function createScope(options: ScopeOptions) {
     const speaking = await contact.dialect()
     if (speaking.kind === 'failed') return speaking
     const dialect = speaking.value
-    const refreshIn = (spoken: Dialect) => whole.read((isWhole) => mirror.refresh(held, spoken, isWhole))
+    const usable = async () => held && (await lasting(held, clock.now(), setting))
+    const refreshIn = (to: Dialect) => whole.read(async (all) => mirror.refresh(await usable(), to, all))
     if (scope.name !== PUBLIC) return refreshIn(dialect)
     const found = await refreshIntroduced({ dialect, account: introduction, refresh: refreshIn })
     if (found.dialect !== dialect) contact.correct(found.dialect)
