@@ -182,14 +182,16 @@ const pieceCompression = step(
 
 /**
  * Found rows by their agents' urls. The release before goes on with the table `found`, by ids, which this one leaves as it is. An
- * agent that had several ids has the newest of its rows.
+ * agent that had several ids has the newest of its rows. Whether prices in the public scope were for everybody was not kept: they
+ * are for no credential until they are found again.
  */
 const foundByAgent = step(
   `create table found_rows (handle text not null, agent_url text not null, scope text not null, segment text not null,
     listing text not null, priced_for text, found_at bigint not null,
     constraint found_rows_pk primary key (handle, agent_url, scope, segment))`,
-  `insert into found_rows (handle, agent_url, scope, segment, listing, found_at)
-    select handle, agent_url, scope, segment, listing, found_at from found as one where not exists (
+  `insert into found_rows (handle, agent_url, scope, segment, listing, priced_for, found_at)
+    select handle, agent_url, scope, segment, listing, case when scope = 'public' then 'unknown' end, found_at
+      from found as one where not exists (
       select 1 from found as other where other.handle = one.handle and other.agent_url = one.agent_url
         and other.scope = one.scope and other.segment = one.segment
         and (other.found_at > one.found_at or (other.found_at = one.found_at and other.upstream > one.upstream)))`,

@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import { EMBEDDED_MIGRATIONS, migrate, SHARED_MIGRATIONS } from '../../src/store/migrations.js'
+import type { FoundRow } from '../../src/store/records/found.js'
 import { onEveryBareStorage, onEveryStorage } from './support/storages.js'
 
 const OLDMILL = 'https://oldmill.example/mcp'
@@ -34,21 +35,25 @@ onEveryBareStorage(
   async (t, storage) => {
     const { db, found, close } = await storage.open()
     await sql`drop table found_rows`.execute(db)
-    const put = (upstream: string, agentUrl: string, name: string, at: number) =>
+    const put = (upstream: string, agentUrl: string, name: string, at: number, scope = 'public') =>
       sql`insert into found (handle, upstream, scope, segment, agent_url, listing, found_at)
-        values ('sig_1', ${upstream}, 'public', 'seg_1', ${agentUrl}, ${`{"name":"${name}"}`}, ${at})`.execute(
+        values ('sig_1', ${upstream}, ${scope}, 'seg_1', ${agentUrl}, ${`{"name":"${name}"}`}, ${at})`.execute(
         db,
       )
     await put('x', OLDMILL, 'old', 1)
     await put('renamed', OLDMILL, 'new', 2)
     await put('a_name', OLDMILL, 'as new', 2)
     await put('other', 'https://other.example/mcp', 'of another', 1)
+    await put('x', OLDMILL, 'for an account', 1, 'acme')
     await sql`delete from kysely_migration where name = '018_expand_found_by_agent'`.execute(db)
     await migrate(db, storage.isShared ? SHARED_MIGRATIONS : EMBEDDED_MIGRATIONS)
-    const rows = (await found.read(['sig_1'])).sort((a, b) => (a.agentUrl < b.agentUrl ? -1 : 1))
+    const placed = ({ agentUrl, scope }: FoundRow) => `${agentUrl} ${scope}`
+    const rows = (await found.read(['sig_1'])).sort((a, b) => (placed(a) < placed(b) ? -1 : 1))
+    const pricedFor = 'unknown' // nobody knows any more whether they were everybody's
     t.same(rows, [
-      row('sig_1', 'public', '{"name":"new"}'),
-      row('sig_1', 'public', '{"name":"of another"}', 'https://other.example/mcp'),
+      row('sig_1', 'acme', '{"name":"for an account"}'),
+      { ...row('sig_1', 'public', '{"name":"new"}'), pricedFor },
+      { ...row('sig_1', 'public', '{"name":"of another"}', 'https://other.example/mcp'), pricedFor },
     ])
     await close()
   },
