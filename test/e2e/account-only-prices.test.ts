@@ -54,7 +54,8 @@ test('the current account_prices decides on rows that were read under another on
   t.same(await prices(), [0], 'and what was saved with prices')
 })
 
-test('what questions found under another account_prices is shown by the current one', async (t) => {
+/** An agent without a feed, and what questions and lookups show of it. */
+async function startAsked(t: Test, said = { scope: 'account' }) {
   const agent = await startMcpAgent((task, args) => {
     if (task === 'get_adcp_capabilities') {
       return { adcp: { supported_versions: ['3.1'] }, signals: { discovery_modes: ['brief'] } }
@@ -63,21 +64,45 @@ test('what questions found under another account_prices is shown by the current 
     if (args.discovery_mode === 'wholesale') {
       return { status: 'failed', adcp_error: { code: 'UNSUPPORTED_FEATURE', message: 'only briefs' } }
     }
-    return { status: 'completed', cache_scope: 'account', signals: [row(1)] }
+    return { status: 'completed', cache_scope: said.scope, signals: [row(1)] }
   })
   t.teardown(() => agent.close())
-  const configured = (account_prices: string) => ({
-    upstreams: [{ id: 'personal', url: agent.url, account_prices }],
+  const configured = (account_prices: string, token = 'A') => ({
+    upstreams: [{ id: 'personal', url: agent.url, account_prices, auth: { type: 'bearer', token } }],
     defaults: { seeds_from_briefs: false },
   })
   const over = await startOver(t, configured('public').upstreams, { defaults: { seeds_from_briefs: false } })
   const priced = ({ signals = [] }: Said) =>
     signals.map(({ pricing_options = [] }: Said) => pricing_options.length)
-  const brief = async () =>
-    priced(await over.call('get_signals', { adcp_version: '3.1', signal_spec: 'Signal 1' }))
+  const brief = async (question = 'Signal 1') =>
+    priced(await over.call('get_signals', { adcp_version: '3.1', signal_spec: question }))
   const { signal_ref } = row(1)
   const lookup = async () =>
     priced(await over.call('get_signals', { adcp_version: '3.1', signal_refs: [signal_ref] }))
+  return { over, configured, brief, lookup }
+}
+
+test('what another credential found with the same prices is shown by what it is told', async (t) => {
+  const { over, configured, brief, lookup } = await startAsked(t)
+  t.same(await until(brief, ([count]) => count === 1), [1])
+  over.reload(configured('public', 'B'))
+  t.same(await until(lookup, ([count]) => count === 0), [0], 'not found with it yet')
+  t.same(await brief('Signal 1 again'), [1])
+  t.same(await lookup(), [1])
+})
+
+test('a rate card that has become prices for accounts is withheld where it was found before', async (t) => {
+  const said = { scope: 'public' }
+  const { over, configured, brief, lookup } = await startAsked(t, said)
+  t.same(await until(brief, ([count]) => count === 1), [1])
+  said.scope = 'account'
+  t.same(await brief('Signal 1 again'), [1], 'which the operator shows')
+  over.reload(configured('withheld'))
+  t.same(await until(lookup, ([count]) => count === 0), [0])
+})
+
+test('what questions found under another account_prices is shown by the current one', async (t) => {
+  const { over, configured, brief, lookup } = await startAsked(t)
   t.same(await until(brief, ([count]) => count === 1), [1])
   t.same(await lookup(), [1])
   over.reload(configured('withheld'))

@@ -3,6 +3,7 @@
  * rows still work after a restart and on another replica (docs/decisions.md#handles). Both in memory and in the storage, rows that
  * are used no more leave when there are too many, because asking again finds them again.
  */
+import { isDeepStrictEqual } from 'node:util'
 import { LRUCache } from 'lru-cache'
 import { handleKey } from '../../merge/identity.js'
 import type { Clock } from '../../net/clock.js'
@@ -148,7 +149,7 @@ export function createLearned({ found, isShared, clock, onTrouble }: LearnedOpti
   function learn(rows: readonly FoundRow[]): Promise<void> | undefined {
     for (const row of rows) {
       const name = nameOf(row)
-      if (recent.get(name)?.listing === row.listing) continue
+      if (isDeepStrictEqual(recent.get(name), row)) continue
       const { handle } = row
       names.set(handle, (names.get(handle) ?? new Set()).add(name))
       unwritten.add(name)
