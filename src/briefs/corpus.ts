@@ -159,16 +159,17 @@ export function createRowPieces(corpus: Corpus, { criteria, reader, fields }: Ro
   }
 }
 
-export type Findings = {
+/** A row of an answer, with the key of its signal. */
+type FoundPlace = { slice: Slice; row: number; key: Uint32Array }
+
+type Findings = {
   corpus: Corpus
   /** One list per slice, in the order of the slices: hits in the upstream's own order. */
   lists: readonly (readonly number[])[]
-  /** Rows that are shown and that no slice has, to be remembered for activation and lookup. */
-  rows: readonly FoundRow[]
+  /** The rows that the feed lacks. */
+  found: readonly FoundPlace[]
 }
 
-/** A row of an answer, with the key of its signal. */
-type FoundPlace = { slice: Slice; row: number; key: Uint32Array }
 /** What one agent's rows outside the feed are cut from. */
 type Part = { slice: Slice; rows: { from: Slice; row: number }[] }
 
@@ -224,8 +225,9 @@ function* cutOut({ slice, rows }: Part, meter: Meter): InPortions<Slice> {
   return { ...slice, rows: writer.finish(), digests }
 }
 
-/** The found rows to remember; withheld rows are not stored. */
-function* remembered(corpus: Corpus, found: readonly FoundPlace[], meter: Meter): InPortions<FoundRow[]> {
+/** Withheld rows are not stored. */
+function* remembered({ corpus, found }: Findings): InPortions<FoundRow[]> {
+  const meter = createMeter()
   const { extra, feed } = corpus
   const kept: FoundRow[] = []
   if (!extra) return kept
@@ -283,10 +285,13 @@ function* gathered(
   for (const part of parts.values()) own.push(yield* cutOut(part, meter))
   const order = { slices: own, judge, ...(previous && { previous }) }
   const corpus: Corpus = own.length > 0 ? { feed, extra: yield* buildingSnapshot(order) } : { feed }
-  const lists = keys.map((list) => [
-    ...new Set(list.map((key) => (key ? hitOf(corpus, key) : -1)).filter((hit) => hit >= 0)),
-  ])
-  return { corpus, lists, rows: yield* remembered(corpus, found, meter) }
+  const lists: number[][] = []
+  for (const list of keys) {
+    lists.push([...new Set(list.map((key) => (key ? hitOf(corpus, key) : -1)).filter((hit) => hit >= 0))])
+    meter.did(list.length)
+    if (meter.isDue()) yield
+  }
+  return { corpus, lists, found }
 }
 
 /**
@@ -295,5 +300,8 @@ function* gathered(
  */
 export async function gatherFindings(...given: Parameters<typeof gathered>): Promise<Findings> {
   const [feed, slices] = given
-  return slices.length === 0 ? { corpus: { feed }, lists: [], rows: [] } : await inTurns(gathered(...given))
+  return slices.length === 0 ? { corpus: { feed }, lists: [], found: [] } : await inTurns(gathered(...given))
 }
+
+/** Rows that are shown and that the feed lacks, to be remembered for further pages, activation and lookup. */
+export const foundRows = (findings: Findings): Promise<FoundRow[]> => inTurns(remembered(findings))

@@ -25,7 +25,7 @@ const ID_BYTES = 12
 const NUMBER_BYTES = 4
 const TELL_AGAIN_MS = 1_000
 const SAID_BYTES = 64 * 1024 ** 2
-const ROW_BYTES = 500 // of a row that an upstream gave, besides its listing
+const ROW_BYTES = 700 // of a row that an upstream gave, besides its listing
 const BYTES_A_CHARACTER = 2
 /** Of an answer as bytes. */
 const FORM = 1
@@ -74,12 +74,15 @@ export function shownRelevance(
   }
 }
 
-/** What upstreams said and the feed lacks; `bytes` with what is put together of it. */
+/** What upstreams said and the feed lacks; `bytes` with what `standing.ts` keeps of it, read and put together. */
 type Said = { rows: readonly FoundRow[]; bytes: number }
 
 /** `extra`: what was put together of the rows. */
 export function saidOf(rows: readonly FoundRow[], extra: Snapshot | undefined): Said {
-  const texts = rows.reduce((sum, { listing }) => sum + ROW_BYTES + BYTES_A_CHARACTER * listing.length, 1)
+  const texts = rows.reduce(
+    (sum, { listing }) => sum + ROW_BYTES + BYTES_A_CHARACTER * listing.length + Buffer.byteLength(listing),
+    1,
+  )
   const slabs = extra?.slices.reduce((sum, { slice }) => sum + slabBytes(slice.rows), 0) ?? 0
   return { rows, bytes: texts + slabs + (extra ? memoryOf(extra, undefined).added : 0) }
 }
