@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import { EMBEDDED_MIGRATIONS, migrate, SHARED_MIGRATIONS } from '../../src/store/migrations.js'
+import { EMBEDDED_MIGRATIONS } from '../../src/store/migrations.js'
 import type { FoundRow } from '../../src/store/records/found.js'
 import { onEveryBareStorage, onEveryStorage } from './support/storages.js'
 
@@ -45,8 +45,7 @@ onEveryBareStorage(
     await put('a_name', OLDMILL, 'as new', 2)
     await put('other', 'https://other.example/mcp', 'of another', 1)
     await put('x', OLDMILL, 'for an account', 1, 'acme')
-    await sql`delete from kysely_migration where name = '018_expand_found_by_agent'`.execute(db)
-    await migrate(db, storage.isShared ? SHARED_MIGRATIONS : EMBEDDED_MIGRATIONS)
+    await EMBEDDED_MIGRATIONS['018_expand_found_by_agent']?.up(db)
     const placed = ({ agentUrl, scope }: FoundRow) => `${agentUrl} ${scope}`
     const rows = (await found.read(['sig_1'])).sort((a, b) => (placed(a) < placed(b) ? -1 : 1))
     const pricedFor = 'unknown' // nobody knows any more whether they were everybody's

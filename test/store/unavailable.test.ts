@@ -82,6 +82,19 @@ test('a database that another process keeps locked refuses writes, says so, and 
   t.equal(store.problem(), undefined)
 })
 
+test('what is written after the database was locked is there for everybody', async (t) => {
+  const { url, open } = await embedded(t)
+  const { audit } = await open()
+  const other = new Database(join(url.slice('file:'.length), 'tributary.db'))
+  t.teardown(() => other.close())
+  const entry = (subject: string) => ({ who: 'op', action: 'suspend-caller', subject, outcome: 'done' })
+  other.exec('begin exclusive')
+  await t.rejects(audit.note(entry('one')), StorageUnavailable)
+  other.exec('rollback')
+  await audit.note(entry('another'))
+  t.same(other.prepare('select subject from audit').all(), [{ subject: 'another' }])
+})
+
 test('a database that goes away and returns is used again', { skip: NO_POSTGRES }, async (t) => {
   const storage = await mortal(t)
   if (!storage) return

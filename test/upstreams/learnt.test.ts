@@ -217,13 +217,13 @@ test('what was kept and cannot be read is as good as none, and is told', async (
 test('however much an agent says of itself, little of it is kept', async (t) => {
   const long = (count: number, of: number) =>
     Array.from({ length: count }, (_, at) => `${at}`.padEnd(of, 'x'))
-  const signing = { supported: true, supported_for: long(100, 30_000) }
+  const signing = { supported: true, supported_for: long(100, 2_500) }
   const { handle } = wholesaleAgent([row(1)], 'v1')
   const talkative: TaskHandler = (task, args) =>
     task === 'get_adcp_capabilities'
       ? {
           ...CAPABILITIES,
-          signals: { ...CAPABILITIES.signals, data_provider_domains: long(100, 50_000) },
+          signals: { ...CAPABILITIES.signals, data_provider_domains: long(100, 2_000) },
           request_signing: signing,
         }
       : handle(task, args)

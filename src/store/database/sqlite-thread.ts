@@ -58,6 +58,8 @@ function decoded([bytes]: Row): string {
 
 /** What a writing statement returns, at its end: columns of its table, under their names. */
 const RETURNING = /\breturning\b(?!.*\breturning\b).*/is
+/** A statement that takes no write lock. */
+const READING = /^\s*(select|pragma|explain|commit|rollback)\b/i
 /** A statement about the database itself. */
 const OF_SQLITE = /^\s*(pragma|explain)\b/i
 
@@ -206,16 +208,21 @@ function executor(db: Database.Database) {
   return function execute({ begins, sql, parameters }: Statement): ThreadReply {
     // A failed commit (disk full) has rolled back already: a second rollback must not hide the first error.
     if (sql === 'rollback' && !db.inTransaction) return { kind: 'done' }
+    const isAlone = !begins && !db.inTransaction && !READING.test(sql)
     try {
       // Takes the write lock at once: a plain `begin` fails without waiting when another process writes before our
-      // first write.
-      if (begins) db.exec('begin immediate')
+      // first write. So does one that writes alone: SQLite leaves a statement that could not get the lock open, and commits
+      // nothing of what follows on this connection until it is reset, which the package does not do.
+      if (begins || isAlone) db.exec('begin immediate')
       const known = prepared.get(sql) ?? prepare(db, sql)
       prepared.delete(sql)
       prepared.set(sql, known)
       if (prepared.size > PREPARED) prepared.delete(prepared.keys().next().value as string)
-      return known(parameters)
+      const done = known(parameters)
+      if (isAlone) db.exec('commit')
+      return done
     } catch (error) {
+      if (isAlone && db.inTransaction) db.exec('rollback')
       prepared.delete(sql) // a statement that failed half-way is not used again
       return failed(error)
     }
