@@ -206,9 +206,10 @@ function executor(db: Database.Database) {
   const prepared = new Map<string, Prepared>()
 
   return function execute({ begins, sql, parameters }: Statement): ThreadReply {
+    const isInTransaction = () => db.open && db.inTransaction // the package ends the process when a closed one is asked
     // A failed commit (disk full) has rolled back already: a second rollback must not hide the first error.
-    if (sql === 'rollback' && !db.inTransaction) return { kind: 'done' }
-    const isAlone = !begins && !db.inTransaction && !READING.test(sql)
+    if (sql === 'rollback' && !isInTransaction()) return { kind: 'done' }
+    const isAlone = !begins && !isInTransaction() && !READING.test(sql)
     try {
       // Takes the write lock at once: a plain `begin` fails without waiting when another process writes before our
       // first write. So does one that writes alone: SQLite leaves a statement that could not get the lock open, and commits
@@ -222,7 +223,7 @@ function executor(db: Database.Database) {
       if (isAlone) db.exec('commit')
       return done
     } catch (error) {
-      if (isAlone && db.inTransaction) db.exec('rollback')
+      if (isAlone && isInTransaction()) db.exec('rollback')
       prepared.delete(sql) // a statement that failed half-way is not used again
       return failed(error)
     }
