@@ -102,6 +102,7 @@ export async function startScripted(t: Test, counts: Counts = {}) {
     const config = parseConfig('test', JSON.stringify(file), {})
     return {
       ...config,
+      revision: `${config.revision} ${JSON.stringify([pace, limits, providersMs])}`, // what says another thing has another one
       defaults: { ...config.defaults, ...PACE, ...pace },
       limits: { ...config.limits, ...limits },
       registries: config.registries.map((one) => ({ ...one, refreshMs: REGISTRY_MS })),
