@@ -30,16 +30,7 @@ export function createDestinationSet() {
     }
   }
 
-  return {
-    add,
-    overlaps,
-    /** Those of a wish that none of the set overlaps; the set has them from then on. */
-    takeNew(wished: readonly Destination[]): Destination[] {
-      const fresh = wished.filter((one) => !overlaps(one))
-      add(fresh)
-      return fresh
-    },
-  }
+  return { add, overlaps }
 }
 
 export type DestinationSet = ReturnType<typeof createDestinationSet>

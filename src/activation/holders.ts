@@ -89,6 +89,16 @@ function setIn(sets: Map<string, DestinationSet>, name: string): DestinationSet 
 }
 
 /**
+ * The destinations of a wish of which no newer one says anything: `seen`. It says something of them from then on, and a deactivation
+ * of all that it names: what it ended stays ended, also where a newer wish names a part of it.
+ */
+function takeNewest(seen: DestinationSet, entry: Entry): Destination[] {
+  const newest = wishOf(entry).filter((one) => !seen.overlaps(one))
+  seen.add(entry.action === 'deactivate' ? wishOf(entry) : newest)
+  return newest
+}
+
+/**
  * Where others than `holder` have the segment on, as far as the upstream can tell them apart. `entries`: of one
  * segment, newest first.
  */
@@ -98,7 +108,7 @@ export function standingFor(entries: readonly Entry[], holder: Holder): Destinat
   return entries.flatMap((entry) => {
     const name = nameOf(entry)
     if (NEVER_ON.has(entry.outcome) || name === own || !isSeenAsOne(entry, holder)) return []
-    const newest = setIn(settled, name).takeNew(wishOf(entry))
+    const newest = takeNewest(setIn(settled, name), entry)
     return entry.action === 'activate' ? newest : []
   })
 }
@@ -114,7 +124,7 @@ function leftOnFor(
   const seen = createDestinationSet()
   return entries.flatMap((entry) => {
     if (NEVER_ON.has(entry.outcome) || !isSeenAsOne(entry, holder)) return []
-    const newest = seen.takeNew(wishOf(entry))
+    const newest = takeNewest(seen, entry)
     if (entry.action !== 'deactivate' || entry.outcome !== 'completed') return []
     const live = (entry.deployments as readonly Deployment[] | undefined)?.filter(({ is_live }) => is_live)
     const destinations = newest.filter((destination) => live?.some((one) => mayOverlap(one, destination)))
@@ -130,7 +140,7 @@ function restingAmong(entries: readonly Entry[], isOld: (entry: Entry) => boolea
   const resting = entries.filter((entry) => {
     if (isOpen(entry)) return true
     const holder = `${nameOf(entry)} ${entry.seenAs} ${canonical(entry.upstreamAccount ?? null)}`
-    const newest = setIn(seen, holder).takeNew(wishOf(entry))
+    const newest = takeNewest(setIn(seen, holder), entry)
     return entry.action === 'activate' && (newest.length > 0 || !isOld(entry))
   })
   return new Set(resting)

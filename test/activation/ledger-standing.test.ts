@@ -147,5 +147,11 @@ test('a deactivation ends what it names, also where it names an account and its 
   ]
   t.same(standingFor(entries, { caller: 'other', seenAs: 'shared' }), [], 'nothing of acme is on')
   t.same(standingFor(entries, { caller: 'acme', seenAs: 'shared' }), [b])
+  const again = [of('acme', 4, 'deactivate', [a]), ...entries]
+  t.same(
+    standingFor(again, { caller: 'other', seenAs: 'shared' }),
+    [],
+    'also when a part of it is named again',
+  )
   t.end()
 })
