@@ -13,6 +13,13 @@ function partsOf(destination: Destination): [string, string] | undefined {
   return at < 0 ? [key, ''] : [key.slice(0, at), key.slice(at)]
 }
 
+/** Whether the two can affect the same deployment. */
+export function mayOverlap(one: Destination, other: Destination): boolean {
+  const named = createDestinationSet()
+  named.add([one])
+  return named.overlaps(other)
+}
+
 export function createDestinationSet() {
   const accounts = new Map<string, Set<string>>() // by target
 
@@ -23,10 +30,11 @@ export function createDestinationSet() {
   }
 
   function add(destinations: readonly Destination[]): void {
-    for (const [target, account] of destinations.flatMap((one) => [partsOf(one) ?? []])) {
-      if (target === undefined || account === undefined) continue
-      const there = accounts.get(target) ?? new Set()
-      accounts.set(target, there.add(account))
+    for (const destination of destinations) {
+      const parts = partsOf(destination)
+      if (!parts) continue
+      const [target, account] = parts
+      accounts.set(target, (accounts.get(target) ?? new Set()).add(account))
     }
   }
 

@@ -10,17 +10,7 @@ import { type Call, callJob, type NewCall, upstreamKey } from '../store/call.js'
 import type { Decided, EntryOfJob, PromisedRecords } from '../store/promised-work.js'
 import { canonical } from '../store/records/idempotency.js'
 import type { EndedAmong, Entry } from '../store/records/ledger.js'
-import { createDestinationSet, type DestinationSet } from './destination-set.js'
-
-/**
- * Whether two requests can affect the same deployment. An account that only one of them names does not separate them.
- */
-export function mayOverlap(one: Destination, other: Destination): boolean {
-  const key = destinationKey(one)
-  const otherKey = destinationKey(other)
-  if (key === undefined || otherKey === undefined) return false
-  return matchesDestination(key, otherKey) || matchesDestination(otherKey, key)
-}
+import { createDestinationSet, type DestinationSet, mayOverlap } from './destination-set.js'
 
 function isGranted(deployment: Deployment, held: readonly Destination[]): boolean {
   const key = destinationKey(deployment)

@@ -8,7 +8,8 @@ import { NO_FEED_YET } from '../feed/feed.js'
 import type { Resolved, ResolvedOffer } from '../feed/find-signal.js'
 import { destinationKey, destinationOf, matchesDestination } from '../merge/deployments.js'
 import type { Action, Entry } from '../store/records/ledger.js'
-import { type Holder, mayOverlap } from './holders.js'
+import { mayOverlap } from './destination-set.js'
+import type { Holder } from './holders.js'
 
 type RouteRequest = {
   action: Action

@@ -14,7 +14,7 @@ import type { TaskStatus } from '../store/records/tasks.js'
 import type { AgentOutcome, Payload, UpstreamFailure } from '../upstreams/agent/agent.js'
 import { failuresAmong } from '../upstreams/agent/answer.js'
 import { hasBadText } from '../upstreams/rows/listing.js'
-import { mayOverlap } from './holders.js'
+import { mayOverlap } from './destination-set.js'
 
 /** Keys under which answers are wrapped. */
 const WRAPPERS = ['result', 'task', 'response', 'data', 'output', 'structuredContent'] as const

@@ -118,7 +118,7 @@ const NOT_PAST = sql.lit(0) // written out, as in the condition of the index
 /** Entries that ask for exactly the same, the newest first; one that was superseded tells less than one that was not. */
 const FROM_THE_NEWEST = sql`partition by entry.caller, entry.account, entry.action, entry.offer_handle,
   entry.pricing_option_id, entry.agent_url, entry.segment_id, entry.upstream_account, entry.destinations, entry.seen_as,
-  entry.outcome = 'superseded', entry.outcome = 'failed' order by entry.seq desc, entry.created_at desc, entry.id desc`
+  entry.outcome = 'superseded' order by entry.seq desc, entry.created_at desc, entry.id desc`
 
 type EntryRow = Selectable<ActivationTable> & {
   /** What the job knows of the call, where the entry does not say how it goes. */
@@ -192,7 +192,7 @@ export function createLedger(db: Db, now: () => number, dialect: SqlDialect): Le
       select entry.id, row_number() over (${FROM_THE_NEWEST}) as place
       from ${touched} as touched join activations as entry on entry.agent_url = touched.agent_url
         and entry.segment_id = touched.segment_id and entry.caller = touched.caller and entry.past = ${NOT_PAST}
-      where entry.outcome not in ('pending', 'submitted')) as settled where place > 1)`.execute(db)
+      where entry.outcome not in ('pending', 'submitted', 'failed')) as settled where place > 1)`.execute(db)
   }
 
   async function get(id: string): Promise<Entry | undefined> {
