@@ -1,17 +1,8 @@
 /** What a file may say by its schema and cannot mean: refused with the path, what was expected and what came. */
 import { test } from 'tap'
-import { ConfigError, parseConfig } from '../../src/config/load.js'
+import { parseConfig } from '../../src/config/load.js'
 import { toRetention } from '../../src/config/quantities.js'
-
-function messageOf(text: string): string {
-  try {
-    parseConfig('tributary.yaml', text, {})
-  } catch (error) {
-    if (error instanceof ConfigError) return error.message
-    throw error
-  }
-  return 'accepted'
-}
+import { messageOf } from '../support/config-message.js'
 
 const DIGEST = '0a'.repeat(32)
 const agent = (more: string) => `upstreams: [ { url: "https://a.example/mcp", ${more} } ]`

@@ -1,18 +1,8 @@
 /** What an error of the configuration says when a secret is what breaks the file, or stands where it does not belong. */
 import { test } from 'tap'
-import { ConfigError, parseConfig } from '../../src/config/load.js'
+import { messageOf } from '../support/config-message.js'
 
 const SECRET = 'pr0ductionS3cret'
-
-function messageOf(text: string, environment: Record<string, string> = {}): string {
-  try {
-    parseConfig('tributary.yaml', text, environment)
-  } catch (error) {
-    if (error instanceof ConfigError) return error.message
-    throw error
-  }
-  return 'accepted'
-}
 
 const withToken = (token: string) =>
   `upstreams:\n  - url: https://b.example/mcp\n    auth:\n      type: bearer\n      token: ${token}\n`

@@ -1,17 +1,8 @@
 import { test } from 'tap'
-import { ConfigError, parseConfig } from '../../src/config/load.js'
+import { parseConfig } from '../../src/config/load.js'
+import { messageOf } from '../support/config-message.js'
 
 const HOUR = 3_600_000
-
-const messageOf = (text: string, environment: Record<string, string> = {}): string => {
-  try {
-    parseConfig('tributary.yaml', text, environment)
-  } catch (error) {
-    if (error instanceof ConfigError) return error.message
-    throw error
-  }
-  return 'accepted'
-}
 
 test('a file that says nothing is refused', (t) => {
   for (const text of ['', ' \n', '# registries: []\n', 'null']) {

@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import { test } from 'tap'
+import { type Test, test } from 'tap'
 import { carryParts, createCollector } from '../../src/upstreams/rows/new-slice.js'
 import { readRows } from '../../src/upstreams/rows/read-rows.js'
 import { PARTS, type Slice, sliceListing } from '../../src/upstreams/rows/slice.js'
@@ -100,7 +100,8 @@ function pricingAgent() {
   return { state, handle }
 }
 
-test('prices that are out stay as they were, over a restart too, until the drop cap or until they are back', async (t) => {
+/** Reads such an agent each hour, and drops what is older than a day. */
+async function startPriced(t: Test) {
   const agent = pricingAgent()
   const server = await startMcpAgent(agent.handle)
   t.teardown(server.close)
@@ -108,6 +109,11 @@ test('prices that are out stay as they were, over a restart too, until the drop 
   const config = configOf([{ id: 'a', url: server.url }], { refreshMs: HOUR, dropAfterMs: 24 * HOUR })
   const first = await openUpstreams(t, config, { clock: time.clock })
   await first.upstreams.start()
+  return { agent, server, time, config, first }
+}
+
+test('prices that are out stay as they were, over a restart too, until the drop cap or until they are back', async (t) => {
+  const { agent, time, config, first } = await startPriced(t)
   const cpms = (slice: Slice | undefined) =>
     Array.from({ length: slice?.rows.count ?? 0 }, (_, at) => {
       const [option] = sliceListing(slice as Slice, at).pricing_options ?? []
@@ -154,13 +160,7 @@ test('prices that are out stay as they were, over a restart too, until the drop 
 })
 
 test('prices leave a day after they were last given, and rows a day after they were, whether the agent answers or not', async (t) => {
-  const agent = pricingAgent()
-  const server = await startMcpAgent(agent.handle)
-  t.teardown(server.close)
-  const time = createManualClock()
-  const config = configOf([{ id: 'a', url: server.url }], { refreshMs: HOUR, dropAfterMs: 24 * HOUR })
-  const first = await openUpstreams(t, config, { clock: time.clock })
-  await first.upstreams.start()
+  const { agent, server, time, config, first } = await startPriced(t)
   const cpm = ({ upstreams }: typeof first) => {
     const [slice] = upstreams.slices()
     const [option] = (slice && sliceListing(slice, 0).pricing_options) ?? []
