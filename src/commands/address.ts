@@ -147,7 +147,7 @@ async function messagesIn(text: string): Promise<readonly Uint8Array[]> {
   const bytes = Buffer.from(text)
   if (/^\s*[{[]/.test(text)) return [bytes]
   const { createEventStream } = await import('../upstreams/agent/event-stream.js')
-  const stream = createEventStream(() => 'candidate')
+  const stream = createEventStream(bytes.byteLength, () => 'candidate')
   stream.begin()(bytes)
   return stream.end()
 }

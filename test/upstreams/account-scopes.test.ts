@@ -140,7 +140,7 @@ test('an account that goes on paying the rate card changes nothing', async (t) =
 
 test('that an account is offered nothing any more, in place of the rate card, is news', async (t) => {
   const { upstreams, logic, holding, status } = await opened(t, [scope('silver')])
-  await until('the rate card', () => status('silver')?.state === 'fresh')
+  await until('both are read', () => status('silver')?.state === 'fresh' && upstreams.slices().length === 1)
   t.equal(holding('silver')?.rateCard, true)
   const told: (boolean | undefined)[] = []
   upstreams.onChange(() => told.push(holding('silver')?.rateCard))

@@ -5,7 +5,9 @@ import { createRpc } from '../../src/upstreams/agent/rpc.js'
 import { proven } from '../support/proven.js'
 
 function read(text: Buffer, cuts: readonly number[] = []) {
-  const stream = createEventStream((message) => (message.includes('last') ? 'last' : 'candidate'))
+  const stream = createEventStream(text.length, (message) =>
+    message.includes('last') ? 'last' : 'candidate',
+  )
   const take = stream.begin()
   const ends = [...cuts.map((cut) => cut % (text.length + 1)), text.length].sort((a, b) => a - b)
   let from = 0
@@ -72,7 +74,7 @@ test('an event of 30 MB, in however many lines, is put together as it comes', as
   for (const line of [320, 8_000, 30_000_000]) {
     const count = 30_000_000 / line
     const text = Buffer.from(`data: ${'x'.repeat(line - 7)}\n`.repeat(count))
-    const stream = createEventStream(() => 'last')
+    const stream = createEventStream(text.length, () => 'last')
     const take = stream.begin()
     for (let at = 0; at < text.length; at += 8_192) take(text.subarray(at, at + 8_192))
     const cpu = process.cpuUsage()
@@ -82,6 +84,15 @@ test('an event of 30 MB, in however many lines, is put together as it comes', as
     const [message] = stream.end()
     t.equal(message?.byteLength, count * (line - 6) - 1)
   }
+})
+
+test('what comes after as many bytes as are wanted is not kept', (t) => {
+  const stream = createEventStream(10, () => 'last')
+  const take = stream.begin()
+  take(Buffer.from('data: 123456\ndata: 78901234\n\n'))
+  const [message] = stream.end()
+  t.equal(message && Buffer.from(message).toString(), '123456\n789')
+  t.end()
 })
 
 test('no part of a large answer stops the thread, whatever it holds', async (t) => {
@@ -114,10 +125,14 @@ test('words of a message are found as it comes, wherever parts of it end', async
     fc.property(fc.array(fc.nat(text.length)), (cuts) => {
       const found: string[][] = []
       const words = ['"id"', '"result"', '"error"']
-      const stream = createEventStream((_, holds) => {
-        found.push(words.filter(holds))
-        return 'other'
-      }, words)
+      const stream = createEventStream(
+        text.length,
+        (_, holds) => {
+          found.push(words.filter(holds))
+          return 'other'
+        },
+        words,
+      )
       const take = stream.begin()
       const ends = [...cuts, text.length].sort((a, b) => a - b)
       ends.forEach((end, at) => {

@@ -4,7 +4,7 @@
  */
 const USABLE_ID = /^[\x21-\x7e]{1,1024}$/ // it is copied into a header
 const MAX_EVENTS = 10_000
-const MAX_NAME = 16 // with a mark before it; no field that is read has a longer one
+const MAX_NAME = 16 // longer than that of any field that is read, with a mark before it
 const MAX_VALUE = 1_025 // of a field other than data: one more than an id that is used may have
 const FIRST_BYTES = 4 * 1024
 const LF = 0x0a
@@ -12,7 +12,6 @@ const CR = 0x0d
 const COLON = 0x3a
 const SPACE = 0x20
 const MARK = Buffer.from('\ufeff')
-const EMPTY = Buffer.alloc(0)
 const LINE_BREAK = Buffer.from('\n')
 
 /** `last`: nothing after it matters. */
@@ -61,25 +60,22 @@ function createLines(onPart: (part: Buffer) => void, onEnd: () => void) {
 }
 
 /**
- * Bytes of which more come. They are copied as they come, into memory that is twice as large when it is full: to join them in the
- * end, many or few, would stop the thread.
+ * The first bytes of which more come, at most so many. They are copied as they come, into memory that grows where it is: to join
+ * them in the end, or to move what is there, would stop the thread.
  */
-function createGrowing() {
-  let memory = EMPTY
+function createGrowing(maxBytes: number) {
+  const memory = new ArrayBuffer(Math.min(FIRST_BYTES, maxBytes), { maxByteLength: maxBytes })
   let length = 0
   return {
     add(bytes: Uint8Array): void {
-      const needed = length + bytes.byteLength
-      if (needed > memory.byteLength) {
-        const larger = Buffer.allocUnsafeSlow(Math.max(FIRST_BYTES, 2 * memory.byteLength, needed))
-        larger.set(memory.subarray(0, length))
-        memory = larger
-      }
-      memory.set(bytes, length)
+      const wanted = bytes.subarray(0, maxBytes - length)
+      const needed = length + wanted.byteLength
+      if (needed > memory.byteLength)
+        memory.resize(Math.min(maxBytes, Math.max(2 * memory.byteLength, needed)))
+      new Uint8Array(memory).set(wanted, length)
       length = needed
     },
-    bytes: (): Buffer => memory.subarray(0, length),
-    length: () => length,
+    bytes: (): Buffer => Buffer.from(memory, 0, length),
     /** Its memory is used again. */
     clear(): void {
       length = 0
@@ -107,10 +103,11 @@ function createSightings(words: readonly string[]) {
 }
 
 /**
- * `kindOf` tells whether a message may be the awaited response, also by which of the `words` it holds. These are looked for as its
+ * Reads streams of `maxBytes` together; what comes after them is not looked at. `kindOf` tells whether a message may be the awaited response, also by which of the `words` it holds. These are looked for as its
  * parts come: to go through a large message when it ends would stop the thread.
  */
 export function createEventStream(
+  maxBytes: number,
   kindOf: (message: Buffer, holds: (word: string) => boolean) => MessageKind,
   words: readonly string[] = [],
 ): EventStream {
@@ -123,9 +120,9 @@ export function createEventStream(
   let finish = () => {}
 
   function begin() {
-    const head = createGrowing() // of the line: its name
-    const value = createGrowing() // of another field than data
-    let data = createGrowing()
+    const head = createGrowing(MAX_NAME) // of the line: its name
+    const value = createGrowing(MAX_VALUE) // of another field than data
+    let data = createGrowing(maxBytes)
     const sightings = createSightings(words)
     let hasData = false
     let name: string | undefined // known from the colon on
@@ -144,7 +141,7 @@ export function createEventStream(
       if (kind === 'other') data.clear()
       else {
         found.push(message)
-        data = createGrowing()
+        data = createGrowing(maxBytes)
       }
       hasData = false
       events += 1
@@ -171,7 +168,7 @@ export function createEventStream(
       if (name === 'data') {
         data.add(rest)
         sightings.look(data.bytes())
-      } else if (value.length() < MAX_VALUE) value.add(rest.subarray(0, MAX_VALUE))
+      } else value.add(rest)
     }
 
     function takePart(part: Buffer): void {
@@ -182,7 +179,7 @@ export function createEventStream(
       }
       const colon = part.indexOf(COLON)
       const end = colon === -1 ? part.length : colon
-      if (head.length() <= MAX_NAME) head.add(part.subarray(0, Math.min(end, MAX_NAME + 1)))
+      head.add(part.subarray(0, end))
       if (colon === -1) return
       name = nameEnds()
       isAtValue = true

@@ -300,7 +300,10 @@ export function createRpc(send: Send) {
     const id = ++lastId
     const startedAt = Date.now()
     const maxBytes = as === 'value' ? MAX_VALUE_BYTES : (bounds.answerBytes ?? MAX_ANSWER_BYTES)
-    const events = createEventStream((message, holds) => messageKind(message, holds, id), [ID, ...ENDS])
+    const events = createEventStream(maxBytes, (message, holds) => messageKind(message, holds, id), [
+      ID,
+      ...ENDS,
+    ])
     const read = (messages: readonly Uint8Array[], areAlone: boolean) =>
       readReply(url, { messages, id, as, bounds }, areAlone)
     const opened: { headers?: Record<string, string> } = {} // of an event stream, also of one that breaks off
