@@ -6,6 +6,7 @@
  */
 import type { Deployment, Destination } from '../adcp/signal.js'
 import { destinationKey, matchesDestination } from '../merge/deployments.js'
+import type { InPortions } from '../process/portions.js'
 import { type Call, callJob, type NewCall, upstreamKey } from '../store/call.js'
 import type { Decided, EntryOfJob, PromisedRecords } from '../store/promised-work.js'
 import { canonical } from '../store/records/idempotency.js'
@@ -70,6 +71,8 @@ function isSeenAsOne(one: Holder, other: Holder): boolean {
 
 const NEVER_ON: ReadonlySet<string> = new Set(['failed', 'superseded'])
 
+const LOOKED_AT = 300 // entries at a time: some milliseconds
+
 const wishOf = ({ destinations }: Entry) => destinations as readonly Destination[]
 
 function setIn(sets: Map<string, DestinationSet>, name: string): DestinationSet {
@@ -125,33 +128,43 @@ function leftOnFor(
 const isOpen = ({ outcome }: Entry) => outcome === 'pending' || outcome === 'submitted'
 
 /** Activations that are on or may come on, whoever's, and those that are no longer on but not old yet. `entries`: newest first. */
-function restingAmong(entries: readonly Entry[], isOld: (entry: Entry) => boolean): Set<Entry> {
+function* restingAmong(
+  entries: readonly Entry[],
+  isOld: (entry: Entry) => boolean,
+): InPortions<ReadonlySet<Entry>> {
   const seen = new Map<string, DestinationSet>() // by holder, as the upstream sees it
-  const resting = entries.filter((entry) => {
-    if (isOpen(entry)) return true
+  const resting = new Set<Entry>()
+  for (const [at, entry] of entries.entries()) {
+    if (at % LOOKED_AT === LOOKED_AT - 1) yield
+    if (isOpen(entry)) {
+      resting.add(entry)
+      continue
+    }
     const holder = `${nameOf(entry)} ${entry.seenAs} ${canonical(entry.upstreamAccount ?? null)}`
     const newest = takeNewest(setIn(seen, holder), entry)
-    return entry.action === 'activate' && (newest.length > 0 || !isOld(entry))
-  })
-  return new Set(resting)
+    if (entry.action === 'activate' && (newest.length > 0 || !isOld(entry))) resting.add(entry)
+  }
+  return resting
 }
 
 /**
  * Entries on which nothing rests (`EndedAmong`): activations that are no longer on, and deactivations that end nothing which still
  * has an entry. While anything is open, deactivations stay: they may have left something on for it.
  */
-export const endedAmong: EndedAmong = (entries, isOld) => {
+export const endedAmong: EndedAmong = function* (entries, isOld) {
   const counting = entries.filter(({ outcome }) => !NEVER_ON.has(outcome))
-  const resting = restingAmong(counting, isOld)
+  const resting = yield* restingAmong(counting, isOld)
   const isAnyOpen = counting.some(isOpen)
   const before = new Map<string, DestinationSet>() // by caller and account: what older entries that stay are about
-  return counting.toReversed().filter((entry) => {
+  const ended: Entry[] = []
+  for (const [at, entry] of counting.toReversed().entries()) {
+    if (at % LOOKED_AT === LOOKED_AT - 1) yield
     const older = setIn(before, nameOf(entry))
     const isOver = isOld(entry) && !isAnyOpen && !wishOf(entry).some(older.overlaps)
-    if (entry.action === 'activate' ? !resting.has(entry) && isOld(entry) : isOver) return true
-    older.add(wishOf(entry))
-    return false
-  })
+    if (entry.action === 'activate' ? !resting.has(entry) && isOld(entry) : isOver) ended.push(entry)
+    else older.add(wishOf(entry))
+  }
+  return ended
 }
 
 /** The deactivation again, for the destinations that no other caller has on. */

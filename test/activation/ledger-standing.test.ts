@@ -134,6 +134,35 @@ onEveryStorage('however often another switches on and off, what is on stays know
   t.same(await ledger.query({}, 10), entries.slice(2), 'the others leave')
 })
 
+onEveryStorage('of a segment that hundreds have on, what ended is forgotten', async (t, storage) => {
+  const { ledger } = await storage.open()
+  const destinations = [{ type: 'platform', platform: 'dv360' }]
+  const entry = (seq: number, account: number, action: Action = 'activate'): NewEntry => ({
+    ...{
+      ...OFFER,
+      id: `e${seq}`,
+      caller: 'acme',
+      action,
+      destinations,
+      segmentId: 'nw',
+      seenAs: 'shared',
+      seq,
+    },
+    ...{ account: `{"account_id":"${account}"}`, upstreamAccount: { account_id: `${account}` } },
+  })
+  const on = Array.from({ length: 310 }, (_, at) => entry(at + 1, at))
+  const off = on.filter((_, at) => at % 2 === 0).map((_, at) => entry(1_000 + at, 2 * at, 'deactivate'))
+  await ledger.recordAll([...on, ...off])
+  for (const part of [on, off])
+    await ledger.settleAll(new Map(part.map(({ id }) => [id, { outcome: 'completed' }])))
+  await ledger.forget(storage.clock.now, 200, endedAmong)
+  const kept = await ledger.query({}, 1_000)
+  t.same(
+    kept.map(({ seq }) => seq).sort((one, other) => one - other),
+    on.filter((_, at) => at % 2 === 1).map(({ seq }) => seq),
+  )
+})
+
 test('a deactivation ends what it names, also where it names an account and its platform', (t) => {
   const of = (caller: string, seq: number, action: Action, destinations: readonly object[]): Entry => ({
     ...{ ...OFFER, id: `${seq}`, caller, action, destinations, segmentId: 'nw', seenAs: 'shared', seq },

@@ -8,6 +8,8 @@
  */
 import { type Selectable, sql } from 'kysely'
 import { signalPart } from '../../merge/identity.js'
+import { inOwnTurns } from '../../process/portion-turns.js'
+import type { InPortions } from '../../process/portions.js'
 import type { ActivationTable, Db, SqlDialect } from '../database/database.js'
 
 export type Action = 'activate' | 'deactivate'
@@ -109,9 +111,10 @@ export type Ledger = {
 }
 
 /** Which of one segment's entries nothing rests on any more, of those that are `old`. `entries`: as `ofSegment` gives them. */
-export type EndedAmong = (entries: readonly Entry[], isOld: (entry: Entry) => boolean) => Entry[]
+export type EndedAmong = (entries: readonly Entry[], isOld: (entry: Entry) => boolean) => InPortions<Entry[]>
 
 const LEDGER_PAGE = 1_000
+const SEGMENT_PAGE = 300 // thousands may have one segment on: what is read at once takes a few milliseconds
 const LEFT_ON = '%"is_live":true%' // in the deployments of a deactivation
 const NOT_PAST = sql.lit(0) // written out, as in the condition of the index
 
@@ -245,8 +248,26 @@ export function createLedger(db: Db, now: () => number, dialect: SqlDialect): Le
       .where('past', '=', NOT_PAST)
       .where('outcome', '!=', 'failed')
 
-  const ofSegment = (agentUrl: string, segmentId: string) =>
-    latest(entries().where('agent_url', '=', agentUrl).where('segment_id', '=', segmentId))
+  const inSegment = (agentUrl: string, segmentId: string) =>
+    entries().where('agent_url', '=', agentUrl).where('segment_id', '=', segmentId)
+
+  const ofSegment = (agentUrl: string, segmentId: string) => latest(inSegment(agentUrl, segmentId))
+
+  /** The same, read page by page. What is asked for meanwhile is not among them. */
+  async function pagesOfSegment(agentUrl: string, segmentId: string): Promise<Entry[]> {
+    const all: Entry[] = []
+    for (let page: Entry[] | undefined; page === undefined || page.length === SEGMENT_PAGE; ) {
+      const last = all.at(-1)
+      let next = inSegment(agentUrl, segmentId).limit(SEGMENT_PAGE)
+      if (last) {
+        const { seq, createdAt, id } = last
+        next = next.where(sql<boolean>`(seq, created_at, id) < (${seq}, ${createdAt}, ${id})`)
+      }
+      page = await latest(next)
+      all.push(...page)
+    }
+    return all
+  }
 
   async function wasLeftOn(agentUrl: string, segmentId: string): Promise<boolean> {
     const found = await db
@@ -293,16 +314,13 @@ export function createLedger(db: Db, now: () => number, dialect: SqlDialect): Le
           and ending.segment_id = old.segment_id and ending.past = ${NOT_PAST}
           and ending.action = 'deactivate')`.execute(db)
     for (const { agent_url, segment_id } of segments) {
-      const over = ended(await ofSegment(agent_url, segment_id), ({ updatedAt }) => updatedAt <= before)
-      if (over.length > 0)
-        await db
-          .deleteFrom('activations')
-          .where(
-            'id',
-            'in',
-            over.map(({ id }) => id),
-          )
-          .execute()
+      const kept = await pagesOfSegment(agent_url, segment_id)
+      const over = await inOwnTurns(ended(kept, ({ updatedAt }) => updatedAt <= before))
+      // The oldest first: what was switched off never stands without the deactivation that ended it.
+      for (let at = 0; at < over.length; at += limit) {
+        const some = over.slice(at, at + limit).map(({ id }) => id)
+        await db.deleteFrom('activations').where('id', 'in', some).where('updated_at', '<=', before).execute()
+      }
     }
     return page.length === limit ? { createdAt: last.created_at, id: last.id } : undefined
   }
