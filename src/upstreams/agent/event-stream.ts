@@ -7,6 +7,7 @@ const MAX_EVENTS = 10_000
 const MAX_NAME = 16 // longer than that of any field that is read, with a mark before it
 const MAX_VALUE = 1_025 // of a field other than data: one more than an id that is used may have
 const FIRST_BYTES = 4 * 1024
+const LOOKED_BYTES = 4 * 1024 // at once: a search begins slowly, and a line may have one byte
 const LF = 0x0a
 const CR = 0x0d
 const COLON = 0x3a
@@ -65,17 +66,20 @@ function createLines(onPart: (part: Buffer) => void, onEnd: () => void) {
  */
 function createGrowing(maxBytes: number) {
   const memory = new ArrayBuffer(Math.min(FIRST_BYTES, maxBytes), { maxByteLength: maxBytes })
+  let whole = Buffer.from(memory, 0, memory.byteLength)
   let length = 0
   return {
     add(bytes: Uint8Array): void {
       const wanted = bytes.subarray(0, maxBytes - length)
       const needed = length + wanted.byteLength
-      if (needed > memory.byteLength)
+      if (needed > whole.byteLength) {
         memory.resize(Math.min(maxBytes, Math.max(2 * memory.byteLength, needed)))
-      new Uint8Array(memory).set(wanted, length)
+        whole = Buffer.from(memory, 0, memory.byteLength)
+      }
+      whole.set(wanted, length)
       length = needed
     },
-    bytes: (): Buffer => Buffer.from(memory, 0, length),
+    bytes: (): Buffer => whole.subarray(0, length),
     /** Its memory is used again. */
     clear(): void {
       length = 0
@@ -83,13 +87,14 @@ function createGrowing(maxBytes: number) {
   }
 }
 
-/** Tells which of the words stand in bytes that grow. Each time it looks at what has come since. */
+/** Tells which of the words stand in bytes that grow. It looks at what has come since, where that is enough. */
 function createSightings(words: readonly string[]) {
   const overlap = Math.max(0, ...words.map(({ length }) => length - 1))
   const seen = new Set<string>()
   let looked = 0
   return {
-    look(bytes: Buffer): void {
+    look(bytes: Buffer, atLeast = 0): void {
+      if (bytes.byteLength - looked < atLeast) return
       const fresh = bytes.subarray(Math.max(0, looked - overlap))
       for (const word of words) if (!seen.has(word) && fresh.includes(word)) seen.add(word)
       looked = bytes.byteLength
@@ -136,6 +141,7 @@ export function createEventStream(
       id = undefined
       if (!hasData) return
       const message = data.bytes()
+      sightings.look(message)
       const kind = kindOf(message, sightings.holds)
       sightings.clear()
       if (kind === 'other') data.clear()
@@ -151,7 +157,7 @@ export function createEventStream(
     function nameEnds(): string {
       const bytes = head.bytes()
       const isMarked = isFirst && bytes.indexOf(MARK) === 0
-      const text = bytes.toString('latin1', isMarked ? MARK.length : 0)
+      const text = bytes.length === 0 ? '' : bytes.toString('latin1', isMarked ? MARK.length : 0)
       isFirst = false
       head.clear()
       value.clear()
@@ -167,7 +173,7 @@ export function createEventStream(
       isAtValue = false
       if (name === 'data') {
         data.add(rest)
-        sightings.look(data.bytes())
+        sightings.look(data.bytes(), LOOKED_BYTES)
       } else value.add(rest)
     }
 
