@@ -85,6 +85,19 @@ test('an event of 30 MB, in however many lines, is put together as it comes', as
   }
 })
 
+test('messages that are kept take no more room than their bytes', (t) => {
+  const bytes = 32 * 1024 * 1024
+  const stream = createEventStream(bytes, () => 'candidate')
+  const take = stream.begin()
+  const event = Buffer.from(`data: ${'x'.repeat(16_400)}\n\n`)
+  for (let at = 0; at < 2_000; at++) take(event)
+  const messages = stream.end()
+  t.equal(messages.length, 2_000)
+  const room = messages.reduce((sum, { buffer }) => sum + ((buffer as ArrayBuffer).maxByteLength ?? 0), 0)
+  t.ok(room < bytes, `${room} bytes`)
+  t.end()
+})
+
 test('what comes after as many bytes as are wanted is not kept', (t) => {
   const stream = createEventStream(10, () => 'last')
   const take = stream.begin()

@@ -7,6 +7,7 @@ const MAX_EVENTS = 10_000
 const MAX_NAME = 16 // longer than that of any field that is read, with a mark before it
 const MAX_VALUE = 1_025 // of a field other than data: one more than an id that is used may have
 const FIRST_BYTES = 4 * 1024
+const MOVED_BYTES = 1024 * 1024 // takes less than a millisecond
 const LOOKED_BYTES = 4 * 1024 // at once: a search begins slowly, and a line may have one byte
 const LF = 0x0a
 const CR = 0x0d
@@ -61,25 +62,42 @@ function createLines(onPart: (part: Buffer) => void, onEnd: () => void) {
 }
 
 /**
- * The first bytes of which more come, at most so many. They are copied as they come, into memory that grows where it is: to join
- * them in the end, or to move what is there, would stop the thread.
+ * The first bytes of which more come, at most so many. They are copied as they come: to join them in the end would stop the thread,
+ * and so would moving megabytes. So memory that was moved a few times grows where it is from then on, in addresses that are kept
+ * free for it: a system gives a process only so many of such places, which is why small bytes take none.
  */
 function createGrowing(maxBytes: number) {
-  const memory = new ArrayBuffer(Math.min(FIRST_BYTES, maxBytes), { maxByteLength: maxBytes })
-  let whole = Buffer.from(memory, 0, memory.byteLength)
+  let memory: Buffer = Buffer.allocUnsafeSlow(Math.min(FIRST_BYTES, maxBytes))
   let length = 0
+
+  function larger(size: number): Buffer {
+    if (size <= MOVED_BYTES) return Buffer.allocUnsafeSlow(size)
+    return Buffer.from(new ArrayBuffer(size, { maxByteLength: maxBytes }), 0, size)
+  }
+
+  function grow(needed: number): void {
+    const size = Math.min(maxBytes, Math.max(2 * memory.byteLength, needed))
+    const { buffer } = memory
+    if (buffer instanceof ArrayBuffer && buffer.resizable) {
+      buffer.resize(size)
+      memory = Buffer.from(buffer, 0, size)
+      return
+    }
+    const before = memory
+    memory = larger(size)
+    memory.set(before.subarray(0, length))
+  }
+
   return {
     add(bytes: Uint8Array): void {
       const wanted = bytes.subarray(0, maxBytes - length)
       const needed = length + wanted.byteLength
-      if (needed > whole.byteLength) {
-        memory.resize(Math.min(maxBytes, Math.max(2 * memory.byteLength, needed)))
-        whole = Buffer.from(memory, 0, memory.byteLength)
-      }
-      whole.set(wanted, length)
+      if (needed > memory.byteLength) grow(needed)
+      memory.set(wanted, length)
       length = needed
     },
-    bytes: (): Buffer => whole.subarray(0, length),
+    bytes: (): Buffer => memory.subarray(0, length),
+    isEmpty: () => length === 0,
     /** Its memory is used again. */
     clear(): void {
       length = 0
@@ -107,6 +125,12 @@ function createSightings(words: readonly string[]) {
   }
 }
 
+function copied(bytes: Buffer): Buffer {
+  const copy = Buffer.allocUnsafeSlow(bytes.byteLength)
+  copy.set(bytes)
+  return copy
+}
+
 /**
  * Reads streams of `maxBytes` together; what comes after them is not looked at. `kindOf` tells whether a message may be the awaited response, also by which of the `words` it holds. These are looked for as its
  * parts come: to go through a large message when it ends would stop the thread.
@@ -123,11 +147,11 @@ export function createEventStream(
   let lastEventId: string | undefined
   let retryMs: number | undefined
   let finish = () => {}
+  const data = createGrowing(maxBytes)
 
   function begin() {
     const head = createGrowing(MAX_NAME) // of the line: its name
     const value = createGrowing(MAX_VALUE) // of another field than data
-    let data = createGrowing(maxBytes)
     const sightings = createSightings(words)
     let hasData = false
     let name: string | undefined // known from the colon on
@@ -144,20 +168,21 @@ export function createEventStream(
       sightings.look(message)
       const kind = kindOf(message, sightings.holds)
       sightings.clear()
-      if (kind === 'other') data.clear()
-      else {
-        found.push(message)
-        data = createGrowing(maxBytes)
-      }
+      if (kind === 'last') found.push(message)
+      else if (kind === 'candidate') found.push(copied(message))
+      data.clear()
       hasData = false
       events += 1
       if (kind === 'last' || events === MAX_EVENTS) isOver = true
     }
 
-    function nameEnds(): string {
-      const bytes = head.bytes()
+    function nameIn(bytes: Buffer): string {
       const isMarked = isFirst && bytes.indexOf(MARK) === 0
-      const text = bytes.length === 0 ? '' : bytes.toString('latin1', isMarked ? MARK.length : 0)
+      return bytes.toString('latin1', isMarked ? MARK.length : 0)
+    }
+
+    function nameEnds(): string {
+      const text = head.isEmpty() ? '' : nameIn(head.bytes())
       isFirst = false
       head.clear()
       value.clear()
