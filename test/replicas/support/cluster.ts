@@ -30,6 +30,8 @@ type ClusterOptions = {
   /** Beyond this a process is ended, whatever it does, ms. */
   longestMs: number
   rateLimit?: { per_second: number; burst: number }
+  /** Settings in the place of those that replicas have otherwise; given the url of the balancer. */
+  more?: (url: string) => object
 }
 
 export type Replica = {
@@ -42,6 +44,8 @@ export type Replica = {
   /** Resolves when it serves; it is started again until it does. */
   start(): Promise<void>
   signal(name: NodeJS.Signals): void
+  /** Its own file differs from the others' in so much from now on, and it is told to read it. */
+  reload(more: object): Promise<void>
   /** kill -9; resolves when it is gone. */
   kill(): Promise<void>
   /** What it said so far, all its lives together. */
@@ -51,7 +55,7 @@ export type Replica = {
 export async function startCluster(options: ClusterOptions) {
   const { binaries, replicas: count, rows, longestMs, rateLimit } = options
   const folder = await mkdtemp(join(tmpdir(), 'tributary-replicas-'))
-  const file = join(folder, 'tributary.json')
+  const fileOf = (name: string) => join(folder, `${name}.json`)
   const postgres: Postgres = await startPostgres(binaries)
   await (await openStore({ url: postgres.url, now: Date.now, onProblem: () => {} })).close()
   const fence = await watchFence(postgres.url)
@@ -66,9 +70,8 @@ export async function startCluster(options: ClusterOptions) {
   let reloads = 0
   let isClosed = false
 
-  /** Replaces the file that all read; each sees it by itself. */
-  async function configure(): Promise<void> {
-    const config = {
+  function configWith(more: object): string {
+    return JSON.stringify({
       listen: { port: 0, public_url: balancer.url },
       upstreams: options.agents.map((id) => ({ id, url: agents.urlOf(id), protocol: 'mcp' })),
       defaults: { refresh: '1s', timeout: `${5 + (reloads % 2)}s` },
@@ -85,9 +88,16 @@ export async function startCluster(options: ClusterOptions) {
         ...(rateLimit && { rate_limit: rateLimit }),
       },
       storage: { url: `postgres://tributary@127.0.0.1:${line.port}/postgres`, key: KEY },
-    }
+      ...options.more?.(balancer.url),
+      ...more,
+    })
+  }
+
+  /** Replaces the files of all, which say the same; each sees it by itself. */
+  async function configure(): Promise<void> {
+    const text = configWith({})
     reloads += 1
-    await writeFile(file, JSON.stringify(config))
+    for (const { name } of replicas) await writeFile(fileOf(name), text)
   }
 
   function replicaAt(at: number): Replica {
@@ -122,7 +132,7 @@ export async function startCluster(options: ClusterOptions) {
           ...{ TEST_ADDRESS: address, TEST_AHEAD_MS: String(AHEAD[at % AHEAD.length]), PGAPPNAME: name },
         }
         for (let found = ''; !found; ) {
-          const started = startCommand(['serve', '--config', file], environment, { longestMs })
+          const started = startCommand(['serve', '--config', fileOf(name)], environment, { longestMs })
           running = started
           started.process.stderr.on('data', (text: string) => {
             said += text
@@ -137,6 +147,10 @@ export async function startCluster(options: ClusterOptions) {
         }
       },
       signal: (signal) => void running?.process.kill(signal),
+      async reload(more) {
+        await writeFile(fileOf(name), configWith(more))
+        running?.process.kill('SIGHUP')
+      },
       async kill() {
         url = ''
         running?.process.kill('SIGKILL')
