@@ -29,7 +29,7 @@ import {
 import { type OfOfficial, print, printOfficial, printPair } from './serving-report.js'
 
 const REQUESTS = givenNumber(0, 600)
-const ROUNDS = givenNumber(1, 15)
+const ROUNDS = givenNumber(1, 45)
 const ONLY = process.argv[4] ?? ''
 const PROCESSES = 3
 const ROUNDS_EACH = Math.ceil(ROUNDS / PROCESSES)

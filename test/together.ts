@@ -22,7 +22,7 @@ import { tellFailures } from './support/tell-failures.js'
 
 // Most of what tests run, they run seldom: a function is compiled for speed only after several times as much work as
 // otherwise. Of tests with servers that saves a sixth of the processor's time. Node 24's engine has no such flag.
-if (Number.parseInt(process.versions.node, 10) < 24) setFlagsFromString('--interrupt-budget=500000')
+if (Number.parseInt(process.versions.node, 10) < 22) setFlagsFromString('--interrupt-budget=500000')
 
 /** The tests of the process while one file is read and run: tap's `test` and `teardown` belong to the process otherwise. */
 type Running = { file: string; ended: Promise<unknown>[]; teardowns: (() => unknown)[] }
