@@ -274,7 +274,7 @@ export function createApp(options: ServerOptions): FastifyInstance {
   const app = Fastify({
     logger: false,
     bodyLimit: BODY_BYTES,
-    forceCloseConnections: 'idle',
+    forceCloseConnections: false, // closing.ts ends each when its answers have left
     pluginTimeout: 0, // it counts for the end as well, which waits for what is in flight
     return503OnClosing: false, // whoever had connected is answered (closing.ts)
     // Node would read only the first of two lines that may come once: as one list they are refused where they are read.

@@ -9,7 +9,7 @@ import { Server as Listener, type Socket } from 'node:net'
 import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
 import type { Bodies } from './answer/bodies.js'
-import { closeAfterNewest, endWhen, followConnections } from './answer/connection.js'
+import { closeAfterNewest, endUnlessAsked, endWhen, followConnections } from './answer/connection.js'
 
 const QUIET_TURNS = 3 // after the last that was accepted: it is read in the next one
 const ACCEPTING_MS = 5_000
@@ -17,6 +17,8 @@ const QUEUE = 512 // connections that the system keeps for a listener of Node
 const QUEUE_MS = 20_000 // for all of them where the processors are wanted by many
 const KEEP_ALIVE_MS = 200 // for who was promised that the connection stays open, and asks once more, perhaps at this moment
 const AHEAD_MS = 35_000 // for who sent many requests without waiting for answers, and as long as who is slow to ask has
+const READ_MS = 170_000 // for answers to be made and read
+const LOOK_MS = 500 // how often that time is looked at
 const SILENT_MS = 2_000 // who connects asks at once, as far as it comes to it
 
 /** Keeps the requests that come from all but `follow`; gives what begins them, and those that come later as soon as they come. */
@@ -54,10 +56,10 @@ async function allAccepted({ server }: FastifyInstance, now: () => number): Prom
 }
 
 /** Ends the connections of those who were answered and do not ask once more; what they sent by then is read first. */
-async function endKept({ server }: FastifyInstance): Promise<void> {
+async function endKept(open: ReadonlyMap<Socket, number>): Promise<void> {
   await pause(KEEP_ALIVE_MS, undefined, { ref: false })
   for (let turn = 0; turn < QUIET_TURNS; turn += 1) await nextTurn()
-  server.closeIdleConnections()
+  for (const socket of open.keys()) endUnlessAsked(socket)
 }
 
 /**
@@ -83,6 +85,14 @@ export function createClosing(app: FastifyInstance, bodies: Bodies, now: () => n
     }
   }
 
+  /** Cuts off who reads its answer so slowly that bytes of it wait when `isTime`. */
+  function dropUnread(isTime: () => boolean): void {
+    const looking = setInterval(() => {
+      if (isTime()) for (const socket of open.keys()) if (socket.writableLength > 0) socket.destroy()
+    }, LOOK_MS).unref()
+    app.server.once('close', () => clearInterval(looking))
+  }
+
   app.addHook('onSend', (_request, reply, _payload, done) => {
     if (!app.server.listening) closeAfterNewest(reply.raw)
     done()
@@ -98,9 +108,10 @@ export function createClosing(app: FastifyInstance, bodies: Bodies, now: () => n
     server.keepAliveTimeout = KEEP_ALIVE_MS
     const closedAt = now()
     for (const socket of open.keys()) endWhen(socket, () => now() - closedAt >= AHEAD_MS)
+    dropUnread(() => now() - closedAt >= READ_MS)
     dropSilent()
     begin()
-    void endKept(app)
+    void endKept(open)
   })
   return { ended: async () => void (await ended) }
 }

@@ -17,6 +17,8 @@ const PLAIN = `${HEAD}Content-Type: application/json\r\n\r\n`
 const CALL = PLAIN + BODY
 const CALL_OF_FASTIFY = `${HEAD}Content-Type: application/json; Charset=UTF-8\r\n\r\n${BODY}`
 
+const LARGE = 'x'.repeat(16 * 1024 * 1024)
+
 const connected = (socket: Socket) => new Promise((resolve) => socket.once('connect', resolve))
 const statusOf = (text: string) => text.slice(0, 15)
 const count = (texts: readonly string[], pattern: RegExp) => texts.filter((text) => pattern.test(text)).length
@@ -151,6 +153,88 @@ test('a connection is not waited for where its answer had promised to keep it', 
   end()
   await closed
   t.match(await text, /half of it/)
+})
+
+/** A server with an answer that no system keeps for its reader. */
+async function servingLarge(t: Test) {
+  let at = Date.now()
+  let begun = 0
+  const { app, open } = await serving(t, {
+    now: () => at,
+    routes: (routes) => {
+      routes.get('/large', () => {
+        begun += 1
+        return LARGE
+      })
+    },
+  })
+  const idle = open()
+  const idleText = received(idle)
+  idle.write(CALL)
+  await new Promise((resolve) => idle.once('data', resolve))
+  return {
+    /** Asks for it a number of times; reads nothing. */
+    async ask(times: number): Promise<Socket> {
+      const socket = open().pause()
+      t.teardown(() => socket.destroy())
+      socket.write('GET /large HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n'.repeat(times))
+      await until(() => begun, Boolean)
+      return socket
+    },
+    /** Resolves when the connections have been ended of those who do not ask again. */
+    async close(): Promise<{ closed: Promise<void>; pass(ms: number): void }> {
+      const closed = app.close() as unknown as Promise<void>
+      await idleText
+      return {
+        closed,
+        pass: (ms) => {
+          at += ms
+        },
+      }
+    },
+  }
+}
+
+const bodiesIn = (text: string) => text.split(LARGE).length - 1
+
+test('an answer that is being read is sent to its end', async (t) => {
+  const { ask, close } = await servingLarge(t)
+  const socket = await ask(1)
+  const { closed } = await close()
+  t.equal(bodiesIn(await received(socket.resume())), 1)
+  await closed
+})
+
+test('who reads late has all answers to what it sent without waiting for them', async (t) => {
+  const { ask, close } = await servingLarge(t)
+  const socket = await ask(4)
+  const { closed } = await close()
+  const text = await received(socket.resume())
+  t.equal(bodiesIn(text), 4)
+  t.equal(text.match(/\r\nconnection: close\r\n/gi)?.length, 1, 'the last of them closes')
+  await closed
+})
+
+test('a server that closes does not wait for ever for who reads nothing', async (t) => {
+  const { ask, close } = await servingLarge(t)
+  await ask(1)
+  const { closed, pass } = await close()
+  pass(170_000)
+  await closed
+})
+
+test('a request that had begun behind an answered one is waited for', async (t) => {
+  const { app, open } = await serving(t)
+  const [idle, begun] = [open(), open()]
+  const [idleText, text] = [received(idle), received(begun)]
+  begun.write(CALL + CALL.slice(0, 99)) // in one read
+  idle.write(CALL)
+  await Promise.all([idle, begun].map((one) => new Promise((resolve) => one.once('data', resolve))))
+  const closed = app.close()
+  await idleText
+  begun.write(CALL.slice(99))
+  await closed
+  t.equal((await text).split('"status":"completed"').length, 3)
 })
 
 test('requests that were sent without waiting for answers are all answered', async (t) => {
