@@ -15,6 +15,7 @@ import type { Rates } from '../feed/query.js'
 import type { Clock } from '../net/clock.js'
 import type { Searchable } from '../search/search-host.js'
 import { etagOf, sendUnlessHeld } from '../server/answer/conditional.js'
+import { whenOver } from '../server/answer/connection.js'
 import { takesGzip } from '../server/answer/gzip.js'
 import type { Admission } from '../server/door/admission.js'
 import type { Door } from '../server/door/door.js'
@@ -242,8 +243,8 @@ export function addLive(app: FastifyInstance, options: LiveOptions): void {
         'x-accel-buffering': 'no',
       })
       response.write('retry: 2000\n\n')
-      response.on('close', () => listeners.delete(listener))
       listeners.add(listener)
+      whenOver(response, () => listeners.delete(listener)) // a page may have left while its caller was looked up
       tell(listener, createPulse()).catch(listener.end)
       stop ??= clock.after(LOOK_EVERY_MS, look)
       return reply

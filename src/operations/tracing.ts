@@ -7,6 +7,7 @@ import { createRequire } from 'node:module'
 import type { Attributes, Span, SpanStatusCode } from '@opentelemetry/api'
 import type { FastifyInstance } from 'fastify'
 import type { Send, SendOutcome } from '../net/send.js'
+import { whenOver } from '../server/answer/connection.js'
 
 const NAME = 'tributary'
 const ERROR: SpanStatusCode.ERROR = 2
@@ -74,7 +75,7 @@ export function traceRequests(app: FastifyInstance): void {
     const parent = propagation.extract(context.active(), headers)
     const attributes = { 'http.request.method': method, 'http.route': route }
     const span = tracer.startSpan(`${method} ${route}`, { kind: SpanKind.SERVER, attributes }, parent)
-    reply.raw.once('close', () => {
+    whenOver(reply.raw, () => {
       const { statusCode } = reply.raw
       end(span, { 'http.response.status_code': statusCode }, statusCode >= 500)
     })

@@ -149,6 +149,44 @@ test('an open page is told what its caller may know now, not when it was opened'
   t.equal(await next('changed'), undefined)
 })
 
+test('a page that was left before its caller was known takes no place of that caller', async (t) => {
+  let asked = 0
+  let release = () => {}
+  const known = new Promise<void>((resolve) => {
+    release = resolve
+  })
+  const jwt = {
+    async verify() {
+      asked += 1
+      await known
+      return { kind: 'valid' as const, subject: 'op' }
+    },
+  }
+  const callers = { anonymous: 'deny' as const, keys: [operator], jwt }
+  const { app, ask } = await start(t, { ...settings(), callers })
+  const token = { authorization: 'Bearer header.claims.signature' }
+  const { port } = app.server.address() as AddressInfo
+  const pages = Array.from({ length: 20 }, () => connect(port, '127.0.0.1'))
+  for (const page of pages) {
+    page.write(
+      `GET /console/api/live HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: ${token.authorization}\r\n\r\n`,
+    )
+  }
+  await until(
+    () => asked,
+    (count) => count === pages.length,
+  )
+  for (const page of pages) page.destroy()
+  await until(
+    () => new Promise((resolve) => app.server.getConnections((_error, count) => resolve(count))),
+    (count) => count === 0,
+  )
+  release()
+  const { status, body } = await ask('/console/api/live', token)
+  t.equal(status, 200)
+  await body?.cancel()
+})
+
 test('a server that closes waits for no open page, and opens none', async (t) => {
   const { app, ask } = await start(t, settings(operator))
   const open = await ask('/console/api/live', bearer)

@@ -122,6 +122,12 @@ export function followConnections(server: Server, bodies: Bodies) {
   return look
 }
 
+/** Calls back once when the last byte of a response has left, or its connection is gone; now where that has been. */
+export function whenOver(response: ServerResponse, then: () => void): void {
+  if (response.destroyed) then()
+  else response.once('close', then)
+}
+
 /** Calls `begin`, which answers a request whose body has been read, when the answers before it on its connection have left. */
 export function inItsTurn(response: ServerResponse, begin: () => void): void {
   if (response.socket !== null) {

@@ -2,10 +2,10 @@
  * What Node cannot read as a request: text that is no HTTP, heads that are too large, and what does not come to its end in time. Its
  * sender may have asked for other things before on the same connection: those are answered first, and no request is answered twice.
  */
-import { type Server, type ServerResponse, STATUS_CODES } from 'node:http'
+import { type Server, STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import { type BodyFault, endBody, fault } from './bodies.js'
-import { endWith, newestOn } from './connection.js'
+import { endWith, newestOn, whenOver } from './connection.js'
 import { INVALID_MESSAGE, rpcError } from './json-rpc.js'
 
 type ReadingError = Error & { code?: string; reason?: string }
@@ -42,12 +42,6 @@ function answerTo({ statusCode, message }: BodyFault): string {
   ].join('\r\n')
 }
 
-/** Calls back when a response has left, at once where it has. */
-function whenLeft(response: ServerResponse | undefined, then: () => void): void {
-  if (!response || response.writableFinished) then()
-  else response.once('close', then)
-}
-
 const told = new WeakSet<Socket>()
 
 /** Answers once, after all that was asked before, and ends the connection. */
@@ -57,12 +51,14 @@ function refuseRest(socket: Socket, why: BodyFault): void {
   const newest = newestOn(socket)
   const isWithin = newest !== undefined && !newest.req.complete
   if (isWithin) endBody(newest.req, why)
-  whenLeft(newest, () => {
+  const refuse = () => {
     if (!socket.writable) return
     // What was late may have come meanwhile.
     if (newestOn(socket) === newest) endWith(socket, isWithin ? '' : answerTo(why))
     else told.delete(socket)
-  })
+  }
+  if (newest) whenOver(newest, refuse)
+  else refuse()
 }
 
 /** Listens to the faults that Node finds in what comes on a connection; it goes on finding some in all that comes behind. */

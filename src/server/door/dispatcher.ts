@@ -20,6 +20,7 @@ import { type Checked, compileCheck, invalidRequest, type TSchema } from '../../
 import { createDeadline } from '../../net/clock.js'
 import { createRecent } from '../../process/memory.js'
 import type { CallContext, Task } from '../../tasks/task.js'
+import { whenOver } from '../answer/connection.js'
 import type { Exchange } from '../answer/exchange.js'
 import { type AnswerPayload, type Envelope, payloadOf } from '../answer/payload.js'
 import { type RateLimiter, registersSecret } from './admission.js'
@@ -111,12 +112,10 @@ function createContextIds(): (bucket: string) => string {
 export function hangUpSignal({ response }: Pick<Exchange, 'response'>): AbortSignal {
   const gone = new AbortController()
   const deadline = createDeadline({ timeoutMs: CALL_MS, signal: gone.signal })
-  const closed = () => {
+  whenOver(response, () => {
     if (!response.writableFinished) gone.abort()
     deadline.release()
-  }
-  if (response.destroyed) closed()
-  else response.once('close', closed)
+  })
   return deadline.signal()
 }
 
