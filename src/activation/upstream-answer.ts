@@ -5,14 +5,13 @@
  * when it is open whether the upstream acted, the call is repeated under its key. The upstream's own words are never passed on
  * (docs/protocol.md#envelope), only its code, as a detail.
  */
-import { type AdcpError, adcpError, type ErrorCode, type Refused } from '../adcp/answer.js'
+import { type AdcpError, adcpError, type ErrorCode, failuresAmong, type Refused } from '../adcp/answer.js'
 import { isRecord } from '../adcp/json.js'
 import type { ActivationKey, Deployment, Destination } from '../adcp/signal.js'
 import { destinationKey, isMoment } from '../merge/deployments.js'
 import type { Action } from '../store/records/ledger.js'
 import type { TaskStatus } from '../store/records/tasks.js'
 import type { AgentOutcome, Payload, UpstreamFailure } from '../upstreams/agent/agent.js'
-import { failuresAmong } from '../upstreams/agent/answer.js'
 import { hasBadText } from '../upstreams/rows/listing.js'
 import { mayOverlap } from './destination-set.js'
 

@@ -4,6 +4,7 @@
  * gives are declared once: code, recovery and the words of the specification ("Errors"). An error that is an answer to the
  * caller is a value of type `AdcpError`; a bug is an exception.
  */
+import { isRecord } from './json.js'
 
 /** How many of what, as it is said: `1 signal`, `0 signals`, `2 entries`. */
 export function howMany(count: number, noun: string): string {
@@ -136,6 +137,18 @@ export type Answered = {
 export type Failed = { kind: 'failed'; message: string; fields: Readonly<Record<string, unknown>> }
 
 export type Answer = Answered | Refused | Failed
+
+/**
+ * The entries of `errors[]` without its warnings, which may stand beside them in any order (docs/protocol.md#envelope). One that is
+ * no object is taken for a message.
+ */
+export function failuresAmong(errors: unknown): Record<string, unknown>[] {
+  if (!Array.isArray(errors)) return []
+  return errors
+    .filter(Boolean)
+    .map((error): Record<string, unknown> => (isRecord(error) ? error : { message: error }))
+    .filter(({ severity }) => severity !== 'warning')
+}
 
 export const RELEASES = ['3.0', '3.1'] as const
 /**

@@ -2,6 +2,7 @@
  * A running server, asked from the command line: its address in one form for every command, with or without `/mcp`, a
  * request to it, by an operator too, and one of its tasks called over MCP.
  */
+import { failuresAmong } from '../adcp/answer.js'
 import { isRecord, tryParseJson } from '../adcp/json.js'
 import { forTerminal, shownUrl } from '../adcp/redaction.js'
 import { check, type Static, type TSchema } from '../adcp/schema.js'
@@ -56,6 +57,13 @@ function unreachable(base: string, error: unknown): CommandFailure {
 
 type Reply = { status: number; text: string }
 
+/** Where a redirect leads, as it may be shown; undefined for every other reply, and where that is no address. */
+function elsewhereIn({ status, headers }: Response, base: string): string | undefined {
+  const location = headers.get('location')
+  if (location === null || status < 300 || status > 399 || !URL.canParse(location, base)) return undefined
+  return forTerminal(shownUrl(new URL(location, base).href))
+}
+
 /**
  * One request to a path of the server, within so many ms, and all of its reply. Throws `CommandFailure` when there is none, or it
  * only names another address: a redirect would lose the key, or what was to be done.
@@ -80,18 +88,14 @@ async function request(
   } as const
   const reply = async () => {
     const response = await fetch(`${base}${path}`, sent)
-    return {
-      status: response.status,
-      text: await response.text(),
-      location: response.headers.get('location'),
-    }
+    const elsewhere = elsewhereIn(response, base)
+    return { status: response.status, text: await response.text(), elsewhere }
   }
-  const { status, text, location } = await reply().catch((error: unknown) =>
+  const { elsewhere, ...given } = await reply().catch((error: unknown) =>
     Promise.reject(unreachable(base, error)),
   )
-  if (location === null || status < 300 || status > 399) return { status, text }
-  const there = shownUrl(new URL(location, base).href)
-  throw new CommandFailure(`${base} says that it is elsewhere, at ${forTerminal(there)}; give that as --url`)
+  if (elsewhere === undefined) return given
+  throw new CommandFailure(`${base} says that it is elsewhere, at ${elsewhere}; give that as --url`)
 }
 
 /** What the server says of a refusal: in an error of its own, or of JSON-RPC. */
@@ -131,15 +135,29 @@ export async function askServer<Answer extends TSchema>(
   throw failureOf(server, status, status < 300 || !isRecord(given) ? undefined : wordsOf(given.error))
 }
 
-type TaskResult = Record<string, unknown> & { status: string; message?: string }
+type TaskResult = Record<string, unknown>
 
-function refusalIn({ adcp_error: error }: Record<string, unknown>): string | undefined {
-  if (!isRecord(error)) return undefined
-  const wait = typeof error.retry_after === 'number' && `retry_after: ${error.retry_after}`
-  const parts = [`${error.code}: ${error.message}`, error.suggestion, wait]
-  const said = parts.filter((part) => typeof part === 'string').join(' ')
-  const choices = isRecord(error.details) && Array.isArray(error.details.choices) ? error.details.choices : []
+/** What an error of the protocol says, and below it what may be chosen instead. */
+function errorText({ code, message, suggestion, retry_after, details }: TaskResult): string {
+  const words = [code, message].filter((part) => typeof part === 'string').join(': ')
+  const wait = typeof retry_after === 'number' && `retry_after: ${retry_after}`
+  const said = [words, suggestion, wait].filter((part) => typeof part === 'string').join(' ')
+  const choices = isRecord(details) && Array.isArray(details.choices) ? details.choices : []
   return [said, ...choices.map((choice) => `  ${JSON.stringify(choice)}`)].map(forTerminal).join('\n')
+}
+
+/**
+ * Why a result of MCP is none of the answers that are expected: the first error that it names, or else its status and message.
+ * Undefined when it is one. An answer without a status is a completed one.
+ */
+function refusalIn(answer: TaskResult, isError: boolean, expected: readonly string[]): string | undefined {
+  const { status = 'completed', message, errors, adcp_error: error } = answer
+  if (isRecord(error)) return errorText(error)
+  if (!isError && expected.some((each) => each === status)) return undefined
+  const [first] = failuresAmong(errors)
+  if (first) return errorText(first)
+  const state = isError || typeof status !== 'string' ? 'failed' : status
+  return forTerminal(typeof message === 'string' ? `${state}: ${message}` : state)
 }
 
 /** What was answered, as JSON or message by message in a stream of events, whose reader is loaded with the first of them. */
@@ -161,14 +179,24 @@ function responseIn(messages: readonly Uint8Array[]): Record<string, unknown> {
   return {}
 }
 
-/** Throws `CommandFailure` when the agent cannot be reached or refuses, in its own words, or what is there is none. */
-export async function callTask(server: Address, name: string, input: object): Promise<TaskResult> {
+/**
+ * The answer to a task, in one of the statuses that the caller expects. Throws `CommandFailure` when the agent cannot be reached, or
+ * answers otherwise, in its own words, or what is there is none.
+ */
+export async function callTask(
+  server: Address,
+  name: string,
+  input: object,
+  expected: readonly string[] = ['completed'],
+): Promise<TaskResult> {
   const body = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name, arguments: input } }
   const { status, text } = await request(server, '/mcp', { method: 'POST', timeoutMs: TASK_MS, body })
   const { result, error } = responseIn(await messagesIn(text))
-  const answer = isRecord(result) ? result.structuredContent : undefined
-  if (status === 401 || !isRecord(answer)) throw failureOf(server, status, wordsOf(error))
-  const refusal = refusalIn(answer)
+  if (status === 401 || !isRecord(result) || !isRecord(result.structuredContent)) {
+    throw failureOf(server, status, wordsOf(error))
+  }
+  const { structuredContent: answer, isError } = result
+  const refusal = refusalIn(answer, isError === true, expected)
   if (refusal !== undefined) throw new CommandFailure(refusal)
-  return answer as TaskResult
+  return answer
 }

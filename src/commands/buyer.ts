@@ -192,6 +192,9 @@ type ActivateCommand = Target &
     deactivate: boolean
   }
 
+/** What was asked is done, or goes on without being asked for again. */
+const DONE_OR_BEGUN = ['completed', 'submitted', 'working', 'input-required', 'auth-required']
+
 /**
  * `tributary activate HANDLE`. Prints what the agent answers; a repetition with the same `--key` activates nothing twice. The key is
  * told before the agent is asked, because it is needed most where no answer comes.
@@ -200,14 +203,15 @@ export async function activate(command: ActivateCommand): Promise<void> {
   const { handle, destination, option, account, key = randomUUID(), deactivate, json, out, err } = command
   const server = await addressOf(command, 'buyer')
   err.write(`key ${key}\n`)
-  const answer = await callTask(server, 'activate_signal', {
+  const input = {
     signal_agent_segment_id: handle,
     destinations: [destination],
     idempotency_key: key,
     ...(option !== undefined && { pricing_option_id: option }),
     ...(account !== undefined && { account: { account_id: account } }),
     ...(deactivate && { action: 'deactivate' }),
-  })
+  }
+  const answer = await callTask(server, 'activate_signal', input, DONE_OR_BEGUN)
   const [status, message, task] = [answer.status, answer.message, answer.task_id].map(textOf).map(forTerminal)
   const text = `${status}: ${message}${task && `\ntask ${task}`}`
   out.write(`${json ? JSON.stringify(answer) : text}\n`)

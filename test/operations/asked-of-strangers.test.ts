@@ -76,6 +76,78 @@ test('a refusal that says to wait says how long', async (t) => {
   t.equal(failure.message, 'RATE_LIMITED: Too many requests. Wait for retry_after seconds. retry_after: 5')
 })
 
+type Json = Record<string, unknown>
+
+/** The result of a call of a task, as MCP carries it. */
+const resultOf = (structuredContent: Json, rest: Json = {}) =>
+  JSON.stringify({ jsonrpc: '2.0', id: 1, result: { content: [], structuredContent, ...rest } })
+
+type Command = (where: Target & Printing) => Promise<void>
+
+const ofFeed: Command = (where) =>
+  printFeed({ ...where, filters: undefined, limit: 10, json: true, now: Date.now })
+const ofActivation: Command = (where) =>
+  activate({
+    ...{ ...where, handle: 'sig_x', destination: { type: 'platform' }, deactivate: false, json: true },
+    ...{ option: undefined, account: undefined, key: 'a-key-of-its-own' },
+  })
+const OF_BUYERS: Record<string, Command> = {
+  feed: ofFeed,
+  ask: (where) => ask({ ...where, words: 'cars', limit: 10, json: true }),
+  activate: ofActivation,
+}
+
+/** What a command of a buyer says and prints where its calls are answered so, in this order, over and over. */
+async function outcomeOf(t: { teardown(end: () => unknown): void }, command: Command, ...bodies: string[]) {
+  let asked = 0
+  const server = await startHttp((_, response) => {
+    saying({ body: bodies[asked++ % bodies.length] as string })(response)
+  }, '/mcp')
+  t.teardown(server.close)
+  const [said, printed] = [createOutput(), createOutput()]
+  const where = { config: 'config/sandbox.yaml', url: server.origin, token: 'a-key' }
+  const failure = await command({ ...where, out: printed.out, err: said.out }).catch((error) => error)
+  const isTold = failure instanceof CommandFailure
+  return { isTold, failure: isTold ? failure.message : failure, printed: printed.text() }
+}
+
+test('an answer that says it failed is a failure, wherever it says why', async (t) => {
+  const warning = { code: 'SLOW', message: 'took long', severity: 'warning' }
+  const answers: [string, string][] = [
+    [resultOf({ status: 'failed', errors: [warning, { code: 'X', message: 'bad thing' }] }), 'X: bad thing'],
+    [resultOf({ status: 'failed', errors: [{ message: 'bad\u001b[2J' }] }), 'bad [2J'],
+    [resultOf({ status: 'failed', errors: ['bad thing'] }), 'bad thing'],
+    [resultOf({ status: 'rejected', errors: [warning], message: 'not allowed' }), 'rejected: not allowed'],
+    [resultOf({ status: 'failed' }), 'failed'],
+    [resultOf({ status: 'canceled', message: 7 }), 'canceled'],
+    [resultOf({ status: 'of no agent\n' }), 'of no agent'],
+    [resultOf({ status: { toString: 1 } }), 'failed'],
+    [resultOf({ errors: [{ code: 'X', message: 'bad thing' }] }, { isError: true }), 'X: bad thing'],
+    [resultOf({ status: 'completed', signals: [] }, { isError: true }), 'failed'],
+  ]
+  for (const [body, words] of answers) {
+    for (const [name, command] of Object.entries(OF_BUYERS)) {
+      const { isTold, failure, printed } = await outcomeOf(t, command, body)
+      t.same(
+        { isTold, failure: failure?.trim(), printed },
+        { isTold: true, failure: words, printed: '' },
+        name,
+      )
+    }
+  }
+})
+
+test('what comes later is an answer to an activation, and none to a question for rows', async (t) => {
+  for (const status of ['submitted', 'working', 'input-required', 'auth-required']) {
+    const body = resultOf({ status, task_id: 't1', message: 'Wait for t1.' })
+    for (const name of ['feed', 'ask']) {
+      const outcome = await outcomeOf(t, OF_BUYERS[name] as Command, body)
+      t.same(outcome, { isTold: true, failure: `${status}: Wait for t1.`, printed: '' }, name)
+    }
+    t.match((await outcomeOf(t, ofActivation, body)).printed, `"status":"${status}"`)
+  }
+})
+
 test('an agent may answer with a stream of events', async (t) => {
   const note = 'event: message\ndata: {"jsonrpc":"2.0","method":"notifications/progress"}'
   for (const end of ['\n', '\r\n']) {
@@ -220,6 +292,15 @@ test('whoever is sent elsewhere is told where, and sends no key there', async (t
   for (const status of [301, 307, 308]) {
     const answer = (response: ServerResponse) => void response.writeHead(status, { location }).end()
     for (const one of await failures(t, answer)) t.match(one.said, `is elsewhere, at ${location}`)
+  }
+})
+
+test('a redirect to what is no address is no answer, told in a sentence', async (t) => {
+  for (const location of ['http://[', 'http://', 'https://a b']) {
+    const answer = (response: ServerResponse) => void response.writeHead(302, { location }).end()
+    for (const failure of [...(await failures(t, answer)), { said: `${await asked(t, answer)}` }]) {
+      t.match(failure.said, /CommandFailure: \S+ gives no answer of an agent \(HTTP 302\)/, location)
+    }
   }
 })
 

@@ -60,13 +60,15 @@ const COMMANDS = [['feed'], ['ask', 'anything'], ['activate', 'seg', '--destinat
 
 test('nothing of an answer steers the terminal', async (t) => {
   const steering = '\u001b]52;c;bGll\u0007\u001b[2Jgone\u0085away'
-  const [status, version, message] = [steering, steering, steering]
-  const answer = { status, wholesale_feed_version: version, message, task_id: steering, signals: [] }
+  const words = { wholesale_feed_version: steering, message: steering, task_id: steering }
   for (const args of COMMANDS) {
-    const { code, out, err } = await at(t, () => answer, ...args)
-    t.equal(code, 0, err)
-    t.match(out, /gone away/)
-    for (const line of out.split('\n')) t.equal(forTerminal(line), line)
+    for (const status of ['completed', steering]) {
+      const { code, out, err } = await at(t, () => ({ ...words, status, signals: [] }), ...args)
+      const [wanted, text] = status === 'completed' ? [0, out] : [1, err]
+      t.equal(code, wanted, err)
+      t.match(text, /gone away/)
+      for (const line of `${out}\n${err}`.split('\n')) t.equal(forTerminal(line), line)
+    }
   }
 })
 

@@ -4,6 +4,7 @@
  * by an MCP tool result, an A2A task or an A2A message, and fail by `adcp_error`, by `errors[]` with a failed status, or as
  * plain text. Its rows are read. Pure, so a thread can do it.
  */
+import { failuresAmong } from '../../adcp/answer.js'
 import { boundedText, isRecord, scalarText } from '../../adcp/json.js'
 import { redactedValue } from '../../adcp/redaction.js'
 import { answerJobs } from '../../process/thread-pool.js'
@@ -100,18 +101,6 @@ function readError(raw: Record<string, unknown>): AgentError {
     ...(seconds > 0 && { retryAfterMs: Math.min(seconds, MAX_RETRY_AFTER_S) * 1_000 }),
     ...(isSmall(raw.details) && { details: raw.details }),
   }
-}
-
-/**
- * The entries of `errors[]` without its warnings, which may stand beside them in any order (docs/protocol.md#envelope). One that is
- * no object is taken for a message.
- */
-export function failuresAmong(errors: unknown): Record<string, unknown>[] {
-  if (!Array.isArray(errors)) return []
-  return errors
-    .filter(Boolean)
-    .map((error): Record<string, unknown> => (isRecord(error) ? error : { message: error }))
-    .filter(({ severity }) => severity !== 'warning')
 }
 
 /** The error a payload reports, wherever it reports it; undefined when it is an answer. */
