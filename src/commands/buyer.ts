@@ -8,11 +8,9 @@ import { isRecord } from '../adcp/json.js'
 import { forTerminal } from '../adcp/redaction.js'
 import type { FeedMirrorOptions } from '../mirror/mirror.js'
 import type { FeedReading } from '../mirror/reading.js'
+import { createWalk, MAX_RESTARTS, pageAt } from '../mirror/walk.js'
 import { type Address, addressOf, callTask, type Target } from './address.js'
 import { CommandFailure, createProgress, renderTable, tableWidth } from './terminal.js'
-
-const PAGE = 100
-const MAX_RESTARTS = 10
 
 /** What agents send is read without trusting its shape: `--url` may name anybody's. */
 type Item = Readonly<Record<string, unknown>>
@@ -25,7 +23,7 @@ const textOf = (value: unknown) =>
 type FeedPage = {
   signals: Item[]
   version: string
-  total: string
+  total: number | undefined
   /** The first page of a walk, or of one that had to start again. */
   first: boolean
   incomplete: Item[]
@@ -35,41 +33,29 @@ type FeedPage = {
 type Filters = Record<string, unknown> | undefined
 
 /**
- * The pages of one walk over a running feed. The walk starts again when the version moves (specification, "mid-pagination").
- * Throws `CommandFailure` when the feed cannot be reached, refuses, keeps moving, or has no end.
+ * The pages of one walk over a running feed, which starts again when the feed moves. Throws `CommandFailure` when the feed cannot be
+ * reached, refuses, keeps moving, or is none.
  */
 async function* walkFeed(server: Address, filters: Filters): AsyncGenerator<FeedPage> {
-  let version: string | undefined
-  let cursor = ''
-  const cursors = new Set<string>()
-  for (let restarts = 0; restarts <= MAX_RESTARTS; ) {
-    const pagination = { max_results: PAGE, ...(cursor && { cursor }) }
-    const request = { discovery_mode: 'wholesale', pagination, ...(filters && { filters }) }
-    const answer = await callTask(server, 'get_signals', request)
-    const current = textOf(answer.wholesale_feed_version)
-    if (cursor && current !== version) {
-      cursor = ''
-      cursors.clear()
-      restarts += 1
-      continue
+  for (let restarts = 0; restarts <= MAX_RESTARTS; restarts += 1) {
+    const pages = createWalk()
+    let cursor: string | undefined
+    for (;;) {
+      const request = { discovery_mode: 'wholesale', ...pageAt(cursor), ...(filters && { filters }) }
+      const answer = await callTask(server, 'get_signals', request)
+      const step = pages.take(answer)
+      if (step.kind === 'moved') break
+      if (step.kind === 'unsound')
+        throw new CommandFailure(`${server.base} gives no whole feed: ${step.message}`)
+      const { signals, total, next } = step
+      yield {
+        ...{ signals: itemsIn(signals), version: pages.versions().version ?? '', total },
+        ...{ first: cursor === undefined },
+        ...{ incomplete: itemsIn(answer.incomplete), warnings: itemsIn(answer.errors) },
+      }
+      if (next === undefined) return
+      cursor = next
     }
-    const first = cursor === ''
-    version = current
-    const { has_more, cursor: next, total_count } = isRecord(answer.pagination) ? answer.pagination : {}
-    yield {
-      signals: itemsIn(answer.signals),
-      version,
-      total: textOf(total_count),
-      first,
-      incomplete: itemsIn(answer.incomplete),
-      warnings: itemsIn(answer.errors),
-    }
-    if (!has_more) return
-    cursor = textOf(next)
-    if (!cursor)
-      throw new CommandFailure('the feed says that more pages follow, and not how they are asked for')
-    if (cursors.has(cursor)) throw new CommandFailure('the pages of the feed lead back to one that was read')
-    cursors.add(cursor)
   }
   throw new CommandFailure('the feed changed during every walk; try again when its upstreams are quieter')
 }
@@ -150,7 +136,7 @@ export async function printFeed(command: FeedOptions): Promise<void> {
       seen += page.signals.length
       if (json) for (const row of page.signals) out.write(`${JSON.stringify(row)}\n`)
       else rows.push(...page.signals.slice(0, Math.max(0, limit - rows.length)))
-      progress.show(`${seen} of ${page.total || '?'} signals`)
+      progress.show(`${seen} of ${page.total ?? '?'} signals`)
       last = page
     }
   } finally {

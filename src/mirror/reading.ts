@@ -1,18 +1,22 @@
 /**
- * One reading of the feed, by which the copy is brought up to date: the agent says `unchanged`, or all pages are walked under one
- * version (specification, "mid-pagination"). Versions have no parts that a client could check against the rows, so these are checked
- * instead: every page carries the same ones, "unchanged" names those that were sent, and as many rows come as any page announced, the
- * same number on each that says one.
+ * One reading of the feed, by which the copy is brought up to date: the agent says `unchanged`, and names the versions that were
+ * sent, or all pages are walked (walk.ts).
  */
 import { isDeepStrictEqual } from 'node:util'
 import { isRecord } from '../adcp/json.js'
 import { backoffMs, type Clock, pause } from '../net/clock.js'
 import type { Copy, CopyRow, CopyState, Replacement } from './copy.js'
 import type { FeedAsker, FeedReply } from './feed-asker.js'
+import {
+  areOfOneFeed,
+  createWalk,
+  type FeedVersions,
+  MAX_RESTARTS,
+  pageAt,
+  textIn,
+  versionsOf,
+} from './walk.js'
 
-const PAGE = 100
-const FIRST_PAGE = { pagination: { max_results: PAGE } }
-const MAX_RESTARTS = 10
 const MAX_ATTEMPTS = 6 // of one page: a walk outlives a restart of the agent, and being slowed down by it
 const FIRST_WAIT_MS = 1_000
 
@@ -45,9 +49,7 @@ type ReadingOptions = AskingOptions & {
   source: string
 }
 
-type Versions = Pick<CopyState, 'version' | 'pricing' | 'scope'>
 type Failure = Extract<FeedReading, { kind: 'failed' }>
-type Page = { rows: readonly CopyRow[]; cursor: string | undefined; total: number | undefined }
 
 export const failedReading = (reason: FeedFailure, message: string): Failure => ({
   kind: 'failed',
@@ -55,51 +57,33 @@ export const failedReading = (reason: FeedFailure, message: string): Failure => 
   message,
 })
 
-/** The value, when it is a text that says something. */
-export const textIn = (value: unknown) => (typeof value === 'string' && value !== '' ? value : undefined)
-
 /** Absent means that nothing is missing (schema signals/get-signals-response). */
 export const incompleteIn = ({ incomplete }: Readonly<Record<string, unknown>>): readonly unknown[] =>
   Array.isArray(incomplete) ? incomplete : []
-
-function versionsOf(answer: Readonly<Record<string, unknown>>): Versions {
-  const version = textIn(answer.wholesale_feed_version)
-  const pricing = textIn(answer.pricing_version)
-  const scope = textIn(answer.cache_scope)
-  return { ...(version && { version }), ...(pricing && { pricing }), ...(scope && { scope }) }
-}
-
-function isSame(one: Versions, other: Versions): boolean {
-  return one.version === other.version && one.pricing === other.pricing && one.scope === other.scope
-}
 
 /** "Unchanged" need not repeat the versions; when it names other ones than ours, it is about another feed. */
 export function confirms(
   { unchanged, ...answer }: Readonly<Record<string, unknown>>,
   held: CopyState,
 ): boolean {
-  return unchanged === true && isSame(held, { ...held, ...versionsOf(answer) })
+  return unchanged === true && areOfOneFeed(held, { ...held, ...versionsOf(answer) })
 }
 
 /** The arguments that let an agent answer "unchanged" for a copy of these versions. */
-export function conditionOf({ version, pricing }: Versions): Record<string, string> {
+export function conditionOf({ version, pricing }: FeedVersions): Record<string, string> {
   if (version === undefined) return {}
   return { if_wholesale_feed_version: version, ...(pricing && { if_pricing_version: pricing }) }
 }
 
-/** The rows of a page and what follows it; undefined when it is none. */
-function pageOf({ signals, pagination }: Readonly<Record<string, unknown>>): Page | undefined {
-  if (!Array.isArray(signals)) return undefined
+/** Undefined when one of them could not be kept: it has no id. */
+function rowsOf(signals: readonly unknown[]): CopyRow[] | undefined {
   const rows: CopyRow[] = []
-  for (const row of signals as unknown[]) {
+  for (const row of signals) {
     const id = isRecord(row) ? textIn(row.signal_agent_segment_id) : undefined
     if (!isRecord(row) || id === undefined) return undefined
     rows.push({ id, row })
   }
-  const { has_more, cursor, total_count } = isRecord(pagination) ? pagination : {}
-  const next = has_more === true ? textIn(cursor) : undefined
-  if (has_more === true && next === undefined) return undefined
-  return { rows, cursor: next, total: typeof total_count === 'number' ? total_count : undefined }
+  return rows
 }
 
 /** Asks for the feed, again and again while there is no answer. */
@@ -123,38 +107,28 @@ export async function readFeed(options: ReadingOptions): Promise<FeedReading> {
   /** All pages from the first one on; undefined when the feed moved meanwhile. */
   async function walk(first: FeedReply, into: Replacement): Promise<FeedReading | undefined> {
     const ids = new Set<string>()
-    const cursors = new Set<string>()
-    let versions: Versions | undefined
-    let announced: number | undefined
-    let received = 0
+    const pages = createWalk()
     for (let reply = first; ; ) {
       if (reply.kind !== 'answer') {
-        if (versions && reply.kind === 'refused' && reply.field === 'pagination.cursor') return undefined
-        return failedReading(reply.kind, reply.message)
+        const isGivenUp = reply.kind === 'refused' && reply.field === 'pagination.cursor'
+        return reply !== first && isGivenUp ? undefined : failedReading(reply.kind, reply.message)
       }
       const { answer } = reply
-      versions ??= versionsOf(answer)
-      if (!isSame(versions, versionsOf(answer))) return undefined
-      const page = pageOf(answer)
-      if (!page) return failedReading('unsound', 'a page holds no rows that could be kept')
+      const step = pages.take(answer)
+      if (step.kind === 'moved') return undefined
+      if (step.kind === 'unsound') return failedReading('unsound', step.message)
+      const rows = rowsOf(step.signals)
+      if (!rows) return failedReading('unsound', 'a page holds rows that cannot be kept')
       // Of a segment that is listed twice the first row is kept.
-      const fresh = page.rows.filter(({ id }) => !ids.has(id) && ids.add(id))
+      const fresh = rows.filter(({ id }) => !ids.has(id) && ids.add(id))
       await into.add(fresh)
-      received += page.rows.length
-      const { cursor, total = announced } = page
-      announced ??= total
-      if (total !== announced) return undefined
-      if (cursor === undefined) {
-        if (announced !== undefined && announced !== received)
-          return failedReading('unsound', `it announced ${announced} signals and gave ${received}`)
+      if (step.next === undefined) {
         const incomplete = incompleteIn(answer)
-        const state = { source, ...versions, rows: ids.size, walkedAt: clock.now(), incomplete }
+        const state = { source, ...pages.versions(), rows: ids.size, walkedAt: clock.now(), incomplete }
         await into.commit(state)
         return { kind: 'replaced', state }
       }
-      if (cursors.has(cursor)) return failedReading('unsound', 'its pages lead back to one that was read')
-      cursors.add(cursor)
-      reply = await patiently({ pagination: { max_results: PAGE, cursor } })
+      reply = await patiently(pageAt(step.next))
     }
   }
 
@@ -166,19 +140,19 @@ export async function readFeed(options: ReadingOptions): Promise<FeedReading> {
       : await copy.amend(new Map(), { incomplete })
   }
 
-  let reply = await patiently({ ...FIRST_PAGE, ...(held && conditionOf(held)) })
+  let reply = await patiently({ ...pageAt(), ...(held && conditionOf(held)) })
   if (held?.version !== undefined && reply.kind === 'answer') {
     // An agent that takes no tokens answers with its first page; the versions on it say the same as "unchanged".
     const { answer } = reply
-    if (confirms(answer, held) || isSame(held, versionsOf(answer))) {
+    if (confirms(answer, held) || areOfOneFeed(held, versionsOf(answer))) {
       const state = await confirmed(held, answer)
       if (state) return { kind: 'unchanged', state }
     }
     // "Unchanged" under another version than ours proves nothing about our rows, nor does any where there are none any more.
-    if (answer.unchanged === true) reply = await patiently(FIRST_PAGE)
+    if (answer.unchanged === true) reply = await patiently(pageAt())
   }
   for (let restarts = 0; restarts <= MAX_RESTARTS; restarts += 1) {
-    if (restarts > 0) reply = await patiently(FIRST_PAGE)
+    if (restarts > 0) reply = await patiently(pageAt())
     if (reply.kind !== 'answer') return failedReading(reply.kind, reply.message)
     const into = await copy.replace()
     const outcome = await walk(reply, into).catch(async (error: unknown) => {

@@ -4,7 +4,7 @@
  */
 import { isRecord } from '../adcp/json.js'
 import type { CopyState, RowChange, RowChanges } from './copy.js'
-import { textIn } from './reading.js'
+import { textIn } from './walk.js'
 
 type Tokens = Pick<CopyState, 'version' | 'pricing'>
 

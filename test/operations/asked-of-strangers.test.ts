@@ -84,8 +84,11 @@ const resultOf = (structuredContent: Json, rest: Json = {}) =>
 
 type Command = (where: Target & Printing) => Promise<void>
 
-const ofFeed: Command = (where) =>
-  printFeed({ ...where, filters: undefined, limit: 10, json: true, now: Date.now })
+const feedAs =
+  (json: boolean): Command =>
+  (where) =>
+    printFeed({ ...where, filters: undefined, limit: 10, json, now: Date.now })
+const [ofFeed, ofFeedForPeople] = [feedAs(true), feedAs(false)]
 const ofActivation: Command = (where) =>
   activate({
     ...{ ...where, handle: 'sig_x', destination: { type: 'platform' }, deactivate: false, json: true },
@@ -145,6 +148,49 @@ test('what comes later is an answer to an activation, and none to a question for
       t.same(outcome, { isTold: true, failure: `${status}: Wait for t1.`, printed: '' }, name)
     }
     t.match((await outcomeOf(t, ofActivation, body)).printed, `"status":"${status}"`)
+  }
+})
+
+const versions = { wholesale_feed_version: 'v1', pricing_version: 'p1', cache_scope: 'public' }
+const page = (id: string, pagination: Json, rest: Json = {}) =>
+  resultOf({
+    ...{ status: 'completed', ...versions, signals: [{ signal_agent_segment_id: id }], pagination },
+    ...rest,
+  })
+
+test('feed joins no pages of two feeds: prices, scope and count are the same on all of them', async (t) => {
+  const first = page('one', { has_more: true, cursor: 'c', total_count: 2 })
+  const last = { has_more: false, total_count: 2 }
+  const ofOthers = [
+    page('two', last, { pricing_version: 'p2' }),
+    page('two', last, { cache_scope: 'account' }),
+    page('two', last, { wholesale_feed_version: 'v2' }),
+    page('two', { ...last, total_count: 3 }),
+  ]
+  for (const other of ofOthers) {
+    const machine = await outcomeOf(t, ofFeed, first, other)
+    t.match(machine.failure, /the feed moved during the walk, so the lines above are stale/, other)
+    const people = await outcomeOf(t, ofFeedForPeople, first, other)
+    t.match(people.failure, /the feed changed during every walk/, other)
+    t.equal(people.printed, '')
+    const settled = await outcomeOf(t, ofFeedForPeople, first, other, first, page('two', last))
+    t.match(settled, { isTold: false, printed: /one\n.*two\n\n2 signals, version v1\n$/ }, other)
+  }
+})
+
+test('feed is no whole feed with fewer or more rows than it announced, or none at all', async (t) => {
+  const feeds: [string, RegExp][] = [
+    [page('one', { has_more: false, total_count: 5 }), /announced 5 signals and gave 1/],
+    [page('one', { has_more: false, total_count: 0 }), /announced 0 signals and gave 1/],
+    [resultOf({ status: 'completed', ...versions }), /a page holds no list of signals/],
+  ]
+  for (const [body, words] of feeds) {
+    for (const command of [ofFeed, ofFeedForPeople]) {
+      const { isTold, failure, printed } = await outcomeOf(t, command, body)
+      t.same({ isTold, printed }, { isTold: true, printed: '' })
+      t.match(failure, /^http:\S+ gives no whole feed: /)
+      t.match(failure, words)
+    }
   }
 })
 
