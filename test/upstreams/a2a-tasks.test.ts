@@ -52,14 +52,10 @@ async function workingAgent(t: Test, polls: Poll[], refusal?: number) {
     send: loopbackEgress(t).send,
     url: server.url,
     auth: { type: 'none' },
-    card: {
-      kind: 'card',
-      skills: undefined,
-      endpoints: [
-        { url: server.url, version: '1.0' },
-        { url: server.url, version: '0.3' },
-      ],
-    },
+    endpoints: [
+      { url: server.url, version: '1.0' },
+      { url: server.url, version: '0.3' },
+    ],
   })
   return {
     call: (timeoutMs: number, signal?: AbortSignal) =>

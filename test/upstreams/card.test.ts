@@ -1,4 +1,5 @@
 import { test } from 'tap'
+import type { Send } from '../../src/net/send.js'
 import { createA2aAgent, findCard } from '../../src/upstreams/agent/a2a.js'
 import { startHttp } from '../support/upstream-agent.js'
 import { loopbackEgress } from '../support/upstream-world.js'
@@ -9,13 +10,8 @@ const card = (more: Record<string, unknown>) => ({ name: 'agent', ...more })
 /** The endpoints of the agent when this is at every place where its card may be; undefined when it is no card. */
 async function endpointsOf(value: unknown) {
   const body = Buffer.from(JSON.stringify(value) ?? '')
-  const found = await findCard(
-    async ({ url }) => ({ kind: 'reply', status: 200, headers: {}, body, url }),
-    AGENT,
-    {
-      timeoutMs: 60_000,
-    },
-  )
+  const send: Send = async ({ url }) => ({ kind: 'reply', status: 200, headers: {}, body, url })
+  const found = await findCard({ send, url: AGENT, auth: { type: 'none' } }, { timeoutMs: 60_000 })
   return found.kind === 'card' ? found.endpoints : undefined
 }
 
@@ -118,7 +114,7 @@ test('a card is looked for beside the url, then at the root; only when every pla
       )
     }, '/agents/a')
     t.teardown(server.close)
-    const found = await findCard(send, server.url, { timeoutMs: 60_000 })
+    const found = await findCard({ send, url: server.url, auth: { type: 'none' } }, { timeoutMs: 60_000 })
     t.same(asked, at < 0 ? places : places.slice(0, at + 1))
     if (at >= 0) t.match(found, { kind: 'card', endpoints: [{ url: server.url, version: '0.3' }] })
     else if (status === 404) t.same(found, { kind: 'none' })

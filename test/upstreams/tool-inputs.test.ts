@@ -6,7 +6,7 @@ import {
   lookupShapes,
   unsaid,
 } from '../../src/upstreams/agent/dialect.js'
-import { readToolInputs } from '../../src/upstreams/agent/tool-inputs.js'
+import { readToolList, toolInputs } from '../../src/upstreams/agent/tool-list.js'
 import { rowsRead } from '../../src/upstreams/mirror/scope-status.js'
 import { startMcpAgent, type TaskHandler } from '../support/upstream-agent.js'
 import { configOf, openUpstreams, row, until, urlOf } from '../support/upstream-world.js'
@@ -77,7 +77,7 @@ function toolList(tools: Tools) {
 }
 
 function dialectWith(release: Dialect['release'], tools: Tools): Dialect {
-  return { release, declaresWholesale: false, tools: readToolInputs(toolList(tools)) ?? new Map() }
+  return { release, declaresWholesale: false, tools: toolInputs(readToolList(toolList(tools)) ?? []) }
 }
 
 const destinations = [{ type: 'platform', platform: 'the-trade-desk', account: 'seat_7' }]
@@ -147,12 +147,13 @@ test('a question has the shapes that the tool can tell apart, and nothing that i
 })
 
 test('odd tool lists say nothing', async (t) => {
-  t.equal(readToolInputs(undefined), undefined)
-  t.equal(readToolInputs({}), undefined)
+  t.equal(readToolList(undefined), undefined)
+  t.equal(readToolList({}), undefined)
+  const inputsOf = (list: unknown) => toolInputs(readToolList(list) ?? [])
   const odd = [null, 7, { name: 'b', inputSchema: 'x' }, { name: 7, inputSchema: {} }]
-  t.equal(readToolInputs(odd)?.size, 0)
+  t.equal(inputsOf(odd).size, 0)
   const huge = Object.fromEntries(Array.from({ length: 1_000 }, (_, i) => [`a${i}`, {}]))
-  t.equal(readToolInputs([{ name: 'x', inputSchema: { properties: huge } }])?.size, 0)
+  t.equal(inputsOf([{ name: 'x', inputSchema: { properties: huge } }]).size, 0)
 })
 
 type Call = { task: string; args: Record<string, unknown> }

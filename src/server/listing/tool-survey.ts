@@ -2,12 +2,11 @@
  * Which tools or skills each upstream offers: asked seldom, a few upstreams at a time, and only when somebody reads the listing.
  */
 import pLimit from 'p-limit'
-import { boundedText, isRecord } from '../../adcp/json.js'
 import { shownUrl } from '../../adcp/redaction.js'
 import type { Send } from '../../net/send.js'
 import { createRecent } from '../../process/memory.js'
 import { createA2aAgent } from '../../upstreams/agent/a2a.js'
-import type { Protocol } from '../../upstreams/agent/agent.js'
+import { type Protocol, secretsOf } from '../../upstreams/agent/agent.js'
 import { createMcpAgent } from '../../upstreams/agent/mcp.js'
 import type { RosterEntry } from '../../upstreams/roster/roster.js'
 import { placesOf } from '../../upstreams/rows/registry-records.js'
@@ -17,21 +16,6 @@ const CONCURRENCY = 4 // questions to upstreams
 const TOOLS_FRESH_MS = 60 * 60_000
 const TOOLS_TIMEOUT_MS = 10_000
 const MAX_AGENTS = 10_000
-const MAX_TOOLS = 200
-const MAX_NAME = 100
-const MAX_DESCRIPTION = 500
-
-/** Tools as MCP lists them, or skills, whose `id` is the name that a call uses (docs/protocol.md#a2a). */
-function readTools(list: unknown): Tool[] | undefined {
-  if (!Array.isArray(list)) return undefined
-  return list
-    .filter(isRecord)
-    .slice(0, MAX_TOOLS)
-    .flatMap((raw) => {
-      const name = boundedText(raw.id ?? raw.name, MAX_NAME)
-      return name ? [{ name, description: boundedText(raw.description, MAX_DESCRIPTION) ?? '' }] : []
-    })
-}
 
 /** Where an upstream is called, as its status shows it, and what it speaks there. */
 type Called = { url: string; protocol: Protocol }
@@ -45,9 +29,11 @@ export function createToolSurvey({ send, now }: { send: Send; now(): number }) {
   async function ask(entry: RosterEntry, { url: shown, protocol }: Called): Promise<Tool[] | undefined> {
     const { auth } = entry
     const url = placesOf(entry).find((place) => shownUrl(place) === shown) ?? entry.url
-    const agent = (protocol === 'mcp' ? createMcpAgent : createA2aAgent)({ send, url, auth })
+    const bounds = () => ({ secrets: placesOf(entry).flatMap((place) => secretsOf(auth, place)) })
+    const agent = (protocol === 'mcp' ? createMcpAgent : createA2aAgent)({ send, url, auth, bounds })
     const found = await agent.tools({ timeoutMs: TOOLS_TIMEOUT_MS })
-    return found.kind === 'tools' ? readTools(found.tools) : undefined
+    if (found.kind === 'failed') return undefined
+    return found.tools?.map(({ name, description }) => ({ name, description }))
   }
 
   async function refresh(entry: RosterEntry, called: Called): Promise<void> {

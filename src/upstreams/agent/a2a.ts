@@ -4,10 +4,8 @@
  * within the site of the configured url, and with a credential within the origin of that url alone.
  */
 import { randomUUID } from 'node:crypto'
-import { isRecord, tryParseJson } from '../../adcp/json.js'
 import { pause, systemClock } from '../../net/clock.js'
 import { sameSite } from '../../net/redirects.js'
-import type { Send } from '../../net/send.js'
 import {
   type Agent,
   type AgentOptions,
@@ -15,11 +13,14 @@ import {
   type Arguments,
   authHeaders,
   type Budget,
+  boundsOf,
   type CallFailure,
   callFailed,
   isRead,
   remaining,
 } from './agent.js'
+import type { A2aVersion, Card } from './card.js'
+import { readCardReply } from './readers.js'
 import {
   type AgentRequest,
   answerOf,
@@ -36,7 +37,10 @@ const POLL_MS = 500 // an agent that works on a task is asked twice a second
 const MAX_MISSES = 3 // polls in a row that fail
 const VERSION_NOT_SUPPORTED = -32009
 
-type A2aVersion = '1.0' | '0.3'
+type Endpoint = { url: string; version: A2aVersion }
+
+/** `endpoints`: where to post, best version first; never empty. */
+type Found = { kind: 'card'; endpoints: readonly Endpoint[]; tools: Card['tools'] }
 
 type Wording = {
   headers: Record<string, string>
@@ -75,13 +79,6 @@ const WORDINGS: Record<A2aVersion, Wording> = {
   },
 }
 
-type Endpoint = { url: string; version: A2aVersion }
-
-/** `endpoints`: where to post, best version first; never empty. `skills`: as they came. */
-type Card = { kind: 'card'; endpoints: readonly Endpoint[]; skills: unknown }
-
-type CardOutcome = Card | { kind: 'none' } | CallFailure
-
 /** Beside the agent url first, at the root of its host last. */
 function cardUrls(url: string): string[] {
   const { origin, pathname } = new URL(url)
@@ -91,38 +88,20 @@ function cardUrls(url: string): string[] {
   return bases.flatMap((each) => PATHS.map((path) => `${each}/${path}`))
 }
 
-function versionOf(text: unknown): A2aVersion | undefined {
-  if (typeof text !== 'string') return undefined
-  if (text.startsWith('1.')) return '1.0'
-  return text.startsWith('0.') ? '0.3' : undefined
-}
-
 /** The url a card names, or ours where the card leaves our site, or https (an address behind its proxy, or a trap). */
-function postUrl(named: unknown, agentUrl: string): string {
-  if (typeof named !== 'string' || !URL.canParse(named, agentUrl)) return agentUrl
+function postUrl(named: string | undefined, agentUrl: string): string {
+  if (named === undefined || !URL.canParse(named, agentUrl)) return agentUrl
   const [url, ours] = [new URL(named, agentUrl), new URL(agentUrl)]
   const isSecure = url.protocol === ours.protocol || url.protocol === 'https:'
   return isSecure && sameSite(url, ours) ? url.href : agentUrl
 }
 
-/** Undefined when the object is no card: any JSON may stand at a well-known path. */
-function readCard(card: unknown, agentUrl: string): Endpoint[] | undefined {
-  if (!isRecord(card) || typeof card.name !== 'string') return undefined
-  const interfaces = Array.isArray(card.supportedInterfaces) ? card.supportedInterfaces.filter(isRecord) : []
-  const listed = interfaces.flatMap((each) => {
-    const version = versionOf(each.protocolVersion)
-    return version && each.protocolBinding === 'JSONRPC'
-      ? [{ url: postUrl(each.url, agentUrl), version }]
-      : []
-  })
-  const top = versionOf(card.protocolVersion) ?? '0.3'
-  const whole = typeof card.url === 'string' ? [{ url: postUrl(card.url, agentUrl), version: top }] : []
-  const all = [...listed, ...whole].sort((a, b) => b.version.localeCompare(a.version))
-  return all.length > 0 ? all : undefined
-}
-
 /** `none` only when every place answered that it has no card; a failure says that this is not known. */
-export async function findCard(send: Send, agentUrl: string, budget: Budget): Promise<CardOutcome> {
+export async function findCard(
+  options: AgentOptions,
+  budget: Budget,
+): Promise<Found | { kind: 'none' } | CallFailure> {
+  const { send, url: agentUrl } = options
   const startedAt = Date.now()
   let failure: CallFailure | undefined
   for (const url of cardUrls(agentUrl)) {
@@ -138,9 +117,13 @@ export async function findCard(send: Send, agentUrl: string, budget: Budget): Pr
       if (reply.reason === 'too_large' || reply.reason === 'bad_redirect') continue
       return networkFailure(reply)
     }
-    const card = reply.status === 200 ? tryParseJson(reply.body) : undefined
-    const endpoints = readCard(card, agentUrl)
-    if (endpoints) return { kind: 'card', endpoints, skills: isRecord(card) ? card.skills : undefined }
+    const { secrets } = boundsOf(options)
+    const card = reply.status === 200 ? await readCardReply(agentUrl, reply.body, secrets) : undefined
+    if (card && 'kind' in card) return card
+    if (card) {
+      const endpoints = card.places.map(({ url, version }) => ({ url: postUrl(url, agentUrl), version }))
+      return { kind: 'card', endpoints, tools: card.tools }
+    }
     failure ??= statusFailure(reply, Date.now())
   }
   return failure
@@ -165,18 +148,24 @@ function isMiss(outcome: RpcOutcome): boolean {
   return outcome.kind === 'failed' && (outcome.reason === 'unreachable' || outcome.reason === 'server_error')
 }
 
-/** `card`: as found by a probe; without it the card is looked for at the first call. */
-export function createA2aAgent({ send, url, auth, bounds, card }: AgentOptions & { card?: Card }): Agent {
+/** `endpoints`: as found by a probe; without them the card is looked for at the first call. */
+export function createA2aAgent(options: AgentOptions & { endpoints?: readonly Endpoint[] }): Agent {
+  const { send, url, auth } = options
   const rpc = createRpc(send)
   const credentials = authHeaders(auth)
-  let known = card
+  let known = options.endpoints
 
-  async function discover(budget: Budget): Promise<Card | CallFailure> {
+  async function discover(budget: Budget): Promise<Found | CallFailure> {
+    const found = await findCard(options, budget)
+    return found.kind === 'none' ? callFailed('not_an_agent', 'no agent card was found') : found
+  }
+
+  async function endpoints(budget: Budget): Promise<readonly Endpoint[] | CallFailure> {
     if (known) return known
-    const found = await findCard(send, url, budget)
-    if (found.kind === 'none') return callFailed('not_an_agent', 'no agent card was found')
-    if (found.kind === 'card') known = found
-    return found
+    const found = await discover(budget)
+    if (found.kind === 'failed') return found
+    known = found.endpoints
+    return known
   }
 
   /** Where requests go with our credential: to no other origin than that of the url that it is configured for. */
@@ -194,7 +183,7 @@ export function createA2aAgent({ send, url, auth, bounds, card }: AgentOptions &
     return rpc({
       ...{ url: placeOf(endpoint), method: wording[method], as: 'a2a', ...request },
       headers: { ...credentials, ...wording.headers },
-      ...(bounds && { bounds: bounds() }),
+      bounds: boundsOf(options),
     })
   }
 
@@ -225,18 +214,17 @@ export function createA2aAgent({ send, url, auth, bounds, card }: AgentOptions &
 
   async function call(task: string, args: Arguments, budget: Budget): Promise<AgentOutcome> {
     const startedAt = Date.now()
-    const discovered = await discover(budget)
-    if (discovered.kind === 'failed') return discovered
+    const places = await endpoints(budget)
+    if ('kind' in places) return places
     let outcome: RpcOutcome = callFailed('not_an_agent', 'the agent card names no endpoint')
     // A reading of the capabilities comes before any change, so the first endpoint is one that has answered.
-    const tried = isRead(task) ? discovered.endpoints : discovered.endpoints.slice(0, 1)
+    const tried = isRead(task) ? places : places.slice(0, 1)
     for (const endpoint of tried) {
       const params = WORDINGS[endpoint.version].message(task, args)
       const left = remaining(budget, startedAt)
       outcome = await post(endpoint, 'send', { params, isRead: isRead(task), budget: left })
       if (isWrongVersion(outcome)) continue
-      const others = discovered.endpoints.filter((each) => each !== endpoint)
-      known = { ...discovered, endpoints: [endpoint, ...others] }
+      known = [endpoint, ...places.filter((each) => each !== endpoint)]
       outcome = await finished(outcome, endpoint, budget, startedAt)
       break
     }
@@ -246,10 +234,10 @@ export function createA2aAgent({ send, url, auth, bounds, card }: AgentOptions &
   return {
     protocol: 'a2a',
     call,
+    /** The card is read anew: where to post is all that is kept of it. */
     async tools(budget) {
-      const discovered = await discover(budget)
-      if (discovered.kind === 'failed') return discovered
-      return { kind: 'tools', tools: discovered.skills }
+      const found = await discover(budget)
+      return found.kind === 'failed' ? found : { kind: 'tools', tools: found.tools }
     },
   }
 }

@@ -6,6 +6,7 @@
 import { redacted, redactedValue, searchable, secretsInUrl } from '../../adcp/redaction.js'
 import type { Send } from '../../net/send.js'
 import type { ReadRows, RowBounds } from '../rows/read-rows.js'
+import type { ListedTool } from './tool-list.js'
 
 const SECOND_LOOK_MS = 30_000 // the longest wait before the second look
 const FEW = 10 // with fewer rows, a loss of half is normal
@@ -104,8 +105,8 @@ export type AgentOutcome =
   | { kind: 'error'; error: AgentError; payload?: Payload; isOwnTask?: true }
   | CallFailure
 
-/** The list of its tools or skills, as received; undefined when it has none. */
-export type ToolsOutcome = { kind: 'tools'; tools: unknown } | CallFailure
+/** Its tools or skills; undefined when it has no list. */
+export type ToolsOutcome = { kind: 'tools'; tools: readonly ListedTool[] | undefined } | CallFailure
 
 export type Agent = {
   readonly protocol: Protocol
@@ -152,6 +153,11 @@ export function secretsShown(values: readonly string[], url: string): string[] {
 /** The secrets that are sent to an agent at `url`. */
 export function secretsOf(auth: Auth, url: string): string[] {
   return secretsShown(auth.type === 'bearer' ? [auth.token] : auth.type === 'header' ? [auth.value] : [], url)
+}
+
+/** The bounds on what an agent answers; where none are given, its texts are cleaned of its own credential all the same. */
+export function boundsOf({ auth, url, bounds }: AgentOptions): RowBounds {
+  return bounds?.() ?? { secrets: secretsOf(auth, url) }
 }
 
 /**

@@ -13,10 +13,13 @@ import { NO_ROWS, type ReadRows, type RowBounds, readRows } from '../rows/read-r
 import { readListing } from '../rows/registry-records.js'
 import type { Quirk } from '../rows/slice.js'
 import { type AgentError, type AgentOutcome, callFailed, type Payload } from './agent.js'
+import { type Card, readCard } from './card.js'
 import { isCut, type Skimmed, skim } from './skim.js'
+import { type ListedTool, readToolList } from './tool-list.js'
 
 const MAX_MESSAGE = 500
 const MAX_CODE = 64
+const MAX_VERSION = 32
 const MAX_BESIDE_ROWS = 512 * 1024 // characters of JSON
 const MAX_DETAILS = 8_192 // characters of JSON
 const MAX_RETRY_AFTER_S = 24 * 60 * 60
@@ -28,10 +31,8 @@ const PENDING = /^(TASK_STATE_)?(SUBMITTED|WORKING)$/i
 const FAILED_STATE =
   /^(TASK_STATE_)?(FAILED|REJECTED|CANCELED|CANCELLED|AUTH[-_]REQUIRED|INPUT[-_]REQUIRED)$/i
 
-/**
- * `value`: the result unchanged, for handshakes and lists. The others: the AdCP answer inside the transport's wrapping.
- */
-export type AnswerForm = 'value' | 'mcp' | 'a2a'
+/** What a result is read as. `mcp` and `a2a`: the AdCP answer inside the transport's wrapping. */
+export type AnswerForm = 'handshake' | 'tools' | 'mcp' | 'a2a'
 
 export type ReadingJob = {
   /** The messages that may hold the response, in the order of arrival. */
@@ -43,7 +44,9 @@ export type ReadingJob = {
 }
 
 export type ReadAnswer =
-  | { kind: 'value'; value: unknown }
+  /** `version`: of the protocol, where it names one. */
+  | { kind: 'handshake'; version?: string }
+  | { kind: 'tools'; tools: readonly ListedTool[] | undefined }
   /** `pending`: the A2A task that is not finished yet. */
   | { kind: 'answer'; outcome: AgentOutcome; pending?: string }
   | { kind: 'rpc_error'; code: number; message: string }
@@ -306,13 +309,21 @@ function responseIn(message: Uint8Array, id: number, rowBytes?: number): Skimmed
   return response && { message, value: response, rows: [], whole: () => response }
 }
 
+/** The few members of a result that are used; whoever asked takes over no other. */
+function readShort(result: unknown, as: 'handshake' | 'tools', { secrets }: RowBounds): ReadAnswer {
+  const { protocolVersion, tools } = isRecord(result) ? result : {}
+  if (as === 'tools') return { kind: 'tools', tools: readToolList(tools, secrets) }
+  const version = boundedText(protocolVersion, MAX_VERSION)
+  return { kind: 'handshake', ...(version !== undefined && { version }) }
+}
+
 function understand(skimmed: Skimmed, { as, bounds }: ReadingJob): ReadAnswer {
   const message = skimmed.value as Record<string, unknown>
   if (isRecord(message.error)) {
     const { code, message: text } = message.error
     return { kind: 'rpc_error', code: Number(scalarText(code)), message: boundedText(text) ?? 'no message' }
   }
-  if (as === 'value') return { kind: 'value', value: message.result }
+  if (as === 'handshake' || as === 'tools') return readShort(message.result, as, bounds)
   const outcome = readAnswer(skimmed, as === 'mcp' ? locateMcp : locateA2a, bounds)
   if (as === 'mcp') return { kind: 'answer', outcome }
   const pending = pendingTask(message, outcome)
@@ -346,19 +357,25 @@ export function readMessages(job: ReadingJob): ReadAnswer {
   return { kind: 'none' }
 }
 
-/** What a thread reads: the messages of an agent, or the listing of a registry. */
-export type ReaderJob = ReadingJob | { registry: Uint8Array; secrets: readonly string[] }
+/** What a thread reads: the messages of an agent, its card, or the listing of a registry. */
+export type ReaderJob =
+  | ReadingJob
+  | { card: Uint8Array; secrets: readonly string[] }
+  | { registry: Uint8Array; secrets: readonly string[] }
+
+export type ReaderReply = ReadAnswer | Card | ReturnType<typeof readListing>
+
+function readJob(job: ReaderJob): ReaderReply {
+  if ('registry' in job) return readListing(job.registry, job.secrets)
+  return 'card' in job ? readCard(job.card, job.secrets) : readMessages(job)
+}
 
 /** The rows of an answer are in memory that goes to whoever asked, and is not copied. */
-function memoryOf(read: ReadAnswer | ReturnType<typeof readListing>): ArrayBuffer[] {
+function memoryOf(read: ReaderReply): ArrayBuffer[] {
   const outcome = read && 'kind' in read && read.kind === 'answer' ? read.outcome : undefined
   if (outcome?.kind !== 'answer' || !outcome.rows.elements) return []
   const { bytes, ends, places } = outcome.rows
   return [...new Set([bytes, ends, places.words].map(({ buffer }) => buffer as ArrayBuffer))]
 }
 
-answerJobs(
-  import.meta.url,
-  (job: ReaderJob) => ('registry' in job ? readListing(job.registry, job.secrets) : readMessages(job)),
-  memoryOf,
-)
+answerJobs(import.meta.url, readJob, memoryOf)

@@ -26,8 +26,8 @@ import {
   legacyIds,
   nameOf,
   spelled,
-  type ToolInputs,
 } from './tool-inputs.js'
+import type { ToolInputs } from './tool-list.js'
 
 const MAX_SIGNED = 100
 const MAX_OFFERS = 20

@@ -3,7 +3,6 @@
  * (docs/protocol.md#mcp, docs/decisions.md#serving-from-bytes). Our own thin client: the SDK's costs three times the
  * CPU, refuses bare results, and never re-opens a lost session.
  */
-import { isRecord } from '../../adcp/json.js'
 import { type End, within } from '../../net/clock.js'
 import {
   type Agent,
@@ -12,6 +11,7 @@ import {
   type Arguments,
   authHeaders,
   type Budget,
+  boundsOf,
   type CallFailure,
   callFailed,
   isRead,
@@ -63,8 +63,8 @@ function fateOf({ losable }: Session, outcome: RpcOutcome): 'kept' | 'lost' | 'd
 }
 
 /** Why a step of the handshake opened nothing. */
-function unopened(outcome: Exclude<RpcOutcome, { kind: 'value' }>): Opened {
-  if (outcome.kind === 'answer') throw new Error('a handshake is asked for as a value')
+function unopened(outcome: Exclude<RpcOutcome, { kind: 'handshake' }>): Opened {
+  if (outcome.kind === 'answer' || outcome.kind === 'tools') throw new Error('a handshake was asked for')
   if (isRefusal(outcome)) return { kind: 'refused', message: outcome.message }
   return outcome as CallFailure
 }
@@ -77,7 +77,8 @@ function notOpen(end: End): CallFailure {
 }
 
 /** Opens its session with the first call, and again when the agent has lost it. */
-export function createMcpAgent({ send, url, auth, bounds }: AgentOptions): McpAgent {
+export function createMcpAgent(options: AgentOptions): McpAgent {
+  const { send, url, auth } = options
   const rpc = createRpc(send)
   const credentials = authHeaders(auth)
   const plain: Session = { headers: credentials, losable: false }
@@ -98,16 +99,16 @@ export function createMcpAgent({ send, url, auth, bounds }: AgentOptions): McpAg
 
   async function initialize(budget: Budget): Promise<Opened> {
     const offer = { protocolVersion: VERSION, capabilities: {}, clientInfo: CLIENT }
-    const outcome = await rpc({ ...posted('initialize', offer, plain), as: 'value', budget })
-    if (outcome.kind !== 'value') return unopened(outcome)
-    const { value: result } = outcome
-    if (!isRecord(result) || typeof result.protocolVersion !== 'string') {
+    const outcome = await rpc({ ...posted('initialize', offer, plain), as: 'handshake', budget })
+    if (outcome.kind !== 'handshake') return unopened(outcome)
+    const { version } = outcome
+    if (version === undefined) {
       return { kind: 'refused', message: 'initialize was answered without a protocol version' }
     }
     const id = outcome.headers['mcp-session-id']
     const headers = {
       ...credentials,
-      'mcp-protocol-version': result.protocolVersion.slice(0, 32),
+      'mcp-protocol-version': version,
       ...(id && { 'mcp-session-id': id }),
     }
     await announce(headers, budget)
@@ -132,8 +133,8 @@ export function createMcpAgent({ send, url, auth, bounds }: AgentOptions): McpAg
 
   /** Supposes a session without a handshake: what answers `method` under it has one. */
   async function supposed(session: Session, method: string, budget: Budget): Promise<Opened> {
-    const outcome = await rpc({ ...posted(method, {}, session), as: 'value', budget })
-    return outcome.kind === 'value' ? { kind: 'open', session } : unopened(outcome)
+    const outcome = await rpc({ ...posted(method, {}, session), as: 'handshake', budget })
+    return outcome.kind === 'handshake' ? { kind: 'open', session } : unopened(outcome)
   }
 
   function discover(budget: Budget): Promise<Opened> {
@@ -191,7 +192,7 @@ export function createMcpAgent({ send, url, auth, bounds }: AgentOptions): McpAg
     const outcome = await rpc({
       ...posted('tools/call', { name: task, arguments: args }, opened.session, task),
       as: 'mcp',
-      ...(bounds && { bounds: bounds() }),
+      bounds: boundsOf(options),
       budget: remaining(budget, startedAt),
     })
     const fate = fateOf(opened.session, outcome)
@@ -214,10 +215,10 @@ export function createMcpAgent({ send, url, auth, bounds }: AgentOptions): McpAg
     const opened = await ready(budget)
     if (opened.kind === 'failed') return opened
     if (opened.kind === 'refused') return { kind: 'tools', tools: undefined }
-    const outcome = await rpc({ ...posted('tools/list', {}, opened.session), as: 'value', budget })
-    if (outcome.kind === 'failed') return outcome
-    const found = outcome.kind === 'value' && isRecord(outcome.value) ? outcome.value.tools : undefined
-    return { kind: 'tools', tools: found }
+    const question = posted('tools/list', {}, opened.session)
+    const outcome = await rpc({ ...question, as: 'tools', bounds: boundsOf(options), budget })
+    if (outcome.kind === 'failed' || outcome.kind === 'tools') return outcome
+    return { kind: 'tools', tools: undefined }
   }
 
   return {

@@ -1,10 +1,7 @@
 /**
  * One JSON-RPC request over HTTP: the answer may come as JSON or as an event stream that need not end
- * (docs/protocol.md#mcp, #how-agents-differ), and an HTTP status becomes one of our failure words. Answers are read without
- * blocking the serving thread: small ones in place, large ones in a thread, as the listing of a registry is. There is one pool per
- * process, whose threads start when they are needed.
+ * (docs/protocol.md#mcp, #how-agents-differ), and an HTTP status becomes one of our failure words.
  */
-import { availableParallelism } from 'node:os'
 import { pause, systemClock } from '../../net/clock.js'
 import {
   askedWaitMs,
@@ -14,10 +11,7 @@ import {
   type SendFailure,
   type SendOutcome,
 } from '../../net/send.js'
-import { isLent } from '../../process/memory.js'
-import { createPool, NotBegun } from '../../process/thread-pool.js'
 import type { RowBounds } from '../rows/read-rows.js'
-import { readListing } from '../rows/registry-records.js'
 import {
   type AgentError,
   type AgentOutcome,
@@ -26,16 +20,10 @@ import {
   callFailed,
   remaining,
 } from './agent.js'
-import {
-  type AnswerForm,
-  agentError,
-  holdsResponse,
-  type ReadAnswer,
-  type ReaderJob,
-  type ReadingJob,
-  readMessages,
-} from './answer.js'
+import { type AnswerForm, agentError, holdsResponse, type ReadAnswer } from './answer.js'
 import { createEventStream, type EventStream, isEventStream, type MessageKind } from './event-stream.js'
+import { readReply, SMALL_BYTES } from './readers.js'
+import type { ListedTool } from './tool-list.js'
 
 const RETRY_MS = 500 // when the server does not say how long to wait
 const MAX_STREAMS = 100 // at half a second each they outlast the usual deadline; without a wait they are a loop
@@ -45,13 +33,7 @@ const UNAVAILABLE = new Set([408, 429, 500, 502, 503, 504])
 
 /** Decoded bytes of one answer: a page of one hundred rows of the largest size that we keep. */
 const MAX_ANSWER_BYTES = 32 * 1024 * 1024
-const MAX_VALUE_BYTES = 1024 * 1024 // of a handshake or a list of tools
-
-const SMALL_BYTES = 16 * 1024 // takes well under a millisecond, whatever it holds
-const MOST_READERS = 4
-const READER_HEAP_MB = 512
-const READING_MS = 20_000
-const WAITING_BYTES = 256 * 1024 ** 2
+const MAX_SHORT_BYTES = 1024 * 1024 // of a handshake or a list of tools
 
 /**
  * Of every message that is posted: some agents refuse an `accept` without both (docs/protocol.md#how-agents-differ).
@@ -90,14 +72,12 @@ export type AgentRequest = {
 }
 
 export type RpcOutcome =
-  /** Asked for as a value. */
-  | { kind: 'value'; value: unknown; headers: Record<string, string> }
+  | { kind: 'handshake'; version?: string; headers: Record<string, string> }
+  | { kind: 'tools'; tools: readonly ListedTool[] | undefined }
   /** Asked for as an AdCP answer. `pending`: the A2A task that is still worked on. */
   | { kind: 'answer'; outcome: AgentOutcome; pending?: string }
   | { kind: 'rpc_error'; code: number; message: string; status: number }
   | (CallFailure & { status?: number })
-
-type RegistryListing = ReturnType<typeof readListing>
 
 /** A request without an HTTP answer, in the words for upstreams. */
 export function networkFailure({ reason, message }: SendFailed): CallFailure {
@@ -134,7 +114,7 @@ export function answerOf(outcome: RpcOutcome): AgentOutcome {
   if (outcome.kind === 'rpc_error') return { kind: 'error', error: errorOfRpc(outcome.code, outcome.message) }
   return outcome.kind === 'failed'
     ? outcome
-    : callFailed('protocol_error', 'a value where an answer was asked')
+    : callFailed('protocol_error', 'something else than an answer was asked for')
 }
 
 /** The stream ended, and neither our budget nor an HTTP error ended it. */
@@ -154,7 +134,7 @@ function outcomeOf(reading: ReadAnswer, { status, headers }: Pick<Reply, 'status
   if (reading.kind === 'too_large') return { ...callFailed('too_large', reading.message), status }
   if (reading.kind === 'no_room') return { ...callFailed('over_memory', reading.message), status }
   if (reading.kind === 'rpc_error') return { ...reading, status }
-  return reading.kind === 'value' ? { ...reading, headers } : reading
+  return reading.kind === 'handshake' ? { ...reading, headers } : reading
 }
 
 const ID = '"id"'
@@ -170,70 +150,6 @@ function messageKind(message: Buffer, holds: (word: string) => boolean, id: numb
   const isAnswer = ENDS.some(holds)
   if (message.byteLength <= SMALL_BYTES) return isAnswer && holdsResponse(message, id) ? 'last' : 'other'
   return isAnswer ? 'last' : 'candidate'
-}
-
-/** Memory that belongs to one message alone can be transferred, with room behind it; part of a larger buffer is copied. */
-function owned(message: Uint8Array, isAlone: boolean): Uint8Array<ArrayBuffer> {
-  const { buffer, byteOffset, byteLength } = message
-  return isAlone && buffer instanceof ArrayBuffer
-    ? new Uint8Array(buffer, byteOffset, byteLength)
-    : new Uint8Array(message)
-}
-
-const isAlone = (body: Uint8Array) => isLent(body) || body.buffer.byteLength === body.byteLength
-
-const readers = createPool<ReaderJob, ReadAnswer | RegistryListing>({
-  code: new URL('./answer.js', import.meta.url),
-  size: Math.max(1, Math.min(MOST_READERS, availableParallelism() - 1)),
-  heapMb: READER_HEAP_MB,
-  jobMs: READING_MS,
-  waitingBytes: WAITING_BYTES,
-})
-
-/**
- * `key`: whose answer it is; answers with one key are read one after another. The messages are transferred. `areAlone`: each has its
- * memory to itself.
- */
-export async function readReply(key: string, job: ReadingJob, areAlone = false): Promise<ReadAnswer> {
-  const size = job.messages.reduce((sum, { byteLength }) => sum + byteLength, 0)
-  if (size === 0) return { kind: 'none' }
-  if (size <= SMALL_BYTES) return readMessages(job)
-  const messages = job.messages.map((message) => owned(message, areAlone || isAlone(message)))
-  try {
-    return (await readers.run(
-      key,
-      { ...job, messages },
-      messages.map(({ buffer }) => buffer),
-      size,
-    )) as ReadAnswer
-  } catch (error) {
-    // Too many bytes wait, or no thread can be had; else this answer alone ended its thread.
-    const kind = error instanceof NotBegun ? 'no_room' : 'too_large'
-    return { kind, message: (error as Error).message }
-  }
-}
-
-/**
- * The registry listing in an answer; undefined when there is none. The body is transferred. `secrets`: what the
- * registry was sent.
- */
-export async function readRegistry(
-  key: string,
-  body: Uint8Array,
-  secrets: readonly string[],
-): Promise<RegistryListing> {
-  if (body.byteLength <= SMALL_BYTES) return readListing(body, secrets)
-  const registry = owned(body, isAlone(body))
-  try {
-    return (await readers.run(
-      key,
-      { registry, secrets },
-      [registry.buffer],
-      registry.byteLength,
-    )) as RegistryListing
-  } catch {
-    return undefined // the thread ended because of it, so it cannot be read
-  }
 }
 
 type Broken = {
@@ -299,7 +215,8 @@ export function createRpc(send: Send) {
     const { url, headers, method, params, isRead, budget, as, bounds = {}, resumable } = request
     const id = ++lastId
     const startedAt = Date.now()
-    const maxBytes = as === 'value' ? MAX_VALUE_BYTES : (bounds.answerBytes ?? MAX_ANSWER_BYTES)
+    const isShort = as === 'handshake' || as === 'tools'
+    const maxBytes = isShort ? MAX_SHORT_BYTES : (bounds.answerBytes ?? MAX_ANSWER_BYTES)
     const events = createEventStream(maxBytes, (message, holds) => messageKind(message, holds, id), [
       ID,
       ...ENDS,

@@ -6,31 +6,10 @@
 import { isRecord } from '../../adcp/json.js'
 import { legacyFromRef, type SignalRef } from '../../adcp/signal.js'
 import type { Arguments } from './agent.js'
-
-const MAX_TOOLS = 200
-const MAX_ARGUMENTS = 200
-const MAX_NAME = 100
-const MAX_TEXT = 100_000 // characters of all names together: they are stored
-const MAX_WORDS = 10_000 // of a description and examples
+import type { ToolInput, ToolInputs } from './tool-list.js'
 
 /** `older`: no capabilities operation, which came with 3.0. `plural`: so old that segments have the plural id in its rows. */
 export type AgentRelease = 'current' | '3.0' | 'older' | 'plural'
-
-/** The arguments of one tool. */
-export type ToolInput = {
-  readonly names: ReadonlySet<string>
-  /** Whether the schema says that nothing else may be sent. */
-  readonly isClosed: boolean
-  /** Those that are plain texts. */
-  readonly texts: ReadonlySet<string>
-  /** The largest `max_results` that the schema allows. */
-  readonly maxResults?: number
-  /** It takes `action: deactivate`: its schema names `action`, or, where it names nothing, its words speak of deactivating. */
-  readonly switchesOff: boolean
-}
-
-/** By the tool's name. */
-export type ToolInputs = ReadonlyMap<string, ToolInput>
 
 /**
  * The arguments that tools of each release are known to take, for agents without a tool list and for tools whose schema names
@@ -157,45 +136,6 @@ const SPELLINGS: Readonly<Record<string, readonly Spelling[]>> = {
     { theirs: 'account', ours: [], asText: true, say: (args) => onlyPlatform(args)?.account },
     { theirs: 'account_id', ours: ['account'], asText: true, say: (args) => onlyPlatform(args)?.account },
   ],
-}
-
-/** Skills of an A2A card have no schema: what they take stands in their words. */
-function readInput(tool: Record<string, unknown>): ToolInput | undefined {
-  const { description, tags, examples } = tool
-  const schema = tool.inputSchema ?? tool.input_schema ?? {}
-  if (!isRecord(schema)) return undefined
-  const properties = isRecord(schema.properties) ? schema.properties : {}
-  const names = Object.keys(properties)
-  if (names.length > MAX_ARGUMENTS || names.some((name) => name.length > MAX_NAME)) return undefined
-  const isText = (name: string) => isRecord(properties[name]) && properties[name].type === 'string'
-  const size = properties.max_results
-  const maximum = isRecord(size) ? size.maximum : undefined
-  const words = JSON.stringify([description, tags, examples]).slice(0, MAX_WORDS)
-  return {
-    names: new Set(names),
-    isClosed: schema.additionalProperties === false,
-    texts: new Set(names.filter(isText)),
-    ...(typeof maximum === 'number' && maximum >= 1 && { maxResults: Math.floor(maximum) }),
-    switchesOff: names.length > 0 ? names.includes('action') : /deactivat/i.test(words),
-  }
-}
-
-/**
- * The inputs in a list of tools as MCP gives it, or of skills as an A2A card does; undefined when there is no list. Tools beyond
- * what may be stored are as if they were not listed.
- */
-export function readToolInputs(list: unknown): ToolInputs | undefined {
-  if (!Array.isArray(list)) return undefined
-  const inputs = new Map<string, ToolInput>()
-  let room = MAX_TEXT
-  for (const tool of list.slice(0, MAX_TOOLS)) {
-    const input = isRecord(tool) ? readInput(tool) : undefined
-    const name = input && (tool.id ?? tool.name) // a skill's name is for people
-    if (!input || typeof name !== 'string' || name.length > MAX_NAME) continue
-    room -= [name, ...input.names, ...input.texts].reduce((sum, { length }) => sum + length, 0)
-    if (room >= 0) inputs.set(name, input)
-  }
-  return inputs
 }
 
 /**

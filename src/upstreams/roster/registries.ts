@@ -15,7 +15,8 @@ import {
   secretsShown,
   type UpstreamFailure,
 } from '../agent/agent.js'
-import { networkFailure, readRegistry, statusFailure } from '../agent/rpc.js'
+import { readRegistry } from '../agent/readers.js'
+import { networkFailure, statusFailure } from '../agent/rpc.js'
 import { isItsPlace, type RegistryListing, type RegistryRecord } from '../rows/registry-records.js'
 import type { Blobs } from '../rows/storage.js'
 

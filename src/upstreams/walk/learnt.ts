@@ -6,7 +6,7 @@
 import { isRecord, tryParseJson } from '../../adcp/json.js'
 import type { Protocol } from '../agent/agent.js'
 import type { Dialect } from '../agent/dialect.js'
-import type { ToolInput, ToolInputs } from '../agent/tool-inputs.js'
+import type { ToolInput, ToolInputs } from '../agent/tool-list.js'
 import type { Blobs } from '../rows/storage.js'
 
 const FORMAT = 1

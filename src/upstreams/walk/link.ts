@@ -26,7 +26,7 @@ import {
 } from '../agent/agent.js'
 import { createMcpAgent } from '../agent/mcp.js'
 import { UNKNOWN_METHOD } from '../agent/rpc.js'
-import { readToolInputs, type ToolInputs } from '../agent/tool-inputs.js'
+import { type ToolInputs, toolInputs } from '../agent/tool-list.js'
 import type { RosterEntry } from '../roster/roster.js'
 import { placesOf } from '../rows/registry-records.js'
 import type { ReadLimits, Slots } from './governor.js'
@@ -65,10 +65,10 @@ async function tryMcp(options: AgentOptions, budget: Budget): Promise<Attempt> {
 }
 
 async function tryA2a(options: AgentOptions, budget: Budget): Promise<Attempt> {
-  const card = await findCard(options.send, options.url, budget)
-  if (card.kind === 'none') return { kind: 'refused', message: 'no agent card was found' }
-  if (card.kind === 'failed') return card
-  return { kind: 'found', agent: createA2aAgent({ ...options, card }) }
+  const found = await findCard(options, budget)
+  if (found.kind === 'none') return { kind: 'refused', message: 'no agent card was found' }
+  if (found.kind === 'failed') return found
+  return { kind: 'found', agent: createA2aAgent({ ...options, endpoints: found.endpoints }) }
 }
 
 function looksLikeA2a(url: string): boolean {
@@ -255,7 +255,7 @@ export function createLink(options: LinkOptions) {
     /** What its tools take, where it says so. Nothing rests on it alone: what fails is in the end as if it said nothing. */
     async tools(auth: Auth, during: AbortSignal): Promise<ToolInputs | undefined> {
       const outcome = await repeated(() => toolsOnce(auth, during), during)
-      return outcome.kind === 'tools' ? readToolInputs(outcome.tools) : undefined
+      return outcome.kind === 'tools' ? outcome.tools && toolInputs(outcome.tools) : undefined
     },
     /** Failures in a row, when they are so many that calling is pointless. */
     broken: (): number | undefined => (troubles >= BROKEN_AFTER ? troubles : undefined),
