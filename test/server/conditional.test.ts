@@ -15,7 +15,7 @@ async function start(t: Parameters<typeof startServer>[0]) {
   const { privateKey } = generateKeyPairSync('ed25519')
   return startServer(t, {
     signingKey: { keyId: 'k', privateKey },
-    registryListing: async () => ({ agents: [], count: 0 }),
+    registryListing: async () => Buffer.from('{"agents":[],"count":0}'),
   })
 }
 

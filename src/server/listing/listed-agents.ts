@@ -1,8 +1,7 @@
 /**
- * The agents of the registry listing, and which of them a query means (specification, "Registry agent record"). A record of a
- * registry is cut down to the known sub-objects; that of an upstream of ours has the health that we measured ourselves.
+ * The agents of the registry listing, and which of them a query means (specification, "Registry agent record"). An agent is shown as a
+ * registry's directory says it; an upstream of ours has the health that we measured ourselves.
  */
-import { isRecord } from '../../adcp/json.js'
 import { shownUrl } from '../../adcp/redaction.js'
 import { canonicalUrl } from '../../adcp/url.js'
 import { FAILURE_WORDS } from '../../feed/incomplete.js'
@@ -10,31 +9,29 @@ import type { UpstreamFailure } from '../../upstreams/agent/agent.js'
 import type { UpstreamStatus } from '../../upstreams/mirror/scope-status.js'
 import type { RosterEntry } from '../../upstreams/roster/roster.js'
 import {
-  AGENT_TYPES,
-  type AgentType,
-  type Flag,
-  isBadgeQuery,
-  type ListingQuery,
-  type Operation,
-} from './listing-query.js'
-
-const MAX_TEXT = 2_048
-
-const TEXTS = ['name', 'protocol', 'description', 'mcp_endpoint', 'added_date'] as const
+  type Directory,
+  type DirectoryAgent,
+  MEMBERS,
+  type Member,
+  operationsOf,
+  writtenMembers,
+} from '../../upstreams/rows/directory.js'
+import { type Flag, isBadgeQuery, isMeasurementQuery, type ListingQuery } from './listing-query.js'
 
 /** What each flag adds; seen on the real registry (docs/protocol.md#registry). */
-const ADDED: Readonly<Record<Flag, readonly string[]>> = {
+const ADDED: Readonly<Record<Flag, readonly Member[]>> = {
   health: ['health', 'stats'],
   capabilities: ['capabilities'],
   properties: ['publisher_domains', 'property_summary'],
   compliance: ['compliance'],
 }
 
-const CAN: Readonly<Record<Operation, string>> = {
-  build: 'can_generate',
-  preview: 'can_preview',
-  validate: 'can_validate',
-}
+/** What a registry says of an upstream and we do not measure, in the order of `MEMBERS`. */
+const SAID: readonly Member[] = [
+  ...(['description', 'added_date', 'contact', 'member', 'stats', 'capabilities'] as const),
+  ...ADDED.properties,
+  ...ADDED.compliance,
+]
 
 /** Failures in which nothing that speaks for the agent answered. */
 const OFFLINE: ReadonlySet<UpstreamFailure> = new Set([
@@ -47,10 +44,8 @@ const OFFLINE: ReadonlySet<UpstreamFailure> = new Set([
   'backing_off',
 ])
 
-export type AgentRecord = Readonly<Record<string, unknown>> & { url: string; type: AgentType }
-
-/** One agent as a registry lists it. */
-export type Listed = { agentUrl: string; record: AgentRecord }
+/** One agent as a registry lists it: the one at this place of its directory. */
+export type Listed = { directory: Directory; at: number; agent: DirectoryAgent }
 
 /** A tool (MCP) or a skill (A2A) of an agent. */
 export type Tool = { name: string; description: string }
@@ -62,83 +57,62 @@ type Measured = {
   tools?: readonly Tool[]
 }
 
-function objects(value: unknown): Record<string, unknown>[] {
-  return Array.isArray(value) ? value.filter(isRecord) : []
+/** What a query is compared with. */
+type Facts = Pick<DirectoryAgent, 'verified' | 'operations' | 'metricIds' | 'accreditations'>
+
+/** An agent of the answer: what we say of it, and which members it has as a registry's directory says. */
+export type Shown = {
+  facts: Facts
+  own?: Readonly<Record<string, unknown>>
+  listed?: { from: Listed; members: readonly Member[] }
 }
 
-function pick(from: Readonly<Record<string, unknown>>, names: readonly string[]): Record<string, unknown> {
-  return Object.fromEntries(names.flatMap((name) => (from[name] === undefined ? [] : [[name, from[name]]])))
-}
+/** The agents of a directory. */
+export const agentsIn = (directory: Directory): Listed[] =>
+  directory.agents.map((agent, at) => ({ directory, at, agent }))
 
-/**
- * A registry's record in known fields; undefined without a usable url. A type that we do not know becomes `unknown`.
- */
-export function readListed(raw: unknown): Listed | undefined {
-  if (!isRecord(raw)) return undefined
-  const url = raw.url ?? raw.mcp_endpoint
-  const agentUrl = typeof url === 'string' && url.length <= MAX_TEXT ? canonicalUrl(url) : undefined
-  if (!agentUrl) return undefined
-  const type = AGENT_TYPES.find((each) => each === raw.type) ?? 'unknown'
-  const texts = Object.fromEntries(
-    Object.entries(pick(raw, TEXTS)).filter(
-      ([, text]) => typeof text === 'string' && text.length <= MAX_TEXT,
-    ),
+/** Of some members those that the flags ask for. What was fetched for a filter alone stays out. */
+function asked(members: readonly Member[], flags: ReadonlySet<Flag>): readonly Member[] {
+  const hidden = new Set(
+    (Object.keys(ADDED) as Flag[]).flatMap((flag) => (flags.has(flag) ? [] : ADDED[flag])),
   )
-  const parts = pick(raw, ['contact', 'member', ...Object.values(ADDED).flat()])
-  return { agentUrl, record: { url: url as string, type, ...texts, ...parts } }
+  return members.filter((name) => !hidden.has(name))
 }
 
-/** The sub-objects that no flag asked for stay out, whatever they were fetched for. */
-export function shownRecord(record: AgentRecord, flags: ReadonlySet<Flag>): AgentRecord {
-  const hidden = (Object.keys(ADDED) as Flag[])
-    .filter((flag) => !flags.has(flag))
-    .flatMap((flag) => ADDED[flag])
-  return Object.fromEntries(Object.entries(record).filter(([name]) => !hidden.includes(name))) as AgentRecord
-}
-
-function metricsOf({ capabilities }: AgentRecord): Record<string, unknown>[] {
-  const measurement = isRecord(capabilities) ? capabilities.measurement_capabilities : undefined
-  return isRecord(measurement) ? objects(measurement.metrics) : []
+/** Agents of others, as they are listed. */
+export function shownAsListed(listed: readonly Listed[], flags: ReadonlySet<Flag>): Shown[] {
+  const members = asked(MEMBERS, flags)
+  return listed.map((from) => ({ facts: from.agent, listed: { from, members } }))
 }
 
 /** Exact on ids and bodies, substring on `q`; a substring has no wildcards, so `%` and `_` are themselves. */
-export function measures(record: AgentRecord, { metricIds, accreditations, q }: ListingQuery): boolean {
-  const metrics = metricsOf(record)
-  const ids = metrics.flatMap(({ metric_id }) => (typeof metric_id === 'string' ? [metric_id] : []))
-  const bodies = metrics.flatMap((metric) =>
-    objects(metric.accreditations).map((each) => each.accrediting_body),
-  )
+function measuring({ metricIds, accreditations, q }: ListingQuery): (facts: Facts) => boolean {
+  const [ids, bodies] = [new Set(metricIds), new Set(accreditations)]
   const wanted = q?.toLowerCase()
-  return (
-    (metricIds.length === 0 || ids.some((id) => metricIds.includes(id))) &&
-    (accreditations.length === 0 || bodies.some((body) => accreditations.includes(String(body)))) &&
-    (wanted === undefined || ids.some((id) => id.toLowerCase().includes(wanted)))
-  )
-}
-
-/** Whether it can do with creatives what is asked for: as its record says, or by the name of one of its tools. */
-export function operates({ capabilities }: AgentRecord, operation: Operation): boolean {
-  if (!isRecord(capabilities)) return false
-  const creative = capabilities.creative_capabilities
-  const says = isRecord(creative) && creative[CAN[operation]] === true
-  return says || objects(capabilities.tools).some(({ name }) => name === `${operation}_creative`)
+  return (facts) =>
+    (ids.size === 0 || facts.metricIds.some((id) => ids.has(id))) &&
+    (bodies.size === 0 || facts.accreditations.some((body) => bodies.has(body))) &&
+    (wanted === undefined || facts.metricIds.some((id) => id.toLowerCase().includes(wanted)))
 }
 
 /**
- * A registry was asked for the axes, which no record spells out; one that ignored the question lists agents without any
- * badge, and those are told apart here.
+ * Whether the query means an agent. A registry was asked for the axes of a badge, which no record spells out; one that ignored the
+ * question lists agents without any badge, and those are told apart here.
  */
-export function holdsBadge({ compliance }: AgentRecord, query: ListingQuery): boolean {
-  return !isBadgeQuery(query) || (isRecord(compliance) && compliance.verified === true)
+export function meant(query: ListingQuery): (shown: Shown) => boolean {
+  const { operation } = query
+  const measures = isMeasurementQuery(query) ? measuring(query) : () => true
+  return ({ facts }) =>
+    measures(facts) &&
+    (!operation || facts.operations.includes(operation)) &&
+    (!isBadgeQuery(query) || facts.verified)
 }
 
 /** Whether a record is that of an upstream by which the roster describes it, as far as registries tell when asked `query`. */
-export function describes(record: AgentRecord, entry: RosterEntry, query: ListingQuery): boolean {
-  const { type, member, compliance } = record
-  const slug = isRecord(member) ? member.slug : undefined
-  const isVerified = isRecord(compliance) && compliance.verified === true
+export function describes({ agent }: Listed, entry: RosterEntry, query: ListingQuery): boolean {
+  const { type, member, verified } = agent
   const isTold = query.flags.has('compliance') || isBadgeQuery(query)
-  return type === 'signals' && slug === entry.member && (!isTold || isVerified === entry.verified)
+  return type === 'signals' && member === entry.member && (!isTold || verified === entry.verified)
 }
 
 function healthOf({ status, answered, tools }: Measured): Record<string, unknown> {
@@ -168,30 +142,37 @@ function capabilitiesOf({ status, tools = [] }: Measured): Record<string, unknow
   }
 }
 
-/** An upstream of ours. `listed` is how a registry describes it, for the parts that we do not measure. */
-export function upstreamRecord(
+/** An upstream of ours. `from` is how a registry describes it, for the parts that we do not measure. */
+export function shownUpstream(
   entry: RosterEntry,
   measured: Measured,
-  listed: AgentRecord | undefined,
-): AgentRecord {
+  from: Listed | undefined,
+  flags: ReadonlySet<Flag>,
+): Shown {
   // For an agent that never answered, the registry's description is all that is known.
-  const protocol = measured.status?.protocol ?? entry.protocol ?? listed?.protocol ?? 'mcp'
+  const protocol = measured.status?.protocol ?? entry.protocol ?? from?.agent.protocol ?? 'mcp'
   const endpoint = measured.status?.url ?? shownUrl(entry.url)
-  const member = listed?.member ?? (entry.member && { slug: entry.member })
-  return {
+  const says = (name: Member) =>
+    from !== undefined && writtenMembers(from.directory, from.at, [name]).length > 0
+  // Until its tools are known to us, the registry's word is better than none.
+  const isAsListed = !measured.tools && says('capabilities')
+  const capabilities = isAsListed ? undefined : capabilitiesOf(measured)
+  const own = {
     name: entry.name,
     url: entry.agentUrl,
     type: 'signals',
     protocol,
-    ...(listed && pick(listed, ['description'])),
     // Whoever reads us as its registry calls this one: it must lead where we call.
     ...((protocol !== 'a2a' || canonicalUrl(endpoint) !== entry.agentUrl) && { mcp_endpoint: endpoint }),
-    ...(listed && pick(listed, ['added_date', 'contact'])),
-    ...(member ? { member } : {}),
-    health: healthOf(measured),
-    stats: listed?.stats ?? {},
-    // Until its tools are known to us, the registry's word is better than none.
-    capabilities: (!measured.tools && listed?.capabilities) || capabilitiesOf(measured),
-    ...(listed && pick(listed, [...ADDED.properties, ...ADDED.compliance])),
+    ...(entry.member && !says('member') && { member: { slug: entry.member } }),
+    ...(flags.has('health') && { health: healthOf(measured), ...(!says('stats') && { stats: {} }) }),
+    ...(flags.has('capabilities') && capabilities && { capabilities }),
+  }
+  const operations = capabilities ? operationsOf(capabilities) : (from?.agent.operations ?? [])
+  const members = asked(SAID, flags).filter((name) => name !== 'capabilities' || isAsListed)
+  return {
+    facts: { verified: from?.agent.verified ?? false, operations, metricIds: [], accreditations: [] },
+    own,
+    ...(from && { listed: { from, members } }),
   }
 }

@@ -3,28 +3,13 @@
  * specification says nothing: there we are as liberal as the public registry (docs/protocol.md#registry), so that a client of that
  * one is a client of this one.
  */
-export const AGENT_TYPES = [
-  'brand',
-  'rights',
-  'measurement',
-  'governance',
-  'creative',
-  'sales',
-  'buying',
-  'signals',
-  'unknown',
-] as const
-export type AgentType = (typeof AGENT_TYPES)[number]
+import { AGENT_TYPES, type AgentType, OPERATIONS, type Operation } from '../../upstreams/rows/directory.js'
 
 const FLAGS = ['health', 'capabilities', 'properties', 'compliance'] as const
 export type Flag = (typeof FLAGS)[number]
 
 const AXES = ['spec', 'live'] as const
 type Axis = (typeof AXES)[number]
-
-const OPERATIONS = ['build', 'preview', 'validate'] as const
-/** What an agent can do with a creative. */
-export type Operation = (typeof OPERATIONS)[number]
 
 const MAX_TEXT = 64 // characters
 const MAX_TEXTS = 50 // of one repeated parameter

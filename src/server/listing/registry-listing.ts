@@ -8,22 +8,20 @@ import type { Send } from '../../net/send.js'
 import type { UpstreamStatus } from '../../upstreams/mirror/scope-status.js'
 import type { Roster, RosterEntry } from '../../upstreams/roster/roster.js'
 import {
-  type AgentRecord,
+  agentsIn,
   describes,
-  holdsBadge,
   type Listed,
-  measures,
-  operates,
-  shownRecord,
-  upstreamRecord,
+  meant,
+  type Shown,
+  shownAsListed,
+  shownUpstream,
 } from './listed-agents.js'
 import { isBadgeQuery, isMeasurementQuery, type ListingQuery, typesOf } from './listing-query.js'
 import { createRegistrySource, type ListingsFound, type RegistrySourceOptions } from './registry-source.js'
 import { createToolSurvey } from './tool-survey.js'
+import { writtenListing } from './written-listing.js'
 
 const SURVEY_MS = 2_000 // tools that are not known by then come with the next request
-
-type Body = { agents: AgentRecord[]; count: number; incomplete?: { description: string }[] }
 
 type RegistryListingOptions = RegistrySourceOptions & {
   sendToUpstreams: Send
@@ -54,13 +52,14 @@ function describing(
   answers: ListingsFound['answers'],
   entries: readonly RosterEntry[],
   query: ListingQuery,
-): Map<string, AgentRecord> {
+): Map<string, Listed> {
   const upstreams = new Map(entries.map((entry) => [`${entry.source} ${entry.agentUrl}`, entry]))
-  const records = new Map<string, AgentRecord>()
-  for (const { source, listed } of answers) {
-    for (const { agentUrl, record } of listed) {
+  const records = new Map<string, Listed>()
+  for (const { source, directory } of answers) {
+    for (const listed of agentsIn(directory)) {
+      const { agentUrl } = listed.agent
       const entry = upstreams.get(`${source} ${agentUrl}`)
-      if (entry && !records.has(agentUrl) && describes(record, entry, query)) records.set(agentUrl, record)
+      if (entry && !records.has(agentUrl) && describes(listed, entry, query)) records.set(agentUrl, listed)
     }
   }
   return records
@@ -74,12 +73,12 @@ function deduplicated(
   listed: readonly Listed[],
   isUpstream: (agentUrl: string) => boolean,
 ): Map<string, Listed> {
-  const known = new Set(listed.flatMap(({ record, agentUrl }) => (record.type === 'unknown' ? [] : agentUrl)))
+  const known = new Set(listed.flatMap(({ agent }) => (agent.type === 'unknown' ? [] : agent.agentUrl)))
   const byAgent = new Map<string, Listed>()
   for (const each of listed) {
-    const { agentUrl, record } = each
-    if (record.type === 'unknown' && (known.has(agentUrl) || isUpstream(agentUrl))) continue
-    const key = `${record.type} ${agentUrl}`
+    const { agentUrl, type } = each.agent
+    if (type === 'unknown' && (known.has(agentUrl) || isUpstream(agentUrl))) continue
+    const key = `${type} ${agentUrl}`
     if (!byAgent.has(key)) byAgent.set(key, each)
   }
   return byAgent
@@ -99,19 +98,19 @@ export function createRegistryListing(options: RegistryListingOptions) {
     await Promise.race([Promise.all(updates), pause(SURVEY_MS)])
   }
 
-  function upstreams(listed: ReadonlyMap<string, AgentRecord>): AgentRecord[] {
+  function upstreams(listed: ReadonlyMap<string, Listed>, { flags }: ListingQuery): Shown[] {
     const byId = new Map(statuses().map((status) => [status.id, status]))
     return roster().entries.map((entry) => {
       const status = byId.get(entry.id)
       const answered = lastAnswer(entry.agentUrl)
       const tools = survey.tools(entry.agentUrl)
       const measured = { ...(status && { status }), ...(answered && { answered }), ...(tools && { tools }) }
-      return upstreamRecord(entry, measured, listed.get(entry.agentUrl))
+      return shownUpstream(entry, measured, listed.get(entry.agentUrl), flags)
     })
   }
 
-  /** The answer to a query. `via` is the asker's header of that name. */
-  async function list(query: ListingQuery, via: string): Promise<Body> {
+  /** The answer to a query, as JSON. `via` is the asker's header of that name. */
+  async function list(query: ListingQuery, via: string): Promise<Buffer> {
     const types = typesOf(query)
     const wantsSignals = !types || types.includes('signals')
     const needsTools = query.flags.has('health') || query.flags.has('capabilities') || query.operation
@@ -121,22 +120,15 @@ export function createRegistryListing(options: RegistryListingOptions) {
     ])
     const { entries } = roster()
     const ours = new Set(entries.map(({ agentUrl }) => agentUrl))
-    const all = answers.flatMap(({ listed }) => listed)
+    const all = answers.flatMap(({ directory }) => agentsIn(directory))
     const found = deduplicated(all, (agentUrl) => ours.has(agentUrl))
-    const others = [...found.values()]
-      .map(({ record }) => record)
-      .filter(({ type }) => type !== 'signals' && (!types || types.includes(type)))
-    const agents = [...(wantsSignals ? upstreams(describing(answers, entries, query)) : []), ...others]
-      .filter(
-        (record) =>
-          (!isMeasurementQuery(query) || measures(record, query)) &&
-          (!query.operation || operates(record, query.operation)) &&
-          holdsBadge(record, query),
-      )
-      .map((record) => shownRecord(record, query.flags))
-    // The number only: the addresses of registries are the operator's business.
-    const description = `Registries behind this one that have not answered lately: ${silent}`
-    return { agents, count: agents.length, ...(silent > 0 && { incomplete: [{ description }] }) }
+    const others = [...found.values()].filter(
+      ({ agent: { type } }) => type !== 'signals' && (!types || types.includes(type)),
+    )
+    const own = wantsSignals ? upstreams(describing(answers, entries, query), query) : []
+    const agents = [...own, ...shownAsListed(others, query.flags)].filter(meant(query))
+    const leftOut = answers.reduce((sum, { directory }) => sum + directory.leftOut, 0)
+    return writtenListing(agents, { silent, leftOut })
   }
 
   return { list, close: source.close }

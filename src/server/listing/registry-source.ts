@@ -5,9 +5,9 @@
 import { randomUUID } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import pLimit from 'p-limit'
-import { isRecord, tryParseJson } from '../../adcp/json.js'
 import type { Send } from '../../net/send.js'
-import { type Listed, readListed } from './listed-agents.js'
+import { directoryIn } from '../../upstreams/agent/readers.js'
+import type { Directory } from '../../upstreams/rows/directory.js'
 
 const FRESH_MS = 60_000
 const PARTIAL_FRESH_MS = 1_000 // a federated registry that says it is incomplete may know more in a moment
@@ -16,21 +16,20 @@ const WAIT_MS = 3_000 // for a first answer; then the listing goes out without i
 const TIMEOUT_MS = 15_000
 const MAX_BYTES = 32 * 1024 * 1024
 const MAX_CACHED_BYTES = 64 * 1024 * 1024
+const MAX_LISTED_BYTES = 8 * 1024 * 1024 // for a question, in equal shares of all registries
 const MAX_QUESTIONS = 200
-const MAX_VALUES = 2_000_000
-const MAX_RECORDS = 10_000
 const CONCURRENCY = 4 // questions to registries
 
 type ListingRegistry = { url: string; headers?: Readonly<Record<string, string>> }
 
 export type ListingsFound = {
   /** In the order of the registries. */
-  answers: readonly { source: string; listed: readonly Listed[] }[]
+  answers: readonly { source: string; directory: Directory }[]
   /** How many registries have not answered this question lately. */
   silent: number
 }
 
-type Answer = { listed: readonly Listed[]; freshMs: number; bytes: number; etag?: string; at: number }
+type Answer = { directory: Directory; etag?: string; at: number }
 
 export type RegistrySourceOptions = {
   registries(): readonly ListingRegistry[]
@@ -41,13 +40,7 @@ export type RegistrySourceOptions = {
   pause(ms: number): Promise<void>
 }
 
-/** Undefined when it is no listing: the registry counts as silent. */
-function readAnswer(body: Uint8Array): Pick<Answer, 'listed' | 'freshMs'> | undefined {
-  const listing = tryParseJson(body, MAX_VALUES)
-  if (!isRecord(listing) || !Array.isArray(listing.agents)) return undefined
-  const listed = listing.agents.slice(0, MAX_RECORDS).flatMap((raw) => readListed(raw) ?? [])
-  return { listed, freshMs: listing.incomplete === undefined ? FRESH_MS : PARTIAL_FRESH_MS }
-}
+const freshMs = ({ directory }: Answer) => (directory.isPartial ? PARTIAL_FRESH_MS : FRESH_MS)
 
 export function createRegistrySource({ registries, send, now, pause }: RegistrySourceOptions) {
   /** Names this process in `Via`: two Tributaries that list each other must not ask each other forever. */
@@ -55,7 +48,7 @@ export function createRegistrySource({ registries, send, now, pause }: RegistryS
   const answers = new LRUCache<string, Answer>({
     max: MAX_QUESTIONS,
     maxSize: MAX_CACHED_BYTES,
-    sizeCalculation: ({ bytes }) => bytes + 1,
+    sizeCalculation: ({ directory }) => directory.size + 1,
   })
   const asking = new Map<string, Promise<void>>()
   const limit = pLimit(CONCURRENCY)
@@ -78,10 +71,11 @@ export function createRegistrySource({ registries, send, now, pause }: RegistryS
     })
     if (reply.kind === 'failed') return
     if (reply.status === 304 && held) answers.set(key, { ...held, at: now() })
-    const answer = reply.status === 200 ? readAnswer(reply.body) : undefined
-    if (!answer) return
+    const room = MAX_LISTED_BYTES / Math.max(1, registries().length)
+    const directory = reply.status === 200 ? await directoryIn(url, reply.body, room) : undefined
+    if (!directory) return
     const { etag } = reply.headers
-    answers.set(key, { ...answer, bytes: reply.body.byteLength, at: now(), ...(etag && { etag }) })
+    answers.set(key, { directory, at: now(), ...(etag && { etag }) })
   }
 
   /** One question to one registry is under way only once, however many callers wait for it. */
@@ -96,13 +90,13 @@ export function createRegistrySource({ registries, send, now, pause }: RegistryS
   async function answerOf(registry: ListingRegistry, question: string, via: string) {
     const key = `${registry.url} ${question}`
     const held = answers.get(key)
-    const isFresh = held !== undefined && now() - held.at < held.freshMs
+    const isFresh = held !== undefined && now() - held.at < freshMs(held)
     if (!isFresh && !via.includes(instance)) {
       const asked = refresh(key, registry, question, via)
       if (!held) await Promise.race([asked, pause(WAIT_MS)])
     }
     const answer = answers.get(key)
-    return answer && now() - answer.at < KEPT_MS ? answer.listed : undefined
+    return answer && now() - answer.at < KEPT_MS ? answer.directory : undefined
   }
 
   return {
@@ -111,8 +105,11 @@ export function createRegistrySource({ registries, send, now, pause }: RegistryS
       const all = registries()
       const found = await Promise.all(all.map((registry) => answerOf(registry, question.toString(), via)))
       return {
-        answers: all.map(({ url }, at) => ({ source: url, listed: found[at] ?? [] })),
-        silent: found.filter((listed) => listed === undefined).length,
+        answers: all.flatMap(({ url }, at) => {
+          const directory = found[at]
+          return directory ? [{ source: url, directory }] : []
+        }),
+        silent: found.filter((directory) => directory === undefined).length,
       }
     },
     close: () => closing.abort(),

@@ -33,7 +33,7 @@ export function addRegistryListing(
     const query = readListingQuery(new URL(request.url, 'http://localhost').searchParams)
     if ('error' in query) return reply.code(400).header('cache-control', 'no-store').send(query)
     const { via = '' } = request.headers
-    const body = JSON.stringify(await list(query, String(via)))
+    const body = await list(query, String(via))
     reply.headers({ 'cache-control': 'no-cache', vary: 'authorization' })
     return sendUnlessHeld(request, reply.type('application/json; charset=utf-8'), etagOf(body), body)
   })

@@ -8,6 +8,7 @@ import { failuresAmong } from '../../adcp/answer.js'
 import { boundedText, isRecord, scalarText } from '../../adcp/json.js'
 import { redactedValue } from '../../adcp/redaction.js'
 import { answerJobs } from '../../process/thread-pool.js'
+import { type Directory, readDirectory } from '../rows/directory.js'
 import { ROW_BYTES } from '../rows/listing.js'
 import { NO_ROWS, type ReadRows, type RowBounds, readRows } from '../rows/read-rows.js'
 import { readListing } from '../rows/registry-records.js'
@@ -357,21 +358,24 @@ export function readMessages(job: ReadingJob): ReadAnswer {
   return { kind: 'none' }
 }
 
-/** What a thread reads: the messages of an agent, its card, or the listing of a registry. */
+/** What a thread reads: the messages of an agent, its card, or what a registry lists, for us or for those who ask us. */
 export type ReaderJob =
   | ReadingJob
   | { card: Uint8Array; secrets: readonly string[] }
   | { registry: Uint8Array; secrets: readonly string[] }
+  | { directory: Uint8Array; room: number }
 
-export type ReaderReply = ReadAnswer | Card | ReturnType<typeof readListing>
+export type ReaderReply = ReadAnswer | Card | ReturnType<typeof readListing> | Directory
 
 function readJob(job: ReaderJob): ReaderReply {
+  if ('directory' in job) return readDirectory(job.directory, job.room)
   if ('registry' in job) return readListing(job.registry, job.secrets)
   return 'card' in job ? readCard(job.card, job.secrets) : readMessages(job)
 }
 
-/** The rows of an answer are in memory that goes to whoever asked, and is not copied. */
+/** The rows of an answer, and what is passed on, are in memory that goes to whoever asked, and is not copied. */
 function memoryOf(read: ReaderReply): ArrayBuffer[] {
+  if (read && 'ends' in read) return [read.bytes, read.ends].map(({ buffer }) => buffer as ArrayBuffer)
   const outcome = read && 'kind' in read && read.kind === 'answer' ? read.outcome : undefined
   if (outcome?.kind !== 'answer' || !outcome.rows.elements) return []
   const { bytes, ends, places } = outcome.rows

@@ -5,6 +5,7 @@
 import { availableParallelism } from 'node:os'
 import { isLent } from '../../process/memory.js'
 import { createPool, NotBegun } from '../../process/thread-pool.js'
+import { type Directory, readDirectory } from '../rows/directory.js'
 import { readListing } from '../rows/registry-records.js'
 import { type CallFailure, callFailed } from './agent.js'
 import { type ReadAnswer, type ReaderJob, type ReaderReply, type ReadingJob, readMessages } from './answer.js'
@@ -75,6 +76,20 @@ export async function readCardReply(
   }
 }
 
+/** What a thread makes of a registry's answer, which is transferred; undefined when the thread ended because of it. */
+async function readInThread(
+  key: string,
+  body: Uint8Array,
+  jobOf: (bytes: Uint8Array) => ReaderJob,
+): Promise<unknown> {
+  const bytes = owned(body, isAlone(body))
+  try {
+    return await readers.run(key, jobOf(bytes), [bytes.buffer], bytes.byteLength)
+  } catch {
+    return undefined
+  }
+}
+
 /**
  * The registry listing in an answer; undefined when there is none. The body is transferred. `secrets`: what the
  * registry was sent.
@@ -85,15 +100,15 @@ export async function readRegistry(
   secrets: readonly string[],
 ): Promise<RegistryListing> {
   if (body.byteLength <= SMALL_BYTES) return readListing(body, secrets)
-  const registry = owned(body, isAlone(body))
-  try {
-    return (await readers.run(
-      key,
-      { registry, secrets },
-      [registry.buffer],
-      registry.byteLength,
-    )) as RegistryListing
-  } catch {
-    return undefined // the thread ended because of it, so it cannot be read
-  }
+  return (await readInThread(key, body, (registry) => ({ registry, secrets }))) as RegistryListing
+}
+
+/** The same of what a registry says for those who ask us, as far as it takes no more than `room` bytes. */
+export async function directoryIn(
+  key: string,
+  body: Uint8Array,
+  room: number,
+): Promise<Directory | undefined> {
+  if (body.byteLength <= SMALL_BYTES) return readDirectory(body, room)
+  return (await readInThread(key, body, (directory) => ({ directory, room }))) as Directory | undefined
 }

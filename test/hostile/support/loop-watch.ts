@@ -3,10 +3,10 @@
  * much of it the process itself brought about, and what the thread was doing. On a busy machine a thread also stands
  * still while other processes run.
  */
-import { readFileSync } from 'node:fs'
 import { type InspectorNotification, type Profiler, Session } from 'node:inspector'
 import { availableParallelism } from 'node:os'
 import { isMainThread } from 'node:worker_threads'
+import { threadMs } from '../../support/thread-time.js'
 
 /** A stop of the serving thread, ms. */
 export type Stop = {
@@ -28,15 +28,6 @@ const SAMPLE_US = 2_000
 const ROTATE_MS = 20_000 // a profile is forgotten after this time: it grows
 const FRAMES = 9
 const MOST_STACKS = 4
-
-/** Ms that this thread has computed; Node 20 has no call for it. */
-function threadMs(): number {
-  try {
-    return Number(readFileSync(`/proc/self/task/${process.pid}/schedstat`, 'latin1').split(' ', 1)[0]) / 1e6
-  } catch {
-    return 0
-  }
-}
 
 /** Ms that the process has computed, all threads together. */
 function processMs(): number {
