@@ -1,7 +1,7 @@
 /** Processes that run the newest configuration build the feed, those of each form of snapshots their own. */
 import { test } from 'tap'
 import { createRevisions } from '../../src/store/replicas/revisions.js'
-import { UNSAID } from '../../src/upstreams/rows/storage.js'
+import { type Hear, UNSAID } from '../../src/upstreams/rows/storage.js'
 import { createManualClock } from '../support/upstream-clock.js'
 import { becomes, joined } from './support/builders.js'
 import { NO_POSTGRES, shared } from './support/storages.js'
@@ -32,7 +32,7 @@ test('each form of snapshots has a builder, and its newest configuration is its 
 
 test('what a process of another release says in other words keeps nobody from building', (t) => {
   const { clock } = createManualClock()
-  let hear = (_name: string, _value: unknown, _ageMs: number) => {}
+  let hear: Hear = () => {}
   const revisions = createRevisions({
     sharing: {
       tell: async () => true,
@@ -50,11 +50,11 @@ test('what a process of another release says in other words keeps nobody from bu
     },
   })
   t.teardown(revisions.close)
-  for (const value of ['first', null, { revision: 'second' }]) hear('configuration/other', value, 0)
+  for (const value of ['first', null, { revision: 'second' }]) hear('configuration/other', value, 0, 1)
   revisions.start()
   t.same(revisions.newest(), ['one'])
   t.same([...revisions.forms()], [1, UNSAID], 'its snapshots are left alone')
-  hear('configuration/other', { revision: 'second', order: 7, form: 1 }, 0)
+  hear('configuration/other', { revision: 'second', order: 7, form: 1 }, 0, 1)
   t.same(revisions.newest(), ['other'])
   t.end()
 })
@@ -63,7 +63,7 @@ test('each says again and again what it runs: a storage that was put back has lo
   const { clock, advance } = createManualClock()
   const told: unknown[] = []
   let changes = 0
-  let hear = (_name: string, _value: unknown, _ageMs: number) => {}
+  let hear: Hear = () => {}
   const revisions = createRevisions({
     sharing: {
       async tell(_name, value) {
@@ -86,7 +86,7 @@ test('each says again and again what it runs: a storage that was put back has lo
   t.equal(told.length, 2, 'within a minute')
   t.same(told[0], told[1])
   changes = 0
-  for (const form of [1, 1, 2]) hear('configuration/other', { revision: 'second', order: 7, form }, 0)
-  hear('configuration/other', { revision: 'second', order: 8, form: 2 }, 0)
+  for (const form of [1, 1, 2]) hear('configuration/other', { revision: 'second', order: 7, form }, 0, 1)
+  hear('configuration/other', { revision: 'second', order: 8, form: 2 }, 0, 1)
   t.equal(changes, 3, 'and nobody looks who does what for a word that is known')
 })

@@ -311,7 +311,7 @@ test('rows that could not be saved confirm none of those that were, here or afte
       if (prefix === 'reading/') hear = listener
     },
     async tell(name: string, value: unknown) {
-      hear(name, value, 0)
+      hear(name, value, 0, 1)
       return true
     },
     async write(name: string, parts: readonly Uint8Array[]) {

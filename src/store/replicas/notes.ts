@@ -116,7 +116,8 @@ export function createBoard({ notes, listen, clock, onProblem }: BoardOptions) {
     if (closed) return
     for (const { name, seq, value, ageMs } of fresh) {
       last = seq
-      for (const { prefix, listener } of listeners) if (name.startsWith(prefix)) listener(name, value, ageMs)
+      for (const { prefix, listener } of listeners)
+        if (name.startsWith(prefix)) listener(name, value, ageMs, seq)
     }
     if (forgottenAt + FORGET_EVERY_MS > clock.now()) return
     forgottenAt = clock.now()

@@ -1,28 +1,19 @@
 /**
- * The readings of a scope: when one begins that somebody asked for besides the scheduled ones, which have to be complete, and
- * what processes that share a storage tell each other about them: the outcome of the last one, and which rows were saved. A
- * scope that another process reads follows what that process saves, and requests for an early reading are passed on to it.
+ * The readings of a scope: which have to be complete, and what processes that share a storage tell each other about them: the
+ * outcome of the last one, which rows were saved, and who asked for an early one. A scope that another process reads follows what
+ * that process saves. Requests are known to all, so that what the reader has not done when it ends is done by the next.
  */
 import { backoffMs, type Clock, pause } from '../../net/clock.js'
 import { createRecent } from '../../process/memory.js'
 import type { Slice } from '../rows/slice.js'
 import type { Sharing, Turn, Word } from '../rows/storage.js'
+import type { Hurry } from './hurry.js'
 import type { HeldSlice, MirrorOutcome } from './mirror.js'
 import type { Key } from './scope-setting.js'
 import type { UpstreamStatus } from './scope-status.js'
 
-const EVERY_MS = 1_000 // readings that are asked for begin at most once in this time
-
-/**
- * When readings are asked for within a minute of each other, from the second on they may take a tenth of the time, or
- * begin once a minute.
- */
-const REST = 9
-const MOST_REST_MS = 60_000
-
 const READING = 'reading/'
 const HURRY = 'hurry/'
-const HURRY_HEARD_MS = 30_000 // a process that starts also hears older requests; they have been carried out
 
 /** Failures that may be of this process's own way to the agent. */
 const OUT_OF_REACH: ReadonlySet<string> = new Set(['unresolvable', 'unreachable', 'timeout'])
@@ -44,10 +35,9 @@ export type Reading = {
   slice?: string
   /** Its tokens are not believed: it must be read completely. */
   distrusted?: boolean
+  /** The number of the latest request that it serves; absent where only rows are told of. */
+  serves?: number
 }
-
-/** How soon a scope is to be read again. */
-export type Hurry = 'soon' | 'whole'
 
 /** What a scope hears. `lost`: rows that it read could not be saved, because the turn was over; others find those of `mark`. */
 type Listener = {
@@ -65,46 +55,6 @@ const placeOf = ({ agentUrl, scope }: Key) => `${encodeURIComponent(scope)}/${ag
 
 /** The name of the right to read an agent (canonical url), which one process has at a time. */
 export const turnOf = (agentUrl: string) => `mirror/${agentUrl}`
-
-/**
- * When a reading begins that somebody asked for: at once, or later when there was another just before. When callers activate
- * much, or providers' files change all the time, a complete reading after each change would cost more than it brings.
- */
-export function createHurry(clock: Clock) {
-  let dueAt = Number.NEGATIVE_INFINITY // of the latest request
-  let restUntil = Number.NEGATIVE_INFINITY
-  let endedAt = Number.NEGATIVE_INFINITY // of the latest such reading
-
-  return {
-    /** When the requested reading is due; undefined when one that is already coming serves as well. */
-    asked(): number | undefined {
-      const now = clock.now()
-      if (dueAt > now && dueAt <= now + EVERY_MS + MOST_REST_MS) return undefined
-      dueAt = Math.max(now, Math.min(dueAt, now) + EVERY_MS, restUntil)
-      return dueAt
-    },
-    /** When the reading that an operator orders is due: now, whatever was asked for before. */
-    ordered(): number {
-      restUntil = Number.NEGATIVE_INFINITY
-      dueAt = clock.now()
-      return dueAt
-    },
-    /** A reading begins, for whatever reason: it serves whoever asked so far. Gives its moment. */
-    begun(): number {
-      const now = clock.now()
-      dueAt = Math.min(dueAt, now)
-      return now
-    },
-    /** When the latest that was asked for may begin. */
-    dueAt: () => Math.max(dueAt, restUntil),
-    /** One that was asked for has been made, and took so long. */
-    made(tookMs: number): void {
-      const now = clock.now()
-      if (now - endedAt < MOST_REST_MS) restUntil = now + Math.min(REST * tookMs, MOST_REST_MS)
-      endedAt = now
-    },
-  }
-}
 
 type WholeReadingOptions = {
   /** Whether the tokens of a slice are believed: told, because whoever loads it next must know. */
@@ -149,6 +99,8 @@ type ReadingsOptions = { sharing: Sharing | undefined; clock: Clock }
  */
 export function createReadings({ sharing, clock }: ReadingsOptions) {
   const heard = createRecent<Reading>(MOST_HEARD) // by scope and agent
+  const asked = createRecent<{ how: Hurry; order: number }>(MOST_HEARD) // the latest request
+  const served = createRecent<number>(MOST_HEARD) // the latest request that a reading served
   const listeners = new Map<string, Listener>()
 
   sharing?.hear(READING, (name, value, ageMs) => {
@@ -161,10 +113,14 @@ export function createReadings({ sharing, clock }: ReadingsOptions) {
     }
     const place = name.slice(READING.length)
     heard.set(place, reading)
+    if (rest.serves !== undefined) served.set(place, rest.serves)
     listeners.get(place)?.read(reading)
   })
-  sharing?.hear(HURRY, (name, value, ageMs) => {
-    if (ageMs < HURRY_HEARD_MS) listeners.get(name.slice(HURRY.length))?.hurry(value as Hurry)
+  sharing?.hear(HURRY, (name, value, _ageMs, order) => {
+    const place = name.slice(HURRY.length)
+    const how = value as Hurry
+    asked.set(place, { how, order })
+    listeners.get(place)?.hurry(how)
   })
 
   function wordOf(key: Key, { nextAttemptAt, confirmedAt, ...rest }: Reading): Word {
@@ -202,8 +158,15 @@ export function createReadings({ sharing, clock }: ReadingsOptions) {
       if (isOutOfReach(reading)) await sharing?.pass(turn.name)
       return isTold !== false
     },
-    /** Asks the process that reads the scope to read it again. */
+    /** Asks the process that reads the scope, or is the next to, to read it again. */
     ask: (key: Key, how: Hurry): void => void sharing?.tell(`${HURRY}${placeOf(key)}`, how),
+    /** The number of the latest request, which a reading that begins now serves; 0: there was none. */
+    asked: (key: Key): number => asked.get(placeOf(key))?.order ?? 0,
+    /** What was asked for after the last reading began. Processes of an earlier release do not tell what they served. */
+    missed(key: Key): Hurry | undefined {
+      const [request, last] = [asked.get(placeOf(key)), served.get(placeOf(key))]
+      return request && last !== undefined && last < request.order ? request.how : undefined
+    },
   }
 }
 

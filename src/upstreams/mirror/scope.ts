@@ -10,16 +10,10 @@ import type { Slice } from '../rows/slice.js'
 import type { Turn, Turns } from '../rows/storage.js'
 import type { QuestionsAsked } from '../walk/enumerate.js'
 import type { Governor } from '../walk/governor.js'
+import { createHurry, type Hurry } from './hurry.js'
 import { createAgeing, lasting } from './lasting.js'
 import { type HeldSlice, isOver, type MirrorOutcome } from './mirror.js'
-import {
-  createFollowing,
-  createHurry,
-  createWholeReading,
-  type Hurry,
-  type Readings,
-  turnOf,
-} from './readings.js'
+import { createFollowing, createWholeReading, type Readings, turnOf } from './readings.js'
 import {
   isNews,
   isOther,
@@ -79,12 +73,10 @@ export function createScope(options: ScopeOptions) {
   let nextAttemptAt: number | undefined
   let cancelAttempt = () => {}
   let refreshing: Promise<void> | undefined
-  let againSoon = false
   const hurry = createHurry(clock)
-  let isAwaited = false // a requested refresh has not begun yet
+  let [againSoon, isAwaited] = [false, false] // awaited: a requested refresh has not begun yet
   let checks = 0 // checks under way of whether something is new
-  let [hadTurn, isClosed] = [false, false]
-  let isOpen = false // the saved state has been loaded
+  let [hadTurn, isOpen, isClosed] = [false, false, false] // open: the saved state has been loaded
   let told: ScopeState = 'starting'
   const statusOf = createStatus()
 
@@ -201,9 +193,9 @@ export function createScope(options: ScopeOptions) {
     return found.outcome
   }
 
-  function report(under: Turn): void {
+  function report(under: Turn, serves: number): void {
     const reading = {
-      ...{ answered, failures, ...(problem && { problem }) },
+      ...{ answered, failures, serves, ...(problem && { problem }) },
       ...(nextAttemptAt !== undefined && { nextAttemptAt }),
       ...(held && { confirmedAt: held.confirmedAt }),
     }
@@ -211,7 +203,7 @@ export function createScope(options: ScopeOptions) {
   }
 
   /** Takes in what was read, and schedules the next reading. */
-  function conclude(outcome: MirrorOutcome, asked: ScopeSetting, under: Turn): void {
+  function conclude(outcome: MirrorOutcome, asked: ScopeSetting, under: Turn, serves: number): void {
     if (turn()?.epoch !== under.epoch) {
       if (turn()) schedule(0) // another process has read the scope meanwhile: its result counts
     } else if (isOther(asked, setting)) {
@@ -219,19 +211,20 @@ export function createScope(options: ScopeOptions) {
     } else {
       settle(outcome, under)
       scheduleNext(outcome.kind === 'failed' ? outcome.retryAfterMs : undefined)
-      report(under)
+      report(under, serves)
     }
   }
 
   async function refreshOnce(under: Turn): Promise<void> {
     const asked = setting
     const begunAt = hurry.begun()
+    const serves = readings.asked(key())
     const wasAwaited = isAwaited
     isAwaited = false
     try {
       const outcome = await read(asked).finally(() => share.gathers(0, 0))
       if (wasAwaited) hurry.made(clock.now() - begunAt)
-      if (!isClosed) conclude(outcome, asked, under)
+      if (!isClosed) conclude(outcome, asked, under, serves)
     } catch (error) {
       // A bug of ours that one upstream's data triggers must not affect others.
       onTrouble(`${setting.entry.id}: the refresh broke: ${(error as Error).stack}`)
@@ -315,6 +308,13 @@ export function createScope(options: ScopeOptions) {
     hurry: { soon: refreshSoon, whole: refreshWhole },
   })
 
+  /** Reads at the time that whoever read last has set, or at once where somebody has asked since that reading began. */
+  function goOn(): void {
+    const missed = turn() && readings.missed(key())
+    if (missed === 'whole') whole.call()
+    schedule(missed ? 0 : Math.max(0, (nextAttemptAt ?? 0) - clock.now()))
+  }
+
   /** This process has become responsible for the scope, or no longer is. */
   function turnsChanged(): void {
     const has = turn() !== undefined
@@ -322,7 +322,7 @@ export function createScope(options: ScopeOptions) {
     hadTurn = has
     if (has && readings.of(key())?.distrusted) whole.call()
     if (!has) cancelAttempt()
-    else if (!refreshing) schedule(Math.max(0, (nextAttemptAt ?? 0) - clock.now()))
+    else if (!refreshing) goOn()
   }
 
   /** Applies new settings and keeps what is held, unless it was read for another account. */
@@ -362,7 +362,7 @@ export function createScope(options: ScopeOptions) {
       // Rows that were told of and cannot be had, as after a restore without them, are read when it is this one's turn.
       const isLacking = told?.confirmedAt !== undefined && !held
       if (told?.nextAttemptAt === undefined || isLacking) refresh()
-      else schedule(Math.max(0, told.nextAttemptAt - clock.now()))
+      else goOn()
     },
     turnsChanged,
     /** Resolves when what other processes told so far is loaded, or cannot be for now. */

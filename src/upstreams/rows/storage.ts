@@ -89,7 +89,8 @@ export type Turn = { name: string; epoch: number }
 /** The form of a process that tells none: one of an earlier release, or one that has just come. */
 export const UNSAID = 0
 
-export type Hear = (name: string, value: unknown, ageMs: number) => void
+/** `order`: the number of the word, which later words exceed. */
+export type Hear = (name: string, value: unknown, ageMs: number, order: number) => void
 
 /** What is told under a name. */
 export type Word = { name: string; value: unknown }

@@ -4,7 +4,12 @@ import type { Account } from '../../../src/composition/settings.js'
 import type { Gap } from '../../../src/feed/query.js'
 import { buildSnapshot } from '../../../src/snapshot/builder.js'
 import { SNAPSHOT_FORM, type Snapshot } from '../../../src/snapshot/snapshot.js'
-import { type Blobs, createPassingBlobs, type Sharing } from '../../../src/upstreams/rows/storage.js'
+import {
+  type Blobs,
+  createPassingBlobs,
+  type Hear,
+  type Sharing,
+} from '../../../src/upstreams/rows/storage.js'
 import { emptyFeed } from '../../feed/feed-of.js'
 import { pageOf } from '../../feed/reader.js'
 import { buyer, judgeThat, listing, sliceOf } from '../../feed/world.js'
@@ -23,7 +28,8 @@ export const snapshotOf = (name: string): Snapshot =>
 export function createGroup() {
   const time = createManualClock()
   const blobs = createPassingBlobs()
-  const hears: { prefix: string; listener(name: string, value: unknown, ageMs: number): void }[] = []
+  const hears: { prefix: string; listener: Hear }[] = []
+  let words = 0
   const turns: (() => void)[] = []
   const state = { hears: true }
   let builder = 'none'
@@ -46,7 +52,10 @@ export function createGroup() {
       remove: (name) => over.remove(name),
       async tell(name, value, under) {
         if (under && epoch !== under.epoch) return false
-        for (const { prefix, listener } of hears) if (name.startsWith(prefix)) listener(name, value, 0)
+        words += 1
+        for (const { prefix, listener } of hears) {
+          if (name.startsWith(prefix)) listener(name, value, 0, words)
+        }
         return true
       },
       keep: async (name) => void kept.set(name, time.clock.now()),
