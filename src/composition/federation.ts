@@ -163,6 +163,7 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
   const feedEvents = createFeedEvents(
     {
       ...{ foundation, upstreams, feed, declaredAccounts, agentUrl: () => agentUrl },
+      isEverywhere: () => publishing.generations?.isEverywhere() ?? true,
       ...{ onSent: operations.eventSent, onHeard: operations.eventHeard },
     },
     stack,

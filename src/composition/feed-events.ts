@@ -28,6 +28,8 @@ type FeedEventsOptions = {
   upstreams: Upstreams
   feed: Feed
   declaredAccounts: DeclaredAccounts
+  /** Whether all processes show what this one does. */
+  isEverywhere(): boolean
   /** The url of the agent that signs. */
   agentUrl(): string
   /** Told of each attempt to notify a subscriber. */
@@ -53,13 +55,14 @@ type Telling = {
 }
 
 /** Telling subscribers. */
-function createTelling({ foundation, feed, declaredAccounts, agentUrl, onSent }: FeedEventsOptions): Telling {
+function createTelling(options: FeedEventsOptions): Telling {
+  const { foundation, feed, declaredAccounts, isEverywhere, agentUrl, onSent } = options
   const { config, store, post, clock, random, secret, warning, replica } = foundation
   const common = { store, newId: randomUUID, policy: () => webhookPolicy(config().egress) }
   if (!tellsFeedEvents(config(), config().events)) {
     return { subscribing: createSubscriptions(common) }
   }
-  const standings = createStandings({ feed, clock })
+  const standings = createStandings({ feed, clock, isEverywhere })
   const eyes = (caller: string, account: string) => eyesOf(config(), secret, caller, account)
   const announcer = createAnnouncer({
     ...{ store, standings, clock, random, onOutcome: onSent },

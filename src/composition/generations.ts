@@ -3,6 +3,7 @@
  * what they do not hold yet and publish it in one step. A cursor names its snapshot, so that one that this process
  * does not have, or no longer has, is loaded when a walk goes on in it.
  */
+import { randomUUID } from 'node:crypto'
 import type { Feed } from '../feed/feed.js'
 import { EVERYBODY, type Publication } from '../feed/layers.js'
 import type { Gap, Reader, WholesaleQuery } from '../feed/query.js'
@@ -10,6 +11,7 @@ import { type Clock, pause } from '../net/clock.js'
 import { createRecent } from '../process/memory.js'
 import { memoryOf, SNAPSHOT_FORM, type Snapshot } from '../snapshot/snapshot.js'
 import { createWalks } from '../store/replicas/cursors.js'
+import { createShown } from '../store/replicas/shown.js'
 import type { Blobs, Sharing, Turn } from '../upstreams/rows/storage.js'
 import { createSnapshotStore, gapOf, type ToldGap, toldGap } from './saved-snapshots.js'
 import { type Account, type AccountMap, accountMark } from './settings.js'
@@ -18,6 +20,7 @@ import { type Account, type AccountMap, accountMark } from './settings.js'
 const FORM = `form/${SNAPSHOT_FORM}/`
 const BUILDER = `${FORM}builder`
 const NOTE = `${FORM}generation`
+const SHOWN = `${FORM}shown/`
 const WALKED = `walked/${SNAPSHOT_FORM}/` // told by every process, whoever builds
 const SWEEP_EVERY_MS = 60_000
 const TAKE_AGAIN_MS = 1_000
@@ -34,6 +37,8 @@ type Generation = {
 
 type ToldLayer = { id: string; gaps: ToldGap[] }
 type Told = {
+  /** Names the generation; an earlier release gives it none. */
+  generation?: string
   open: ToldLayer
   accounts: [name: string, layer: ToldLayer & { definition: string }][]
   /** What all other accounts were, which are answered like everybody; an earlier release does not tell it. */
@@ -44,6 +49,9 @@ type Lacking = NonNullable<ReturnType<Feed['lacking']>>
 
 type GenerationsOptions = {
   sharing: Sharing
+  /** Names this process, and all that live. */
+  self: string
+  members(): readonly string[]
   blobs: Blobs
   feed: Feed
   clock: Clock
@@ -53,16 +61,20 @@ type GenerationsOptions = {
   secret: Uint8Array
   /** Told of each generation that this process took up. */
   onTaken(before: Snapshot | undefined, after: Snapshot): void
+  /** Called when all processes show the generation that this one does. */
+  onEverywhere(): void
   onTrouble(message: string): void
 }
 
 export type Generations = ReturnType<typeof createGenerations>
 
 export function createGenerations(options: GenerationsOptions) {
-  const { sharing, blobs, feed, clock, accounts, secret, onTaken, onTrouble } = options
+  const { sharing, self, members, blobs, feed, clock, accounts, secret, onTaken, onTrouble } = options
+  const { onEverywhere } = options
   const snapshots = createSnapshotStore({ blobs, clock, sharing })
   const walks = createWalks(sharing, WALKED)
   feed.onWalk(walks.note)
+  const shown = createShown({ sharing, prefix: SHOWN, self, members, clock, onEverywhere })
   const recalling = new Map<string, Promise<boolean>>()
   const ofOthers = createRecent<true>(MOST_OF_OTHERS) // what was read for a walk and must not be shown to it
   let current: Told | undefined
@@ -101,14 +113,14 @@ export function createGenerations(options: GenerationsOptions) {
 
   /** Shows it also when a newer one was told meanwhile: where they come faster than one is read, none would be shown else. */
   async function takeUp(told: Told): Promise<void> {
-    const shown = current
+    const before = current
     const open = await layerOf(told.open)
     const own = new Map<string, { snapshot: Snapshot; gaps: readonly Gap[] }>()
     for (const [name, layer] of told.accounts) {
       const isPublic = layer.id === told.open.id
       own.set(name, isPublic ? { ...open, gaps: layer.gaps.map(gapOf) } : await layerOf(layer, name))
     }
-    if (current !== shown || closed) return // this process has built a newer one
+    if (current !== before || closed) return // this process has built a newer one
     const { plain = [] } = told
     const definitions = new Map([
       ...plain,
@@ -116,14 +128,15 @@ export function createGenerations(options: GenerationsOptions) {
     ])
     const isTold = (name: string) => told.plain !== undefined || definitions.has(name)
     const isCurrent = (name: string) => (definitions.get(name) ?? '') === definitionOf(accounts().get(name))
-    const before = feed.current()
+    const replaced = feed.current()
     feed.publish(open.snapshot, clock.now(), {
       gaps: open.gaps,
       accounts: own,
       isCurrent: (name) => !isTold(name) || isCurrent(name),
     })
     current = told
-    onTaken(before, open.snapshot)
+    onTaken(replaced, open.snapshot)
+    shown.show(told.generation)
     hasFirst()
   }
 
@@ -169,6 +182,7 @@ export function createGenerations(options: GenerationsOptions) {
     )
     if (!(await snapshots.save(new Map([[EVERYBODY, open], ...accounts]), under))) return undefined
     const told: Told = {
+      generation: randomUUID(),
       open: { id: open.snapshot.id, gaps: open.gaps.map(toldGap) },
       accounts: [...own].map(([name, { snapshot, gaps }]) => [
         name,
@@ -184,6 +198,7 @@ export function createGenerations(options: GenerationsOptions) {
 
   async function sweep(): Promise<void> {
     walks.tell()
+    shown.tell()
     const under = turn()
     if (under && current) {
       await snapshots
@@ -267,6 +282,10 @@ export function createGenerations(options: GenerationsOptions) {
       current = wanted = told
       return true
     },
+    /** What was told last is shown here. */
+    shown: (): void => shown.show(current?.generation),
+    /** Whether all processes show what this one does. */
+    isEverywhere: shown.isEverywhere,
     /**
      * A snapshot that a walk is in and the feed does not hold is put where the walk finds it, if it is to be had. False
      * when that is not known, because the storage does not answer: then the walk must not go on in another snapshot.
@@ -279,6 +298,7 @@ export function createGenerations(options: GenerationsOptions) {
       closed = true
       ending.abort() // nothing else may keep a process alive whose start has failed: it would end before it says why
       cancelSweep()
+      shown.close()
       await taking
     },
   }

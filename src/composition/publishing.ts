@@ -155,6 +155,7 @@ export function createPublisher(options: PublisherOptions) {
     if (generations && under && !(await generations.tell(told, under, areFound))) return
     const before = feed.current()
     feed.publish(open.snapshot, clock.now(), { gaps: world.open.gaps, accounts, isCurrent: world.isCurrent })
+    generations?.shown()
     last = { revision: world.revision, snapshot: open.snapshot, epoch: under?.epoch }
     served = accounts.size === 0 ? { snapshot: open.snapshot, gaps: world.open.gaps, rebuildAt } : undefined
     hasShown ||= [open, ...accounts.values()].some(({ snapshot }) => snapshot.shown.length > 0)
@@ -245,7 +246,7 @@ type PublishingOptions = {
   smallFeedBytes: number | undefined
   /** How long after a restart questions wait for what the feed was merged from, ms. */
   restMs?: number | undefined
-  /** Told of each generation that readers now see. */
+  /** Told of each generation that readers see by now, whichever process they ask. */
   onPublished(): void
 }
 
@@ -293,14 +294,15 @@ export async function createPublishing(options: PublishingOptions, stack: Stack)
   function show(before: Snapshot | undefined, snapshot: Snapshot, seconds: number): void {
     operations.published(before, snapshot, seconds)
     index(snapshot)
-    onPublished()
+    if (!generations) onPublished()
   }
 
   const generations =
     replica &&
     stack.add(
       createGenerations({
-        ...{ sharing: replica.sharing, blobs, feed, clock, secret },
+        ...{ sharing: replica.sharing, self: replica.self, members: replica.members },
+        ...{ blobs, feed, clock, secret, onEverywhere: onPublished },
         accounts: () => accountsOf(config()),
         onTaken: (before, snapshot) => show(before, snapshot, 0),
         onTrouble: warning('replicas'),

@@ -39,7 +39,12 @@ export type Eyes = {
   standsFor?: string
 }
 
-type StandingsOptions = { feed: Pick<Feed, 'see' | 'prepared'>; clock: Clock }
+type StandingsOptions = {
+  feed: Pick<Feed, 'see' | 'prepared'>
+  clock: Clock
+  /** Whether readers see what this process shows also at all others. Default: always. */
+  isEverywhere?(): boolean
+}
 
 const same = (a: FeedTokens, b: FeedTokens) => a.feed === b.feed && a.pricing === b.pricing
 const readerName = (reader: Reader) => JSON.stringify([grantsName(reader), reader.account ?? ''])
@@ -60,7 +65,7 @@ type LayerHistory = {
   askedAt: number
 }
 
-export function createStandings({ feed, clock }: StandingsOptions) {
+export function createStandings({ feed, clock, isEverywhere = () => true }: StandingsOptions) {
   const ids = createEventIds(clock.now)
   const numberOf = createNumbers()
   const layers = new Map<string, LayerHistory>() // by account; the public one has no name
@@ -114,10 +119,10 @@ export function createStandings({ feed, clock }: StandingsOptions) {
     return undefined
   }
 
-  /** Undefined while there is nothing to be read, or the reader's account is being exchanged. */
+  /** Undefined while there is nothing to be read everywhere, or the reader's account is being exchanged. */
   async function standingOf(reader: Reader): Promise<ScopedStanding | undefined> {
     const at = await feed.prepared({}, reader)
-    const seen = feed.see({}, reader, { mode: 'wholesale', at })
+    const seen = isEverywhere() ? feed.see({}, reader, { mode: 'wholesale', at }) : undefined
     if (!seen || seen.gaps.some(({ kind }) => kind === 'other_account')) return undefined
     const { snapshot, entries, grants, criteria, versions } = seen
     const { feedVersion, pricingVersion = '', cacheScope: scope } = versions

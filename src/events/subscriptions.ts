@@ -285,8 +285,10 @@ export function createSubscriptions({ store, newId, policy, delivering }: Subscr
       const job = `sub_${newId()}`
       const config = { url, event_types: eventTypes, ...(authentication && { authentication }) }
       await subscriptions.add({ caller, accountId, subscriberId, job, config })
-      const hasMissed = before.some(({ subscriber_id }) => subscriber_id === subscriberId)
-      await jobs.add(subscriptionJob(job, caller, { versions: versions.get(accountId), hasMissed }))
+      const standsAt = versions.get(accountId)
+      // What this one may have read is not known: it is told to read again.
+      const hasMissed = !standsAt || before.some(({ subscriber_id }) => subscriber_id === subscriberId)
+      await jobs.add(subscriptionJob(job, caller, { versions: standsAt, hasMissed }))
     }
   }
 

@@ -49,3 +49,27 @@ test('however long a generation lasts, whoever joins hears of it', async (t) => 
   await group.minutes(10)
   t.same([...group.kept], [[NOTE, group.time.clock.now()]])
 })
+
+test('a generation counts as shown everywhere when the last process has taken it up', async (t) => {
+  const group = createGroup()
+  group.build('one')
+  let reads = async () => {}
+  const slow = { ...group.blobs, read: async (name: string) => reads().then(() => group.blobs.read(name)) }
+  const one = group.join('one')
+  const two = group.join('two', slow)
+  const [first, second] = [snapshotOf('first'), snapshotOf('second')]
+  await one.publish(first)
+  await until('it is taken up', () => two.feed.current()?.id === first.id)
+  t.ok(one.generations.isEverywhere())
+  const before = one.everywhere()
+  let read = () => {}
+  reads = () => new Promise((resolve) => (read = resolve))
+  await one.publish(second)
+  t.notOk(one.generations.isEverywhere(), 'a reader may ask the other one')
+  t.equal(one.everywhere(), before)
+  reads = async () => {}
+  read()
+  await until('it is taken up', () => two.feed.current()?.id === second.id)
+  t.ok(one.generations.isEverywhere())
+  t.equal(one.everywhere(), before + 1)
+})

@@ -129,3 +129,20 @@ test('an id that another process gave is followed, whoever was told of the chang
   t.not(next[0]?.events[0]?.id, toldFirst?.events[0]?.id)
   t.same((await since(before, eyes))?.events, next[0]?.events, 'and shared by all from then on')
 })
+
+test('what some processes do not show yet is not told, and no more is what they do not show any more', async (t) => {
+  const feed = emptyFeed()
+  let isEverywhere = true
+  const { current, since } = createStandings({
+    ...{ feed, clock: createManualClock().clock },
+    isEverywhere: () => isEverywhere,
+  })
+  publish(feed, [sliceOf('north', [listing('a')])])
+  const told = await current(eyesOf(0))
+  isEverywhere = false
+  publish(feed, [sliceOf('north', [listing('a'), listing('b')])])
+  t.equal(await current(eyesOf(0)), undefined)
+  t.equal(told && (await since(told, eyesOf(0))), undefined)
+  isEverywhere = true
+  t.match(told && (await since(told, eyesOf(0))), { events: [{ type: 'signal.created' }] })
+})

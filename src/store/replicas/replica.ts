@@ -88,9 +88,7 @@ export function createReplica({ replicas, clock, self, revision, form, log }: Re
   }
 
   return {
-    sharing,
-    members,
-    revisions,
+    ...{ sharing, self, members, revisions },
     /** Resolves when it has read the others' notes. */
     listen: board.start,
     /** Takes part from now on; resolves when it has its share of the work. */

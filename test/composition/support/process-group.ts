@@ -32,6 +32,7 @@ export function createGroup() {
   let words = 0
   const turns: (() => void)[] = []
   const state = { hears: true }
+  const members: string[] = []
   let builder = 'none'
   let epoch = 0
   const otherForms = new Set<number>()
@@ -102,9 +103,13 @@ export function createGroup() {
     join(self: string, over: Blobs = blobs, accounts = new Map<string, Account>()) {
       const feed = emptyFeed({ ms: RETAINED_MS, bytes: 2 ** 30 })
       const troubles: string[] = []
+      let everywhere = 0
+      members.push(self)
       const generations = createGenerations({
         ...{
           sharing: sharingOf(self, over),
+          self,
+          members: () => members,
           blobs: over,
           feed,
           clock: time.clock,
@@ -112,6 +117,9 @@ export function createGroup() {
         },
         accounts: () => accounts,
         onTaken: () => {},
+        onEverywhere() {
+          everywhere += 1
+        },
         onTrouble: (message) => void troubles.push(message),
       })
       const publish = async (snapshot: Snapshot, gaps: readonly Gap[] = []) => {
@@ -120,12 +128,13 @@ export function createGroup() {
         const generation = { open: { snapshot, gaps }, accounts: new Map(), definitions }
         if (under) await generations.tell(generation, under, Promise.resolve(true))
         feed.publish(snapshot, time.clock.now(), { gaps })
+        generations.shown()
       }
       const page = (cursor?: string) =>
         pageOf(feed.wholesale({ maxResults: 1, ...(cursor && { cursor }) }, buyer, time.clock.now()))
       const recall = (cursor: string) =>
         generations.recall({ maxResults: 1, cursor }, buyer, time.clock.now())
-      return { feed, generations, publish, page, recall, troubles }
+      return { feed, generations, publish, page, recall, troubles, everywhere: () => everywhere }
     },
   }
 }
