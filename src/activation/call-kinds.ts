@@ -23,7 +23,7 @@ const ASK = 'Ask whoever runs the upstream; a report under a fresh key may count
 /** What a call to report_usage means. Parts do not affect each other, so none supersedes another. */
 export const usageCalls: CallKind = {
   judge: ({ rows }) => usageJudge(rows.length),
-  persists: true, // usage must be reported: the upstream gets it when it is back
+  persists: () => true, // usage must be reported: the upstream gets it when it is back
   undone: () => 'nothing',
   digest: (call, done): PartAnswer => readUsage(done?.kind === 'done' ? done.payload : {}, call.rows.length),
   follows: async () => ({}), // the call itself is the record
@@ -179,7 +179,7 @@ export function activationCalls(newTaskId: () => string): CallKind {
   return {
     judge: (call) =>
       activationJudge({ wantsLive: actionOf(call) === 'activate', destinations: destinationsOf(call) }),
-    persists: false,
+    persists: ({ key }) => key === '', // nobody waits for what is sent by itself
     ...{ undone, stillToDo, state },
     digest(call, done): Activated {
       const action = actionOf(call)

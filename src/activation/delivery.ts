@@ -65,7 +65,7 @@ export type StillToDo = { call: Call; isNeeded: boolean }
 export type CallKind = {
   judge(call: Call): AnswerJudge
   /** Whether a call that did not reach its agent is tried again in the background, or left to its caller. */
-  persists: boolean
+  persists(call: Call): boolean
   /** The part of `call` that the `later` calls on the same target, taken together, reversed. */
   undone(call: Call, later: readonly Call[]): 'nothing' | 'a part' | 'all'
   /** Checks again, with the call held, which part of it is still to be done. */
@@ -244,7 +244,7 @@ export function createDelivery(options: DeliveryOptions) {
     await reached('answered')
     if (typeof understood === 'string') return { call: await end(call, understood) }
     if (understood.kind === 'refused') return { call: await end(call, 'refused', understood.error) }
-    if (understood.kind === 'not_made' && !kind.persists) {
+    if (understood.kind === 'not_made' && !kind.persists(call)) {
       return { call: await end(call, 'refused', understood.error) }
     }
     if (understood.kind !== 'done' && understood.kind !== 'submitted') return await leave(call, understood)

@@ -13,7 +13,7 @@ type CallState =
 export type NewCall = {
   id: string
   caller: string
-  /** The caller's idempotency key. */
+  /** The caller's idempotency key; empty for a call that no request asked for. */
   key: string
   task: 'activate_signal' | 'report_usage'
   /** Canonical url. */

@@ -10,10 +10,13 @@ import { asks, first, openLive, startWorld, type WorldOptions } from './support/
 
 type Say = 'made' | 'cut' | 'refused'
 
-/** What activations are answered with; deactivations and questions reach the agent. */
+/** What activations are answered with; deactivations and questions reach the agent, unless it `isDown`. */
 function scripted() {
-  const script = { says: 'made' as Say }
+  const script = { says: 'made' as Say, isDown: false }
   const call: NonNullable<WorldOptions['call']> = (make) => async (agentUrl, task, args, context) => {
+    if (script.isDown && args.action === 'deactivate') {
+      return { kind: 'failed', reason: 'backing_off', message: 'down', retryAfterMs: 1_000 }
+    }
     const isActivation = task === 'activate_signal' && args.action !== 'deactivate'
     if (isActivation && script.says === 'cut')
       return { kind: 'failed', reason: 'unreachable', message: 'cut' }
@@ -50,6 +53,29 @@ onEveryStorage('what two callers` failed wishes left on is switched off once', a
     entries.map(({ outcome }) => outcome),
     ['completed', 'completed'],
   )
+})
+
+onEveryStorage('what is switched off by itself waits for an agent that is down', async (t, storage) => {
+  const { script, call } = scripted()
+  const world = await startWorld(t, { agents: ['northwind'], store: await openLive(t, storage.url), call })
+  const { northwind } = world.sandbox.agents
+  const choice = first(world.choices('northwind'))
+  const off = { action: 'deactivate', signal_agent_segment_id: choice.signal, destinations: [TRADE_DESK] }
+  await world.activate(asks(choice))
+  script.says = 'cut'
+  t.match(await world.activate(asks(choice), other), CUT)
+  t.match(await world.activate(off), LIVE, 'the other may have it on')
+  Object.assign(script, { says: 'refused', isDown: true })
+  for (let round = 0; round < 3; round += 1) {
+    await due(world.store)
+    await world.activation.round()
+  }
+  t.match(await world.store.ledger.query({ action: 'deactivate' }, 1), [{ outcome: 'pending' }])
+  script.isDown = false
+  await due(world.store)
+  await world.activation.round()
+  t.match(await world.store.ledger.query({ action: 'deactivate' }, 1), [{ outcome: 'completed' }])
+  t.equal(northwind.deactivations(), 1)
 })
 
 onEveryStorage(
