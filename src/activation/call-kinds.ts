@@ -11,7 +11,7 @@ import type { Action } from '../store/records/ledger.js'
 import type { NewTask } from '../store/records/tasks.js'
 import { readRow } from '../upstreams/rows/listing.js'
 import type { CallKind, Delivered, StillToDo } from './delivery.js'
-import { mayOverlap } from './destination-set.js'
+import { createDestinationSet, mayOverlap } from './destination-set.js'
 import { holderOf, standingFor, unwantedNow, visibleDeployments } from './holders.js'
 import { upstreamTaskJob } from './task-progress.js'
 import { type Activated, activationJudge, readDeployments, readTold, seeCode } from './upstream-answer.js'
@@ -116,26 +116,23 @@ function withoutKeys(deployments: readonly Deployment[]): Deployment[] {
 }
 
 /**
- * The destinations of a wish that later requests of the same holder reversed. Requests of other holders do not count.
+ * How much of a wish later requests of the same holder reversed: a request for an account reverses a part of one for its platform.
+ * Requests of other holders do not count.
  */
 function undone(call: Call, later: readonly Call[]): 'nothing' | 'a part' | 'all' {
-  const against = later
-    .filter(
-      (other) =>
-        other.caller === call.caller && other.account === call.account && actionOf(other) !== actionOf(call),
-    )
-    .flatMap(destinationsOf)
+  const isAgainst = (other: Call) =>
+    other.caller === call.caller && other.account === call.account && actionOf(other) !== actionOf(call)
+  const against = createDestinationSet(later.filter(isAgainst).flatMap(destinationsOf))
   const wished = destinationsOf(call)
-  const left = wished.filter((one) => !against.some((other) => mayOverlap(one, other)))
-  return left.length === wished.length ? 'nothing' : left.length > 0 ? 'a part' : 'all'
+  if (!wished.some(against.overlaps)) return 'nothing'
+  return wished.every(against.covers) ? 'all' : 'a part'
 }
 
 /** The part of a deactivation that is still to be done: destinations that other callers have on must stay on. */
 async function stillToDo({ ledger }: Pick<PromisedRecords, 'ledger'>, call: Call): Promise<StillToDo> {
   if (actionOf(call) === 'activate' || call.segment === undefined) return { call, isNeeded: true }
   const entries = await ledger.ofSegment(call.agentUrl, call.segment)
-  const others = standingFor(entries, holderOf(call))
-  const isKept = (one: Destination) => others.some((other) => mayOverlap(one, other))
+  const isKept = createDestinationSet(standingFor(entries, holderOf(call))).overlaps
   const kept = destinationsOf(call).filter(isKept)
   if (kept.length === 0) return { call, isNeeded: true }
   const destinations = destinationsOf(call).filter((one) => !isKept(one))
@@ -194,10 +191,12 @@ export function activationCalls(newTaskId: () => string): CallKind {
       return { action, deployments: [...deployments, ...kept], unknown }
     },
     async follows({ ledger }, call) {
-      if (call.state === 'abandoned') return { settlement: { outcome: 'unknown' } }
       const decide = (repositories: Pick<PromisedRecords, 'ledger'>) => unwantedNow(repositories, call)
+      // What it wished for may be done, or it came to nothing: by now nobody may want what was left on for others.
+      const mayBeDone = call.state === 'answered' || call.state === 'abandoned'
+      const decides = mayBeDone === (actionOf(call) === 'deactivate') ? { decide } : {}
+      if (call.state === 'abandoned') return { ...decides, settlement: { outcome: 'unknown' } }
       if (call.state !== 'answered') {
-        const decides = actionOf(call) === 'activate' ? { decide } : {}
         if (call.state === 'superseded') return { ...decides, settlement: { outcome: 'superseded' } }
         const settlement = { outcome: 'failed', error: call.answer } as const
         return { ...decides, settlement, frees: true } // nothing was done under its key
@@ -207,8 +206,7 @@ export function activationCalls(newTaskId: () => string): CallKind {
       // Stored with the outcome, not after it: this saves a commit, and a replay finds it in any case.
       const kept = call.answer
       if (taskId === undefined) {
-        // By the time that this is stored, the others for whom it left something on may no longer want it.
-        return { kept, settlement: { outcome: 'completed', ...told }, ...(call.kept && { decide }) }
+        return { ...decides, kept, settlement: { outcome: 'completed', ...told } }
       }
       const entry = await ledger.get(call.id)
       const task: NewTask = {

@@ -1,6 +1,8 @@
 /**
- * Destinations, of which it is asked whether another one may be the same deployment. An account that only one of the two names does
- * not separate them. However many there are, the answer takes one look-up: one segment may be on at thousands of seats.
+ * Destinations, of which it is asked what they mean for another one. A platform that is named without an account is all of it, and
+ * an account is a part. Two may be the same deployment where either covers the other: that much must not be switched off for
+ * somebody who has the other on. Only what covers another one ends it. However many there are, an answer takes one look-up: one
+ * segment may be on at thousands of seats.
  */
 import type { Destination } from '../adcp/signal.js'
 import { destinationKey } from '../merge/deployments.js'
@@ -15,18 +17,32 @@ function partsOf(destination: Destination): [string, string] | undefined {
 
 /** Whether the two can affect the same deployment. */
 export function mayOverlap(one: Destination, other: Destination): boolean {
-  const named = createDestinationSet()
-  named.add([one])
-  return named.overlaps(other)
+  return createDestinationSet([one]).overlaps(other)
 }
 
-export function createDestinationSet() {
+export function createDestinationSet(first: readonly Destination[] = []) {
   const accounts = new Map<string, Set<string>>() // by target
 
-  function overlaps(destination: Destination): boolean {
+  function at(destination: Destination) {
     const [target = '', account = ''] = partsOf(destination) ?? []
-    const there = accounts.get(target)
-    return there !== undefined && (account === '' || there.has('') || there.has(account))
+    return { account, there: accounts.get(target) }
+  }
+
+  /** Whether one of them is exactly this one. */
+  function has(destination: Destination): boolean {
+    const { account, there } = at(destination)
+    return there?.has(account) === true
+  }
+
+  /** Whether this one is one of them, or a part of it. */
+  function covers(destination: Destination): boolean {
+    return has(destination) || at(destination).there?.has('') === true
+  }
+
+  /** Whether this one and one of them can affect the same deployment. */
+  function overlaps(destination: Destination): boolean {
+    const { account, there } = at(destination)
+    return covers(destination) || (account === '' && there !== undefined)
   }
 
   function add(destinations: readonly Destination[]): void {
@@ -38,7 +54,8 @@ export function createDestinationSet() {
     }
   }
 
-  return { add, overlaps }
+  add(first)
+  return { add, has, covers, overlaps }
 }
 
 export type DestinationSet = ReturnType<typeof createDestinationSet>

@@ -11,7 +11,7 @@ import { type Call, callJob, type NewCall, upstreamKey } from '../store/call.js'
 import type { Decided, EntryOfJob, PromisedRecords } from '../store/promised-work.js'
 import { canonical } from '../store/records/idempotency.js'
 import type { EndedAmong, Entry } from '../store/records/ledger.js'
-import { createDestinationSet, type DestinationSet, mayOverlap } from './destination-set.js'
+import { createDestinationSet, type DestinationSet } from './destination-set.js'
 
 function isGranted(deployment: Deployment, held: readonly Destination[]): boolean {
   const key = destinationKey(deployment)
@@ -82,45 +82,60 @@ function setIn(sets: Map<string, DestinationSet>, name: string): DestinationSet 
 }
 
 /**
- * The destinations of a wish of which no newer one says anything: `seen`. It says something of them from then on, and a deactivation
- * of all that it names: what it ended stays ended, also where a newer wish names a part of it.
+ * The destinations of an activation that no later deactivation of its holder ended; one that is a deactivation ends what it covers.
+ * Another activation of the holder ends nothing, not even where it names a part of what is on. `ended`: by the later ones.
  */
-function takeNewest(seen: DestinationSet, entry: Entry): Destination[] {
-  const newest = wishOf(entry).filter((one) => !seen.overlaps(one))
-  seen.add(entry.action === 'deactivate' ? wishOf(entry) : newest)
-  return newest
+function stillWanted(entry: Entry, ended: DestinationSet): Destination[] {
+  if (entry.action === 'activate') return wishOf(entry).filter((one) => !ended.covers(one))
+  ended.add(wishOf(entry))
+  return []
 }
 
-/**
- * Where others than `holder` have the segment on, as far as the upstream can tell them apart. `entries`: of one
- * segment, newest first.
- */
-export function standingFor(entries: readonly Entry[], holder: Holder): Destination[] {
-  const settled = new Map<string, DestinationSet>() // by holder: destinations whose newest wish was already found
-  const own = nameOf(holder)
+/** Where the segment is on for anybody whom the upstream cannot tell from `holder`. `entries`: of one segment, newest first. */
+function wantedBy(entries: readonly Entry[], holder: Holder): Destination[] {
+  const ended = new Map<string, DestinationSet>() // by holder
+  const found = new Map<string, DestinationSet>()
   return entries.flatMap((entry) => {
+    if (NEVER_ON.has(entry.outcome) || !isSeenAsOne(entry, holder)) return []
     const name = nameOf(entry)
-    if (NEVER_ON.has(entry.outcome) || name === own || !isSeenAsOne(entry, holder)) return []
-    const newest = takeNewest(setIn(settled, name), entry)
-    return entry.action === 'activate' ? newest : []
+    const known = setIn(found, name)
+    const wanted = stillWanted(entry, setIn(ended, name)).filter((one) => !known.has(one))
+    known.add(wanted)
+    return wanted
   })
 }
 
+/** Where others than `holder` have the segment on, as far as the upstream can tell them apart. */
+export function standingFor(entries: readonly Entry[], holder: Holder): Destination[] {
+  const own = nameOf(holder)
+  return wantedBy(
+    entries.filter((entry) => nameOf(entry) !== own),
+    holder,
+  )
+}
+
+const isLeft = ({ action, outcome, deployments = [] }: Entry) =>
+  action === 'deactivate' &&
+  outcome === 'completed' &&
+  (deployments as readonly Deployment[]).some(({ is_live }) => is_live)
+
 /**
- * Deactivations that left destinations on, as long as they are the newest wish for those. `entries`: of one segment,
- * newest first.
+ * Deactivations that left destinations on which no later one names exactly: whether one of all the platform also reaches an account
+ * of it is for the upstream to say. `entries`: of one segment, newest first.
  */
 function leftOnFor(
   entries: readonly Entry[],
   holder: Holder,
 ): { entry: Entry; destinations: Destination[] }[] {
-  const seen = createDestinationSet()
+  const named = createDestinationSet()
   return entries.flatMap((entry) => {
-    if (NEVER_ON.has(entry.outcome) || !isSeenAsOne(entry, holder)) return []
-    const newest = takeNewest(seen, entry)
-    if (entry.action !== 'deactivate' || entry.outcome !== 'completed') return []
-    const live = (entry.deployments as readonly Deployment[] | undefined)?.filter(({ is_live }) => is_live)
-    const destinations = newest.filter((destination) => live?.some((one) => mayOverlap(one, destination)))
+    if (entry.action === 'activate' || NEVER_ON.has(entry.outcome) || !isSeenAsOne(entry, holder)) return []
+    const newest = wishOf(entry).filter((one) => !named.has(one))
+    named.add(wishOf(entry))
+    if (!isLeft(entry)) return []
+    const deployments = entry.deployments as readonly Deployment[]
+    const live = createDestinationSet(deployments.filter(({ is_live }) => is_live))
+    const destinations = newest.filter(live.overlaps)
     return destinations.length > 0 ? [{ entry, destinations }] : []
   })
 }
@@ -132,7 +147,7 @@ function* restingAmong(
   entries: readonly Entry[],
   isOld: (entry: Entry) => boolean,
 ): InPortions<ReadonlySet<Entry>> {
-  const seen = new Map<string, DestinationSet>() // by holder, as the upstream sees it
+  const ended = new Map<string, DestinationSet>() // by holder, as the upstream sees it
   const resting = new Set<Entry>()
   for (const [at, entry] of entries.entries()) {
     if (at % LOOKED_AT === LOOKED_AT - 1) yield
@@ -141,28 +156,34 @@ function* restingAmong(
       continue
     }
     const holder = `${nameOf(entry)} ${entry.seenAs} ${canonical(entry.upstreamAccount ?? null)}`
-    const newest = takeNewest(setIn(seen, holder), entry)
-    if (entry.action === 'activate' && (newest.length > 0 || !isOld(entry))) resting.add(entry)
+    const wanted = stillWanted(entry, setIn(ended, holder))
+    if (entry.action === 'activate' && (wanted.length > 0 || !isOld(entry))) resting.add(entry)
   }
   return resting
 }
 
 /**
  * Entries on which nothing rests (`EndedAmong`): activations that are no longer on, and deactivations that end nothing which still
- * has an entry. While anything is open, deactivations stay: they may have left something on for it.
+ * has an entry. While anything is on or may come on, deactivations that left something on stay, and those that ended this later.
  */
 export const endedAmong: EndedAmong = function* (entries, isOld) {
   const counting = entries.filter(({ outcome }) => !NEVER_ON.has(outcome))
   const resting = yield* restingAmong(counting, isOld)
-  const isAnyOpen = counting.some(isOpen)
   const before = new Map<string, DestinationSet>() // by caller and account: what older entries that stay are about
+  const left = createDestinationSet() // what older deactivations that stay left on, whoever's
   const ended: Entry[] = []
   for (const [at, entry] of counting.toReversed().entries()) {
     if (at % LOOKED_AT === LOOKED_AT - 1) yield
     const older = setIn(before, nameOf(entry))
-    const isOver = isOld(entry) && !isAnyOpen && !wishOf(entry).some(older.overlaps)
-    if (entry.action === 'activate' ? !resting.has(entry) && isOld(entry) : isOver) ended.push(entry)
-    else older.add(wishOf(entry))
+    const isMissed = (one: Destination) => older.overlaps(one) || left.has(one)
+    const mayBeLeft = isLeft(entry) && resting.size > 0
+    const isOver = isOld(entry) && !mayBeLeft && !wishOf(entry).some(isMissed)
+    if (entry.action === 'activate' ? !resting.has(entry) && isOld(entry) : isOver && !resting.has(entry)) {
+      ended.push(entry)
+      continue
+    }
+    older.add(wishOf(entry))
+    if (isLeft(entry)) left.add(wishOf(entry))
   }
   return ended
 }
@@ -184,19 +205,26 @@ function again(id: string, ended: Entry, destinations: readonly Destination[]) {
   return { call, entry }
 }
 
+/** A deactivation that failed ended no wish, and neither did one that was sent by itself and kept nothing on. */
+function endedWish({ id, key, kept, args }: Call, entries: readonly Entry[]): boolean {
+  if (args.action !== 'deactivate') return true
+  return (key !== '' || kept !== undefined) && entries.some((entry) => entry.id === id)
+}
+
 /**
- * What to switch off after the call has ended: its wish failed, or it left something on. A deactivation may leave a destination
- * on for another caller whose own activation then fails. Nobody wants the destination any more, so the last caller who wanted
- * it off asks again. Called in the transaction that stores the ending: until it commits, no request for the segment can be
- * stored, so later requests come after it.
+ * What to switch off after the call has ended: its wish failed, or it ended one. A deactivation may leave a destination on for
+ * another caller, who then switches off only a part of it or all of the platform, or whose own activation fails. Nobody wants the
+ * destination any more, so the last caller who wanted it off asks again. Called in the transaction that stores the ending: until it
+ * commits, no request for the segment can be stored, so later requests come after it.
  */
 export async function unwantedNow({ ledger }: Pick<PromisedRecords, 'ledger'>, call: Call): Promise<Decided> {
   const { id, agentUrl, segment } = call
   if (segment === undefined || !(await ledger.wasLeftOn(agentUrl, segment))) return { jobs: [], entries: [] }
   const entries = await ledger.ofSegment(agentUrl, segment)
-  const wishes = leftOnFor(entries, holderOf(call)).flatMap(({ entry, destinations }, index) => {
-    const others = standingFor(entries, entry)
-    const unwanted = destinations.filter((one) => !others.some((other) => mayOverlap(one, other)))
+  const left = endedWish(call, entries) ? leftOnFor(entries, holderOf(call)) : []
+  const wishes = left.flatMap(({ entry, destinations }, index) => {
+    const wanted = createDestinationSet(wantedBy(entries, entry))
+    const unwanted = destinations.filter((one) => !wanted.overlaps(one))
     return unwanted.length > 0 ? [again(`${id}.off.${index}`, entry, unwanted)] : []
   })
   return { jobs: wishes.map((wish) => callJob(wish.call)), entries: wishes.map(({ entry }) => entry) }

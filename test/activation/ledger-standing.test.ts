@@ -13,6 +13,7 @@ const HOLDERS = [
   { caller: 'acme', seenAs: 'shared', account: '{"account_id":"a"}' },
   { caller: 'acme', seenAs: 'own' },
   { caller: 'other', seenAs: 'shared' },
+  { caller: 'stranger', seenAs: 'shared' },
 ] as const
 const PLACES = [
   ...['the-trade-desk', 'dv360'].map((platform) => ({ type: 'platform' as const, platform })),
@@ -40,19 +41,73 @@ const wish = fc.record({
   isLate: fc.boolean(),
 })
 
+type Place = { type: 'platform'; platform: string; account?: string }
+type Holder = (typeof HOLDERS)[number]
+
+/** A platform is all of its accounts. */
+const covers = (one: Place, part: Place) =>
+  one.platform === part.platform && (one.account === undefined || one.account === part.account)
+const mayBeOne = (one: Place, another: Place) => covers(one, another) || covers(another, one)
+const nameOf = ({ caller, account }: { caller: string; account?: string }) => `${caller} ${account}`
+const placesOf = ({ destinations }: Entry) => destinations as Place[]
+
+/** Whether others than the holder have a place on, told the long way. */
+function isOnForOthers(entries: readonly Entry[], holder: Holder, place: Place): boolean {
+  const seen = entries.filter(
+    ({ caller, seenAs, outcome }) =>
+      outcome !== 'failed' &&
+      outcome !== 'superseded' &&
+      (caller === holder.caller || (seenAs === 'shared' && holder.seenAs === 'shared')),
+  )
+  return seen.some(
+    (on) =>
+      on.action === 'activate' &&
+      nameOf(on) !== nameOf(holder) &&
+      placesOf(on).some(
+        (one) =>
+          mayBeOne(one, place) &&
+          !seen.some(
+            (off) =>
+              off.action === 'deactivate' &&
+              off.seq > on.seq &&
+              nameOf(off) === nameOf(on) &&
+              placesOf(off).some((ended) => covers(ended, one)),
+          ),
+      ),
+  )
+}
+
 const isOpen = ({ outcome }: Entry) => outcome === 'pending' || outcome === 'submitted'
 
-/** What is told of a segment by these entries, now and when one of those that are open fails. */
+/**
+ * What is told of a segment by these entries, now, when one of those that are open fails, and when somebody has switched a place
+ * off.
+ */
 async function toldBy(entries: readonly Entry[], segment: string) {
   const standing = HOLDERS.map((holder) => JSON.stringify(standingFor(entries, holder)))
-  const wishes = entries.filter(isOpen).map(async (failing) => {
-    const left = entries.map((one): Entry => (one === failing ? { ...one, outcome: 'failed' } : one))
+  async function wishesAfter(ended: NewEntry, left: readonly Entry[]) {
     const ledger = { ofSegment: async () => left, wasLeftOn: async () => true } as unknown as Ledger
-    const call = { ...failing, segment, args: {} } as unknown as Call
+    const call = { ...ended, segment, key: 'key', args: { action: ended.action } } as unknown as Call
     const { entries: again } = await unwantedNow({ ledger }, call)
     return again.map(({ caller, destinations }) => ({ caller, destinations }))
-  })
-  return { standing, wishes: await Promise.all(wishes) }
+  }
+  const failed = entries
+    .filter((entry) => isOpen(entry) && entry.action === 'activate')
+    .map((failing) =>
+      wishesAfter(
+        failing,
+        entries.filter((one) => one !== failing),
+      ),
+    )
+  const isAnyOn = standing.some((one) => one !== '[]')
+  const off = (isAnyOn ? HOLDERS : [])
+    .flatMap((holder) => PLACES.map((place) => ({ ...OFFER, ...holder, destinations: [place] })))
+    .map((one): Entry => {
+      const later = { id: 'later', seq: 100, createdAt: 0, updatedAt: 0, segmentId: segment }
+      return { ...one, ...later, action: 'deactivate', outcome: 'completed' }
+    })
+    .map((later) => wishesAfter(later, [later, ...entries]))
+  return { standing, failed: await Promise.all(failed), off: await Promise.all(off) }
 }
 
 async function forgetAll(ledger: Ledger, before: number): Promise<void> {
@@ -94,6 +149,13 @@ onEveryStorage('what is on is told alike by all entries and by those that are ke
       const all = (await ledger.query({ handle: 'sig' }, 1_000))
         .filter(({ segmentId }) => segmentId === segment)
         .sort((one, other) => other.seq - one.seq)
+      for (const holder of HOLDERS) {
+        const standing = standingFor(all, holder)
+        for (const place of PLACES) {
+          const isOn = standing.some((one) => mayBeOne(one as Place, place))
+          deepEqual(isOn, isOnForOthers(all, holder, place), `${place.platform} for ${nameOf(holder)}`)
+        }
+      }
       const told = await toldBy(all, segment)
       t.same(
         await toldBy(await ledger.ofSegment(AGENT, segment), segment),

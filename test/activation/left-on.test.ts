@@ -127,6 +127,32 @@ onEveryStorage(
   },
 )
 
+onEveryStorage(
+  'what is left on for one seat of a platform, or for all of it, is switched off when that ends',
+  async (t, storage) => {
+    const world = await startWorld(t, { agents: ['northwind'], store: await openLive(t, storage.url) })
+    const { northwind } = world.sandbox.agents
+    const seat = { ...TRADE_DESK, account: 'seat-1' }
+    const choices = world.choices('northwind').slice(0, 2)
+    for (const [at, choice] of choices.entries()) {
+      const [mine, theirs] = at === 0 ? [TRADE_DESK, seat] : [seat, TRADE_DESK]
+      const off = { action: 'deactivate', signal_agent_segment_id: choice.signal }
+      await world.activate(asks(choice, { destinations: [mine] }))
+      await world.activate(asks(choice, { destinations: [theirs] }), other)
+      t.match(await world.activate({ ...off, destinations: [mine] }), {
+        fields: { deployments: [{ ...mine, is_live: true }] },
+      })
+      t.match(await world.activate({ ...off, destinations: [theirs] }, other), { kind: 'answer' })
+      await due(world.store)
+      await world.activation.round()
+      const [newest] = await world.store.ledger.query({ handle: choice.signal, action: 'deactivate' }, 1)
+      t.match(newest, { caller: 'buyer', outcome: 'completed' })
+      t.same(newest?.destinations, [mine])
+      t.equal(northwind.deactivations(), 2 * (at + 1))
+    }
+  },
+)
+
 test('what is switched off by itself is what the newest wish left on', async (t) => {
   const { ledger } = await (await embedded(t)).open()
   const DV360: Destination = { type: 'platform', platform: 'dv360' }
@@ -161,4 +187,9 @@ test('what is switched off by itself is what the newest wish left on', async (t)
   t.same(await wishes([off, [TRADE_DESK], left], ['activate', [TRADE_DESK], on]), [], 'it is wanted again')
   const working: Settlement = { ...left, outcome: 'submitted' }
   t.same(await wishes([off, [TRADE_DESK], left], [off, [TRADE_DESK], working]), [], 'it is being done')
+
+  const byItself = { id: 'segment 0 0', caller: 'buyer', key: '', seenAs: 'shared', args: { action: off } }
+  const asked = { ...byItself, agentUrl: 'https://far.example/mcp', segment: 'segment 0' }
+  const { entries: again } = await unwantedNow({ ledger }, asked as unknown as Call)
+  t.same(again, [], 'an agent that goes on saying that it is live is not asked without end')
 })
