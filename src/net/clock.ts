@@ -88,16 +88,47 @@ export function createSharedTime({ own, onProblem }: SharedTimeOptions) {
   }
 }
 
+type Waiting = { ends: Set<() => void>; tell(): void }
+
+/**
+ * Who waits for a signal: all calls of an upstream share one, and each may wait in several ways. One listener on it is for all of
+ * them, so that those that Node counts, and warns of, are no more than who listens for a reason of its own.
+ */
+const waitingFor = new WeakMap<AbortSignal, Waiting>()
+
+function listenTo(signal: AbortSignal): Waiting {
+  const ends = new Set<() => void>()
+  const tell = () => {
+    for (const end of ends) end()
+  }
+  const waiting = { ends, tell }
+  waitingFor.set(signal, waiting)
+  signal.addEventListener('abort', tell, { once: true })
+  return waiting
+}
+
+/** Calls `end` when the signal goes off; nothing, where it has already. The returned function cancels it. */
+function onAbort(signal: AbortSignal | undefined, end: () => void): () => void {
+  if (!signal) return () => {}
+  const { ends, tell } = waitingFor.get(signal) ?? listenTo(signal)
+  ends.add(end)
+  return () => {
+    if (!ends.delete(end) || ends.size > 0) return
+    waitingFor.delete(signal)
+    signal.removeEventListener('abort', tell)
+  }
+}
+
 /** Resolves after `ms`, or as soon as the signal goes off. */
 export function pause(clock: Clock, ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const end = () => {
       cancel()
-      signal?.removeEventListener('abort', end)
+      leave()
       resolve()
     }
     const cancel = clock.after(Math.max(0, ms), end)
-    signal?.addEventListener('abort', end)
+    const leave = onAbort(signal, end)
     if (signal?.aborted) end()
   })
 }
@@ -148,9 +179,9 @@ export function createDeadline({ timeoutMs, signal, clock = holding }: Limits): 
     controller?.abort()
   }
   const cancel = clock.after(timeoutMs, () => end('timeout'))
-  const onAbort = () => end('aborted')
-  signal?.addEventListener('abort', onAbort, { once: true })
-  if (signal?.aborted) onAbort()
+  const abort = () => end('aborted')
+  const leave = onAbort(signal, abort)
+  if (signal?.aborted) abort()
   return {
     signal() {
       controller ??= new AbortController()
@@ -161,7 +192,7 @@ export function createDeadline({ timeoutMs, signal, clock = holding }: Limits): 
     why: () => cause,
     release() {
       cancel()
-      signal?.removeEventListener('abort', onAbort)
+      leave()
     },
   }
 }

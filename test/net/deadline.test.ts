@@ -1,6 +1,7 @@
 import { getEventListeners } from 'node:events'
 import { test } from 'tap'
-import { createDeadline, within } from '../../src/net/clock.js'
+import { createDeadline, pause, within } from '../../src/net/clock.js'
+import { createManualClock } from '../support/upstream-clock.js'
 
 const never = new Promise<never>(() => {})
 
@@ -21,6 +22,39 @@ test('what comes in time comes, a rejection too, and nothing is left behind', as
     /x/,
   )
   t.same(getEventListeners(signal, 'abort'), [])
+})
+
+test('any number wait for one signal by one listener, and each may leave before the others', async (t) => {
+  const { clock, next } = createManualClock()
+  const controller = new AbortController()
+  const { signal } = controller
+  const deadlines = Array.from({ length: 50 }, () => createDeadline({ timeoutMs: 60_000, signal, clock }))
+  const pauses = Array.from({ length: 50 }, () => pause(clock, 60_000, signal))
+  t.equal(getEventListeners(signal, 'abort').length, 1)
+  const [left, leftToo, ...stayed] = deadlines
+  left?.release()
+  left?.release()
+  leftToo?.release()
+  controller.abort()
+  await Promise.all(pauses)
+  t.same([left?.why(), leftToo?.why()], [undefined, undefined])
+  for (const each of stayed) t.equal(await each.ended, 'aborted')
+  for (const each of stayed) each.release()
+  t.same(getEventListeners(signal, 'abort'), [])
+  t.equal(next(), undefined, 'no timer is left either')
+})
+
+test('a signal that all have left can be waited for again', async (t) => {
+  const controller = new AbortController()
+  const { signal } = controller
+  const first = createDeadline({ timeoutMs: 60_000, signal })
+  first.release()
+  t.same(getEventListeners(signal, 'abort'), [])
+  const second = createDeadline({ timeoutMs: 60_000, signal })
+  first.release()
+  controller.abort()
+  t.equal(second.why(), 'aborted')
+  second.release()
 })
 
 test('a deadline says what ended it, once', async (t) => {

@@ -1,5 +1,5 @@
 /** What agents share when they are asked: one that never answers keeps neither others nor callers waiting. */
-import { setMaxListeners } from 'node:events'
+import { getEventListeners, setMaxListeners } from 'node:events'
 import { test } from 'tap'
 import type { Send } from '../../src/net/send.js'
 import type { AgentOutcome } from '../../src/upstreams/agent/agent.js'
@@ -64,12 +64,12 @@ test('who gives up waits no longer: it is answered, and others have its place in
     call({ ...BUDGET, isAwaited: true }, () => new Promise((resolve) => ends.push(() => resolve(ANSWER)))),
   )
   const left = new AbortController()
-  setMaxListeners(0, left.signal)
   const aborted = Array.from({ length: 100 }, () =>
     call({ ...BUDGET, isAwaited: true, signal: left.signal }, async () => ANSWER),
   )
   const late = Array.from({ length: 100 }, () => call({ timeoutMs: 20, isAwaited: true }, async () => ANSWER))
   t.match(await call({ ...BUDGET, isAwaited: true }, async () => ANSWER), { reason: 'backing_off' })
+  t.equal(getEventListeners(left.signal, 'abort').length, 1, 'more would be told as a leak')
   left.abort()
   for (const outcome of await Promise.all(aborted)) t.match(outcome, { kind: 'failed', reason: 'aborted' })
   for (const outcome of await Promise.all(late)) t.match(outcome, { kind: 'failed', reason: 'timeout' })

@@ -3,7 +3,6 @@
  * (docs/protocol.md#provider-files). Many signals of one provider cost one fetch; thousands of providers share a few
  * connections.
  */
-import { setMaxListeners } from 'node:events'
 import pLimit from 'p-limit'
 import type { Clock } from '../../net/clock.js'
 import type { Send } from '../../net/send.js'
@@ -98,7 +97,6 @@ export function createProviders(options: ProvidersOptions) {
     onEvicted: evict,
   })
   const closing = new AbortController()
-  setMaxListeners(concurrency + 1, closing.signal) // each request under way listens, which is not a leak
   const inspector = createInspector()
   const { examine } = inspector
   const files = { send: options.send, examine, now: clock.now, signal: closing.signal }
