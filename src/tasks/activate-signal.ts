@@ -14,6 +14,7 @@ import type { Caller } from '../adcp/caller.js'
 import { type Destination, destinationsOf, eachOnce } from '../adcp/signal.js'
 import { ActivateSignalRequest } from '../adcp/signal-requests.js'
 import { ActivateSignalResponse } from '../adcp/task-schemas.js'
+import { destinationKey } from '../merge/deployments.js'
 import { type NewCall, upstreamKey } from '../store/call.js'
 import type { EntryOfJob } from '../store/promised-work.js'
 import { type KeyedRequest, keyedRequest } from '../store/records/idempotency.js'
@@ -31,6 +32,16 @@ type Activating = Pick<
   Activation,
   'store' | 'once' | 'newId' | 'resolve' | 'upstreamAt' | 'hasOwnCredential' | 'hasSharedCredential'
 >
+
+/** The refusal of a destination that is no agent's url: nothing could be compared with it, so it could never be switched off. */
+function notAnAgent(destinations: readonly Destination[]): Refused | undefined {
+  const at = destinations.findIndex((one) => destinationKey(one) === undefined)
+  if (at < 0) return undefined
+  return refuse('INVALID_REQUEST', 'An agent is named by its http or https url.', {
+    field: `destinations[${at}].agent_url`,
+    suggestion: 'Take destinations from the deployments of get_signals.',
+  })
+}
 
 function render(caller: Caller, answer: unknown, replayed: boolean): Answer {
   const { action, deployments: told, unknown = [], taskId } = answer as Activated
@@ -213,6 +224,8 @@ export function activateSignal(activation: Activating): Task<typeof ActivateSign
     const keyed = keyedRequest('activate_signal', caller, request)
 
     async function plan(): Promise<Plan | Answer> {
+      const unnamed = notAnAgent(request.destinations)
+      if (unnamed) return unnamed
       const account = await accountOf(request, caller)
       if (account && 'error' in account) return account
       const routed = await route(request, caller, account)

@@ -57,6 +57,20 @@ test('a destination that is named twice is one', async (t) => {
   t.same(sent.at(-1)?.destinations, [TRADE_DESK], 'for the upstream too')
 })
 
+test('a destination that is no url of an agent is refused, and its field is named', async (t) => {
+  const choice = untouched('northwind', notLive('the-trade-desk'))
+  const before = sent.length
+  for (const agent_url of ['ftp://seat.example/a', 'urn:seat:a', 'mcp://seat.example/']) {
+    const destinations = [TRADE_DESK, { type: 'agent', agent_url }]
+    for (const action of ['activate', 'deactivate']) {
+      t.match(await world.activate({ ...asks(choice), action, destinations }), {
+        error: { code: 'INVALID_REQUEST', field: 'destinations[1].agent_url' },
+      })
+    }
+  }
+  t.equal(sent.length, before)
+})
+
 test('who has no grant for a destination gets no key', async (t) => {
   const answer = await world.activate(asks(untouched('northwind')), stranger)
   t.match(answer, { kind: 'answer', fields: { deployments: [{ is_live: true }] } })
