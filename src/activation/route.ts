@@ -8,7 +8,7 @@ import { NO_FEED_YET } from '../feed/feed.js'
 import type { Resolved, ResolvedOffer } from '../feed/find-signal.js'
 import { destinationKey, destinationOf, matchesDestination } from '../merge/deployments.js'
 import type { Action, Entry } from '../store/records/ledger.js'
-import { mayOverlap } from './destination-set.js'
+import { createDestinationSet, type DestinationSet } from './destination-set.js'
 import type { Holder } from './holders.js'
 
 type RouteRequest = {
@@ -180,28 +180,40 @@ function fromEntry(entry: Entry): Route {
   }
 }
 
+/** One offer and account of a caller: the newest activation there, of those that are on if any is. */
+type Way = { entry?: Entry; isOn: boolean; ended: DestinationSet }
+
+/** `reached`: those of its destinations that are asked about. Each is on unless a later deactivation covers it. */
+function takeActivation(way: Way, entry: Entry, reached: readonly Destination[]): void {
+  const isOn = reached.some((one) => !way.ended.covers(one))
+  if (reached.length > 0 && (!way.entry || (isOn && !way.isOn))) way.entry = entry
+  way.isOn ||= isOn
+}
+
 /**
- * What the caller activated and has not switched off since, newest first, one route per offer and account. When
- * everything is off, every one of them, because switching off twice must be possible. `history` is newest first.
+ * What the caller activated and has not switched off since, newest first, one route per offer and account: where any of the
+ * requested destinations is on. When everything is off, every one of them, because switching off twice must be possible.
+ * `history` is newest first.
  */
 function activatedRoutes(
   history: readonly Entry[],
   { handle, account, destinations }: Pick<RouteRequest, 'handle' | 'account' | 'destinations'>,
 ): Route[] {
-  const newest = new Map<string, { entry: Entry; on: boolean }>()
+  const asked = createDestinationSet(destinations)
+  const ways = new Map<string, Way>()
   for (const entry of history) {
     if (entry.outcome === 'failed' || !namesOffer(handle, entry.signalHandle, entry.offerHandle)) continue
     if (account !== undefined && entry.account !== account) continue
-    const reached = entry.destinations as readonly Destination[]
-    if (!reached.some((one) => destinations.some((other) => mayOverlap(one, other)))) continue
     const key = `${entry.offerHandle} ${entry.account ?? ''}`
-    const seen = newest.get(key)
-    if (!seen) newest.set(key, { entry, on: entry.action === 'activate' })
-    else if (entry.action === 'activate' && seen.entry.action === 'deactivate') seen.entry = entry
+    const way = ways.get(key) ?? { isOn: false, ended: createDestinationSet() }
+    ways.set(key, way)
+    const reached = entry.destinations as readonly Destination[]
+    if (entry.action === 'deactivate') way.ended.add(reached)
+    else takeActivation(way, entry, reached.filter(asked.overlaps))
   }
-  const all = [...newest.values()].filter(({ entry }) => entry.action === 'activate')
-  const on = all.filter((one) => one.on)
-  return (on.length > 0 ? on : all).map(({ entry }) => fromEntry(entry))
+  const all = [...ways.values()].filter(({ entry }) => entry !== undefined)
+  const on = all.filter(({ isOn }) => isOn)
+  return (on.length > 0 ? on : all).map(({ entry }) => fromEntry(entry as Entry))
 }
 
 function wayToEnd({ said, destinations }: RouteRequest, handle: string, account?: string): object {

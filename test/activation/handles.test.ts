@@ -1,7 +1,7 @@
 import tap, { test } from 'tap'
 import { due } from '../store/support/storages.js'
 import { until } from '../support/upstream-world.js'
-import { buyer, other, rosterOf, soon, TRADE_DESK } from './support/parts.js'
+import { buyer, other, rosterOf, soon, stranger, TRADE_DESK } from './support/parts.js'
 import { asks, first, key, losingAnswers, startWorld, withdrawOffer } from './support/world.js'
 
 /** For the tests that no roster and no lost answer disturbs; the first of them finds it untouched. */
@@ -69,6 +69,25 @@ test('a signal activated at two upstreams is switched off at the one that is nam
     'one is left',
   )
   t.equal(shared.sandbox.agents.meridian.deactivations(), 1)
+})
+
+test('an upstream where only a part of what is switched off is on is one of those to choose from', async (t) => {
+  const northwind = shared.choices('northwind')
+  const both = shared.choices('meridian').find(({ signal }) => northwind.some((one) => one.signal === signal))
+  const mine = northwind.find(({ signal }) => signal === both?.signal)
+  if (!both || !mine) throw new Error('the sandbox has no signal at both')
+  const [here, there] = ['seat-1', 'seat-2'].map((account) => ({ ...TRADE_DESK, account }))
+  await shared.activate(asks(both, { destinations: [here, there] }), stranger)
+  const switchOff = (handle: string, destinations: unknown = [here, there]) =>
+    shared.activate({ action: 'deactivate', signal_agent_segment_id: handle, destinations }, stranger)
+  t.match(await switchOff(both.offer, [here]), { kind: 'answer' })
+  await shared.activate(asks(mine, { destinations: [here] }), stranger)
+  t.match(await switchOff(mine.signal), {
+    error: { code: 'INVALID_REQUEST', field: 'signal_agent_segment_id' },
+  })
+  t.match(await switchOff(mine.offer, [here]), { kind: 'answer' })
+  t.match(await switchOff(mine.signal), { kind: 'answer' }, 'one is left')
+  t.match(await shared.store.ledger.query({ caller: stranger.id }, 1), [{ offerHandle: both.offer }])
 })
 
 test('every handle and option of the feed activates, by signal and by offer', async (t) => {
