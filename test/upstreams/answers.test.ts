@@ -167,3 +167,16 @@ test('the thread that serves takes over no more than a bound of what an answer s
   const text = { content: [{ type: 'text', text: long }], structuredContent: { signals } }
   t.match(outcomeOf('mcp', text), { kind: 'answer', rows: { elements: 2 } }, 'a text beside it stays behind')
 })
+
+test('what stands beside the rows of an answer is bounded by its values, however short they are', (t) => {
+  const objects = (count: number) => Array.from({ length: count }, (_, at) => ({ [at.toString(36)]: 0 }))
+  for (const [count, kind] of [
+    [9_000, 'answer'],
+    [40_000, 'too_large'],
+  ] as const) {
+    const result = { structuredContent: { status: 'completed', signals: [], x: objects(count) } }
+    const message = Buffer.from(JSON.stringify({ jsonrpc: '2.0', id: 1, result }))
+    t.equal(readMessages({ messages: [message], id: 1, as: 'mcp', bounds: {} }).kind, kind, `${count}`)
+  }
+  t.end()
+})

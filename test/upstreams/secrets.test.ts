@@ -1,6 +1,7 @@
 import { test } from 'tap'
 import { withoutSecrets } from '../../src/upstreams/agent/agent.js'
 import { readMessages } from '../../src/upstreams/agent/answer.js'
+import { dialectOf } from '../../src/upstreams/agent/dialect.js'
 import { slabRow } from '../../src/upstreams/rows/slab.js'
 import { readJson, startHttp } from '../support/upstream-agent.js'
 import { configOf, openUpstreams, row, until, urlOf } from '../support/upstream-world.js'
@@ -78,6 +79,25 @@ test('nor do the words of an answer that says that it failed, which is kept besi
   const clean = read.kind === 'answer' && withoutSecrets(read.outcome, () => [TOKEN])
   t.notMatch(JSON.stringify(clean), TOKEN)
   t.match(clean, { kind: 'error', error: { code: 'X' }, payload: { errors: [{ code: 'X' }], deployments } })
+  t.end()
+})
+
+test('nor does what is kept of capabilities hold it', (t) => {
+  const seen = `at ${TOKEN}`
+  const told = {
+    ...{ adcp: { supported_versions: ['3.1', seen] }, supported_protocols: ['media', seen] },
+    ...{ signals: { data_provider_domains: [seen, 'a.example'] }, webhook_signing: { supported: true } },
+    ...{ request_signing: { supported: true, supported_for: [seen] } },
+    wholesale_feed_webhooks: { supported: true, event_types: [seen] },
+    identity: { brand_json_url: `https://a.example/${TOKEN}` },
+  }
+  const message = Buffer.from(JSON.stringify({ id: 1, result: { structuredContent: told } }))
+  const read = readMessages({ messages: [message], id: 1, as: 'mcp', bounds: { secrets: [TOKEN] } })
+  if (read.kind !== 'answer') throw new Error(read.kind)
+  const dialect = dialectOf(read.outcome)
+  t.match(dialect, { release: 'current', providerDomains: ['at [secret]', 'a.example'] })
+  t.match(dialect, { feedEvents: {}, signing: {}, offers: ['media', 'at [secret]'] })
+  t.notMatch(JSON.stringify(dialect), TOKEN)
   t.end()
 })
 

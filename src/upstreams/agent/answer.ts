@@ -5,7 +5,7 @@
  * plain text. Its rows are read. Pure, so a thread can do it.
  */
 import { failuresAmong } from '../../adcp/answer.js'
-import { boundedText, isRecord, scalarText } from '../../adcp/json.js'
+import { boundedText, isRecord, measure, scalarText } from '../../adcp/json.js'
 import { redactedValue } from '../../adcp/redaction.js'
 import { answerJobs } from '../../process/thread-pool.js'
 import { type Directory, readDirectory } from '../rows/directory.js'
@@ -22,10 +22,14 @@ const MAX_MESSAGE = 500
 const MAX_CODE = 64
 const MAX_VERSION = 32
 const MAX_BESIDE_ROWS = 512 * 1024 // characters of JSON
+const MAX_BESIDE_VALUES = 20_000 // what is handed over is built anew, and objects cost most of it
 const MAX_DETAILS = 8_192 // characters of JSON
 const MAX_RETRY_AFTER_S = 24 * 60 * 60
-/** Members of an answer that hold words about what went wrong. */
-const WORDS = ['adcp_error', 'errors', 'error', 'message'] as const
+/** Members of an answer that hold words which are quoted or stored: about what went wrong, and of capabilities. */
+const WORDS = [
+  ...['adcp_error', 'errors', 'error', 'message'],
+  ...['adcp', 'supported_protocols', 'signals', 'identity', 'request_signing', 'wholesale_feed_webhooks'],
+]
 const FAILED = new Set(['failed', 'rejected', 'canceled', 'auth-required', 'input-required'])
 const RECOVERIES = ['correctable', 'transient', 'terminal'] as const
 const PENDING = /^(TASK_STATE_)?(SUBMITTED|WORKING)$/i
@@ -241,13 +245,17 @@ function emptied(payload: Payload): Payload {
 }
 
 /**
- * What is handed over of a payload: without its rows, and without secrets in its words about what went wrong. The thread that serves
- * takes it over at once, so it has a bound: throws a RangeError.
+ * What is handed over of a payload: without its rows, and without secrets in its words. The thread that serves takes it over at
+ * once, so it has bounds: throws a RangeError.
  */
 function handedOver(payload: Payload, { secrets }: RowBounds): Payload {
   const rest = emptied(payload)
-  if (JSON.stringify(rest).length > MAX_BESIDE_ROWS) {
+  const text = JSON.stringify(rest)
+  if (text.length > MAX_BESIDE_ROWS) {
     throw new RangeError(`more than ${MAX_BESIDE_ROWS} characters beside the rows of an answer`)
+  }
+  if (measure(Buffer.from(text)).values > MAX_BESIDE_VALUES) {
+    throw new RangeError(`more than ${MAX_BESIDE_VALUES} values beside the rows of an answer`)
   }
   const told = WORDS.filter((name) => rest[name] !== undefined)
   return { ...rest, ...Object.fromEntries(told.map((name) => [name, redactedValue(rest[name], secrets)])) }
