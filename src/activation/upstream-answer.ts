@@ -11,7 +11,7 @@ import type { ActivationKey, Deployment, Destination } from '../adcp/signal.js'
 import { destinationKey, isMoment } from '../merge/deployments.js'
 import type { Action } from '../store/records/ledger.js'
 import type { TaskStatus } from '../store/records/tasks.js'
-import type { AgentOutcome, Payload, UpstreamFailure } from '../upstreams/agent/agent.js'
+import { type AgentOutcome, namesTask, type Payload, type UpstreamFailure } from '../upstreams/agent/agent.js'
 import { hasBadText } from '../upstreams/rows/listing.js'
 import { mayOverlap } from './destination-set.js'
 
@@ -110,6 +110,7 @@ export function* inside(payload: Payload, depth = 0): Generator<Payload> {
 
 const isText = (value: unknown): value is string =>
   typeof value === 'string' && value.length > 0 && value.length <= 2_048 && !hasBadText(value)
+const isId = (value: unknown): value is string => namesTask(value) && !hasBadText(value)
 
 /** The key of a deployment, or of an answer about one. Before 3.0 it was a plain segment id. */
 function readKey({
@@ -206,15 +207,14 @@ export function readStatus(payload: Payload, wish?: Wish): string | undefined {
 
 /** The id of the task that an answer says goes on. */
 function taskIn(payload: Payload): string | undefined {
-  for (const { status, task_id } of inside(payload)) {
-    if (GOES_ON.has(plainState(status)) && isText(task_id)) return task_id
-  }
-  return isText(payload.task_id) ? payload.task_id : undefined
+  const goesOn = ({ status, task_id: id }: Payload) => GOES_ON.has(plainState(status)) && isId(id)
+  const { task_id: id } = [...inside(payload)].find(goesOn) ?? payload
+  return isId(id) ? id : undefined
 }
 
 /** The ids of all tasks that an answer names. */
 export function taskIdsIn(payload: Payload): string[] {
-  return [...inside(payload)].flatMap(({ task_id: id }) => (isText(id) ? [id] : []))
+  return [...inside(payload)].flatMap(({ task_id: id }) => (isId(id) ? [id] : []))
 }
 
 /** The members of an answer or a result that state it. */
@@ -383,7 +383,7 @@ export function understand(outcome: AgentOutcome, circumstances: Circumstances):
     // its transport (another release, for example). Its answer is lost; the feed shows what is live.
     if (mayHaveActed && code === 'IDEMPOTENCY_CONFLICT') return { kind: 'done', payload: {} }
     // It waits for somebody there, who may let it go on at any time.
-    if (GOES_ON.has(plainState(payload.status)) && isText(payload.task_id)) {
+    if (GOES_ON.has(plainState(payload.status)) && isId(payload.task_id)) {
       return { kind: 'submitted', taskId: payload.task_id }
     }
     if (judge?.showsDone(payload)) return { kind: 'done', payload }

@@ -3,7 +3,13 @@
  * than usual (docs/decisions.md#deadlines).
  */
 import type { Clock } from '../net/clock.js'
-import type { AgentOutcome, Arguments, Auth, UpstreamFailure } from './agent/agent.js'
+import {
+  type AgentOutcome,
+  type Arguments,
+  type Auth,
+  namesTask,
+  type UpstreamFailure,
+} from './agent/agent.js'
 import { isAboutRequest } from './agent/dialect.js'
 import { DELIVER_TO } from './agent/tool-inputs.js'
 import type { Latencies } from './latencies.js'
@@ -63,7 +69,7 @@ export function createAsker({ call, clock, latencies }: AskerOptions) {
   ): QuestionAnswer {
     const { status, task_id: taskId } = payload
     const unfinished = status === 'submitted' || status === 'working'
-    if (unfinished && typeof taskId === 'string') return { kind: 'submitted', taskId, tookMs }
+    if (unfinished && namesTask(taskId)) return { kind: 'submitted', taskId, tookMs }
     return { kind: 'answered', slice: answerSlice(asked, rows, clock.now()), tookMs }
   }
 

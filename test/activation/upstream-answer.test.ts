@@ -286,7 +286,7 @@ test('work that goes on is told by its status, with a task id or without', (t) =
   ])
     t.equal(understand(answered({ status, task_id: 'up-1' }), first).kind, 'submitted', status)
   t.equal(understand(answered({ status: 'deployed', task_id: 'up-1' }), first).kind, 'done')
-  for (const task_id of [undefined, '', 7]) {
+  for (const task_id of [undefined, '', 7, 'u'.repeat(256)]) {
     const said = answered({ status: 'submitted', task_id })
     t.same(understand(said, first), { kind: 'submitted' }, `task ${task_id}`)
     t.equal(understand(said, { ...first, judge: usageJudge(1) }).kind, 'done', 'of no other call')

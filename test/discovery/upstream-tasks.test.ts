@@ -1,5 +1,9 @@
 /** What an upstream says of the task with which it answered a question, one question after the other. */
 import { type Test, test } from 'tap'
+import { systemClock } from '../../src/net/clock.js'
+import { createAsker } from '../../src/upstreams/asker.js'
+import { createLatencies } from '../../src/upstreams/latencies.js'
+import { NO_ROWS } from '../../src/upstreams/rows/read-rows.js'
 import { type Said, startOver } from '../support/federation-over.js'
 import { until } from '../support/until.js'
 import { startMcpAgent } from '../support/upstream-agent.js'
@@ -57,4 +61,20 @@ test('what is said of another task is not taken for the answer', async (t) => {
   )
   t.ok(names.includes(LATE.name), names.join())
   t.notOk(names.includes('Theirs'), names.join())
+})
+
+test('a task whose id is longer than may be kept is none', async (t) => {
+  const answer = (task_id: string) =>
+    ({ kind: 'answer', payload: { status: 'submitted', task_id }, rows: NO_ROWS }) as const
+  const asked = { agentUrl: 'https://a.example/mcp', args: { signal_spec: 'coffee' }, scope: 'public' }
+  for (const [length, kind] of [
+    [255, 'submitted'],
+    [256, 'answered'],
+    [500_000, 'answered'],
+  ] as const) {
+    const call = async () => answer('t'.repeat(length))
+    const ask = createAsker({ call, clock: systemClock, latencies: createLatencies(systemClock) })
+    const said = await ask(asked, Date.now() + 60_000, new AbortController().signal)
+    t.equal(said.kind, kind, `${length} characters`)
+  }
 })

@@ -180,3 +180,15 @@ test('what stands beside the rows of an answer is bounded by its values, however
   }
   t.end()
 })
+
+test('a task whose id is longer than may be kept has none', (t) => {
+  const task = (id: string) => ({ task: { id, status: { state: 'TASK_STATE_WORKING' } } })
+  const pendingOf = (id: string) => {
+    const message = Buffer.from(JSON.stringify({ jsonrpc: '2.0', id: 1, result: task(id) }))
+    const read = readMessages({ messages: [message], id: 1, as: 'a2a', bounds: {} })
+    return read.kind === 'answer' ? read.pending : read.kind
+  }
+  t.equal(pendingOf('t'.repeat(255)), 't'.repeat(255))
+  for (const length of [0, 256, 500_000]) t.equal(pendingOf('t'.repeat(length)), undefined, `${length}`)
+  t.end()
+})

@@ -111,3 +111,17 @@ test('what an agent refuses for the credential, for an account, or for the momen
   t.equal(reasonOf('VALIDATION_ERROR', 'account: field required'), 'account_needed')
   t.equal(reasonOf('RATE_LIMITED', 'of this account'), 'rate_limited')
 })
+
+test('a url that is longer than may be kept is none', (t) => {
+  const signed = { wholesale_feed_webhooks: { supported: true }, webhook_signing: { supported: true } }
+  for (const [length, isKept] of [
+    [2_048, true],
+    [2_049, false],
+    [500_000, false],
+  ] as const) {
+    const url = 'https://a.example/'.padEnd(length, 'x')
+    const dialect = dialectOf(answer({ ...signed, identity: { brand_json_url: url } }))
+    t.equal(dialect?.feedEvents?.brandJsonUrl, isKept ? url : undefined, `${length} characters`)
+  }
+  t.end()
+})

@@ -9,6 +9,7 @@ import type { ReadRows, RowBounds } from '../rows/read-rows.js'
 import type { ListedTool } from './tool-list.js'
 
 const SECOND_LOOK_MS = 30_000 // the longest wait before the second look
+const MAX_TASK_ID = 255 // characters
 const FEW = 10 // with fewer rows, a loss of half is normal
 
 const READS: ReadonlySet<string> = new Set([
@@ -120,6 +121,11 @@ export type AgentOptions = {
   auth: Auth
   /** The current bounds on its answers and the rows in them. */
   bounds?: () => RowBounds
+}
+
+/** Whether it can be the id of a task at an agent: such ids are stored, and sent as long as the task goes on. */
+export function namesTask(value: unknown): value is string {
+  return typeof value === 'string' && value.length > 0 && value.length <= MAX_TASK_ID
 }
 
 /** Whether a task changes nothing at the agent. Transports repeat only such tasks. */

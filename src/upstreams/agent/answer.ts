@@ -13,7 +13,7 @@ import { ROW_BYTES } from '../rows/listing.js'
 import { NO_ROWS, type ReadRows, type RowBounds, readRows } from '../rows/read-rows.js'
 import { readListing } from '../rows/registry-records.js'
 import type { Quirk } from '../rows/slice.js'
-import { type AgentError, type AgentOutcome, callFailed, type Payload } from './agent.js'
+import { type AgentError, type AgentOutcome, callFailed, namesTask, type Payload } from './agent.js'
 import { type Card, readCard } from './card.js'
 import { isCut, type Skimmed, skim } from './skim.js'
 import { type ListedTool, readToolList } from './tool-list.js'
@@ -216,9 +216,8 @@ function locateA2a(message: unknown): UnwrappedAnswer | undefined {
  */
 function pendingTask(message: unknown, outcome: AgentOutcome): string | undefined {
   const body = bodyOf(message)
-  const isPending = body && typeof body.id === 'string' && PENDING.test(statusOf(body).state)
-  if (!isPending || (outcome.kind === 'answer' && isHandedOver(outcome.payload))) return undefined
-  return body.id as string
+  if (!body || !namesTask(body.id) || !PENDING.test(statusOf(body).state)) return undefined
+  return outcome.kind === 'answer' && isHandedOver(outcome.payload) ? undefined : body.id
 }
 
 /** The outcome, marked when the task that it names is the A2A task that brought it. */
@@ -229,7 +228,7 @@ function markedOwn(message: unknown, outcome: AgentOutcome): AgentOutcome {
 }
 
 function isHandedOver({ status, task_id }: Payload): boolean {
-  return typeof status === 'string' && PENDING.test(status) && typeof task_id === 'string' && task_id !== ''
+  return typeof status === 'string' && PENDING.test(status) && namesTask(task_id)
 }
 
 function encoded(signals: unknown): Uint8Array[] {

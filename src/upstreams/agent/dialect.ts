@@ -35,6 +35,7 @@ const MAX_EVENT_TYPES = 100
 const LEAST_REPLAY_S = 3_600 // schema protocol/get-adcp-capabilities-response
 const MAX_PROVIDER_DOMAINS = 1_000 // each of them is asked for its file
 const MAX_WORD = 253 // characters; the longest name of a domain; no known operation, release or mode is longer
+const MAX_URL = 2_048 // characters
 const MOST_NAMED = 5 // of other offers, in a sentence
 
 /** Codes about the moment: the same request may be answered later. */
@@ -144,6 +145,7 @@ export function readFeedEvents({
   if (!isRecord(signing) || signing.supported !== true || !isRecord(identity)) return undefined
   const { brand_json_url: brandJsonUrl } = identity
   if (typeof brandJsonUrl !== 'string' || !brandJsonUrl.startsWith('https://')) return undefined
+  if (brandJsonUrl.length > MAX_URL) return undefined
   return { types: strings(webhooks.event_types).slice(0, MAX_EVENT_TYPES), brandJsonUrl }
 }
 

@@ -12,6 +12,7 @@ import {
   type Arguments,
   type CallFailure,
   callFailed,
+  namesTask,
   type Payload,
 } from '../agent/agent.js'
 import {
@@ -149,7 +150,7 @@ async function settled(first: AgentOutcome, { ask, sleep }: EnumerateOptions): P
     if (outcome.kind !== 'answer') return outcome
     const { status, task_id: taskId, result } = outcome.payload
     if (isRecord(result)) return { kind: 'answer', payload: result, rows: outcome.rows }
-    if ((status !== 'submitted' && status !== 'working') || typeof taskId !== 'string') return outcome
+    if ((status !== 'submitted' && status !== 'working') || !namesTask(taskId)) return outcome
     await sleep(POLL_MS)
     const polled = await ask('get_task_status', { task_id: taskId, include_result: true })
     outcome =
