@@ -1,3 +1,5 @@
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import { test } from 'tap'
 import type { AgentOutcome } from '../../src/upstreams/agent/agent.js'
 import { readRows } from '../../src/upstreams/rows/read-rows.js'
@@ -55,6 +57,25 @@ test('a cursor that comes twice is a loop', async (t) => {
     ...more(nth % 3 === 0 ? 'x' : `${nth}`),
   }))
   t.match(outcome, { kind: 'failed', reason: 'cursor_loop' })
+})
+
+test('a walk keeps little of the cursors that it has seen, however long they are', async (t) => {
+  setFlagsFromString('--expose-gc')
+  const collect = runInNewContext('gc') as () => void
+  const used = () => {
+    collect()
+    return process.memoryUsage().heapUsed
+  }
+  const [pages, most] = [3_000, 1_000_000] // the cursors alone have twelve million bytes
+  let before = 0
+  let grown = 0
+  await walk((_, nth) => {
+    if (nth === 10) before = used()
+    if (nth === pages) grown = used() - before
+    const cursor = Buffer.from(`${nth}`.padStart(4_096, '_')).toString('latin1')
+    return nth === pages ? end : more(cursor)
+  })
+  t.ok(grown < most, `${grown} bytes`)
 })
 
 test('ever new cursors over the same rows are a loop', async (t) => {

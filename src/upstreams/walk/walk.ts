@@ -2,6 +2,7 @@
  * Walks a wholesale feed from its first page to its last under one version, or says why it could not (specification,
  * "mid-pagination" and "Wholesale conditional-fetch rules"; docs/protocol.md#how-agents-differ, pages).
  */
+import { hash } from 'node:crypto'
 import { howMany } from '../../adcp/answer.js'
 import { isRecord, scalarText } from '../../adcp/json.js'
 import { UNIT_MS } from '../../adcp/signal-requests.js'
@@ -118,7 +119,7 @@ function shapeFailure(payload: Payload): CallFailure | undefined {
  * counts has come and pages go on.
  */
 function createLoopGuard() {
-  const cursors = new Set<string>()
+  const cursors = new Set<string>() // eight bytes of the hash of each: a long walk sees many, and they may be long
   let rows = 0
   let fresh = 0
   let again = 0 // known rows since the last new one
@@ -128,9 +129,8 @@ function createLoopGuard() {
   return {
     /** False for a cursor that came before. */
     goesOn(cursor: string): boolean {
-      if (cursors.has(cursor)) return false
-      cursors.add(cursor)
-      return true
+      const seen = cursors.size
+      return cursors.add(hash('sha256', cursor, 'buffer').toString('latin1', 0, 8)).size > seen
     },
     take({ pagination }: Payload, page: { fresh: number; repeated: number }): CallFailure | undefined {
       if (isRecord(pagination) && typeof pagination.total_count === 'number') {
