@@ -3,7 +3,7 @@
  * where they are found.
  */
 import { createPublicKey, type KeyObject, verify } from 'node:crypto'
-import { isRecord, tryParseJson } from '../adcp/json.js'
+import { boundedText, isRecord, tryParseJson } from '../adcp/json.js'
 import type { Send } from '../net/send.js'
 
 /** The two algorithms that the profiles allow (RFC 9421, section 3.3). */
@@ -26,8 +26,14 @@ export type SigningKey = {
 const SIGNATURE_BYTES = 64
 const TIMEOUT_MS = 10_000
 const MAX_BYTES = 64 * 1024
+const MAX_KEYS = 32 // of one set: there are thousands of sets
+const MAX_KEY_ID = 255
+const MAX_TEXT = 100 // of another member: the longest, a coordinate, has 43 characters
 const MAX_AGE_MS = 10 * 60_000
 const COOLDOWN_MS = 30_000 // for an unknown key id, and after a failure
+
+/** The members of a key that are used and are texts, beside its id. */
+const TEXTS = ['kty', 'crv', 'alg', 'use', 'adcp_use', 'x', 'y'] as const
 
 /** The parameters of a key of each algorithm (RFC 7518, RFC 8037). */
 const SHAPES: Readonly<Record<Algorithm, { kty: string; crv: string; alg: string }>> = {
@@ -102,9 +108,24 @@ export function isSignedBy(jwk: Jwk, algorithm: Algorithm, base: string, signatu
   return verify('sha256', text, { key, dsaEncoding: 'ieee-p1363' }, signature)
 }
 
+/** What is used of a published key. */
+function readJwk(raw: Readonly<Record<string, unknown>>): Jwk {
+  const texts = TEXTS.map((name) => [name, boundedText(raw[name], MAX_TEXT)] as const)
+  const verifies = Array.isArray(raw.key_ops) && raw.key_ops.includes('verify')
+  return {
+    ...Object.fromEntries(texts.filter(([, text]) => text !== undefined)),
+    ...{ kid: raw.kid, ...(verifies && { key_ops: ['verify'] }) },
+  }
+}
+
+/** Keys are found by their id: one without it, or with a longer one than is kept, is none. */
 function keysIn(body: Uint8Array): readonly Jwk[] | undefined {
   const read = tryParseJson(body)
-  return isRecord(read) && Array.isArray(read.keys) ? read.keys.filter(isRecord) : undefined
+  if (!isRecord(read) || !Array.isArray(read.keys)) return undefined
+  const named = read.keys
+    .filter(isRecord)
+    .filter(({ kid }) => typeof kid === 'string' && kid.length <= MAX_KEY_ID)
+  return named.slice(0, MAX_KEYS).map(readJwk)
 }
 
 /** One owner's published keys; concurrent readers share one request. */

@@ -75,6 +75,30 @@ test('a key is believed only while the last reading of brand.json leads to it', 
   }
 })
 
+test('of a key set the keys are kept, as far as they are used, and few of them', async (t) => {
+  const { key, now } = { key: generateKeyPairSync('ed25519').privateKey, now: () => 0 }
+  const jwk = { ...publicJwk({ keyId: 'a', privateKey: key }), x5c: ['x'.repeat(9_000)], more: { n: 1 } }
+  const odd = Array.from({ length: 2_000 }, (_, at) => ({ [at.toString(36)]: 0 }))
+  const others = Array.from({ length: 40 }, (_, at) => ({
+    ...publicJwk({ keyId: `k${at}`, privateKey: key }),
+  }))
+  const long = { ...jwk, kid: 'l'.repeat(256) }
+  const send: Send = async ({ url }) => {
+    const said = url.includes('jwks')
+      ? { keys: [...odd, long, jwk, ...others] }
+      : { agents: [{ url: SENDER.agentUrl }] }
+    return { kind: 'reply', url, status: 200, headers: {}, body: Buffer.from(JSON.stringify(said)) }
+  }
+  const keyOf = createSenderKeys({ send, now })
+  t.strictSame(await keyOf(SENDER, 'a'), {
+    owner: SENDER.agentUrl,
+    jwk: publicJwk({ keyId: 'a', privateKey: key }),
+  })
+  t.equal(typeof (await keyOf(SENDER, 'k30')), 'object')
+  t.equal(await keyOf(SENDER, 'k31'), 'unknown')
+  t.equal(await keyOf(SENDER, long.kid), 'unknown')
+})
+
 test('signatures that come while brand.json is read wait for it', async (t) => {
   const { state, keyOf, known } = sites()
   t.same(await Promise.all([keyOf(SENDER, 'a'), keyOf(SENDER, 'a')]), [known, known])
