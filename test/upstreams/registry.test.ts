@@ -112,6 +112,31 @@ test('a record that an earlier release left out is asked for, although the regis
   t.equal(third.upstreams.roster().entries.length, 1)
 })
 
+test('a record that an earlier release kept under a borrowed url is not called', async (t) => {
+  const registry = await startRegistry(t, [
+    record('https://127.0.0.1:1/acme'),
+    record('https://127.0.0.1:1/b'),
+  ])
+  const folder = await temporaryFolder(t)
+  const config = { ...configOf([]), registries: [registry.config] }
+  const first = await openUpstreams(t, config, { folder })
+  await first.upstreams.start()
+  await until('both agents', () => first.upstreams.roster().entries.length === 2)
+  await first.close()
+
+  const blobs = await openBlobFiles({ folder, onDamage: (name) => t.fail(name) })
+  const [part] = (await blobs.read('roster')) ?? []
+  const older = Buffer.from(part ?? [])
+    .toString()
+    .replace('"url":"https://127.0.0.1:1/acme"', '"url":"https://127.0.0.1:1/evil"')
+  await blobs.write('roster', [Buffer.from(older)])
+  registry.fail(true)
+  const second = await openUpstreams(t, config, { folder })
+  await second.upstreams.start()
+  t.match(second.upstreams.roster().entries, [{ url: 'https://127.0.0.1:1/b' }])
+  t.equal(second.upstreams.roster().entries.length, 1)
+})
+
 test('a registry that lists its agents once instead of twice has lost none', async (t) => {
   const all = Array.from({ length: 12 }, (_, at) => record(`https://127.0.0.1:1/${at}`))
   const { registry, clock, advance, says } = await watched(t, [...all, ...all, ...all])

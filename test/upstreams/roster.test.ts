@@ -145,13 +145,6 @@ test('two entries of one canonical url are an error', async (t) => {
   )
 })
 
-test('a record that an earlier release kept under a borrowed url is not called', async (t) => {
-  t.same(
-    roster([record('https://hub.example/evil/mcp', { agentUrl: 'https://hub.example/acme/mcp' })]).entries,
-    [],
-  )
-})
-
 test('an agent with what looks like a credential in its query is not read as listed, whoever else is at its host', async (t) => {
   const root = 'https://hub.example/mcp'
   const held = ['code=us', 'code=de', 'tokenizer=bpe', 'tenant=pk-acme-corporation']

@@ -380,8 +380,9 @@ function readJob(job: ReaderJob): ReaderReply {
   return 'card' in job ? readCard(job.card, job.secrets) : readMessages(job)
 }
 
-/** The rows of an answer, and what is passed on, are in memory that goes to whoever asked, and is not copied. */
+/** The rows of an answer, and what was written of a listing, are in memory that goes to whoever asked, and is not copied. */
 function memoryOf(read: ReaderReply): ArrayBuffer[] {
+  if (read && 'written' in read) return [read.written.buffer as ArrayBuffer]
   if (read && 'ends' in read) return [read.bytes, read.ends].map(({ buffer }) => buffer as ArrayBuffer)
   const outcome = read && 'kind' in read && read.kind === 'answer' ? read.outcome : undefined
   if (outcome?.kind !== 'answer' || !outcome.rows.elements) return []

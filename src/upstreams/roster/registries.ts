@@ -17,7 +17,7 @@ import {
 } from '../agent/agent.js'
 import { readRegistry } from '../agent/readers.js'
 import { networkFailure, statusFailure } from '../agent/rpc.js'
-import { isItsPlace, type RegistryListing, type RegistryRecord } from '../rows/registry-records.js'
+import { isItsPlace, listedOf, type RegistryListing, type RegistryRecord } from '../rows/registry-records.js'
 import type { Blobs } from '../rows/storage.js'
 
 const MAX_LISTING_BYTES = 32 * 1024 * 1024
@@ -67,16 +67,29 @@ type RegistriesOptions = {
 type Saved = RegistryListing & { emptySince?: number }
 
 /** As this release or an earlier one saved it. */
-type SavedOnce = Omit<Saved, 'agents'> & Partial<Saved>
+type SavedOnce = Omit<Saved, 'agents' | 'written' | 'digest'> & { agents?: number }
 
 /**
  * What an earlier release saved is asked for anew where it lacks something: one kept one record of each agent, and did not count
- * the agents; one took agents for one that only their queries tell apart.
+ * the agents; one took agents for one that only their queries tell apart. One kept records of agents that are called elsewhere than at
+ * their urls: these are not used.
  */
-function asSaved({ agents, etag, ...rest }: SavedOnce): Saved {
-  if (agents === undefined) return { ...rest, agents: rest.records.length }
-  const isWhole = rest.records.every(({ url, agentUrl }) => isItsPlace(url, agentUrl))
-  return { ...rest, agents, ...(etag && isWhole && { etag }) }
+function asSaved({ agents, etag, records, ...rest }: SavedOnce): Saved {
+  const own = records.filter(({ url, agentUrl }) => isItsPlace(url, agentUrl))
+  const isWhole = agents !== undefined && own.length === records.length
+  return { ...rest, ...listedOf(own), ...(etag && isWhole && { etag }) }
+}
+
+/** As it is saved: the records were written where they were read, and are not written again. */
+function savedBytes(listings: Readonly<Record<string, Saved>>): Buffer {
+  const pieces = Object.entries(listings).flatMap(
+    ([url, { records: _, written, digest: __, ...rest }], at) => [
+      Buffer.from(`${at === 0 ? '' : ','}${JSON.stringify(url)}:{"records":`),
+      written,
+      Buffer.from(`,${JSON.stringify(rest).slice(1)}`),
+    ],
+  )
+  return Buffer.concat([Buffer.from('{'), ...pieces, Buffer.from('}')])
 }
 
 type Member = {
@@ -128,10 +141,6 @@ function isSaved(value: unknown): value is Record<string, SavedOnce> {
   return typeof value === 'object' && value !== null
 }
 
-function sameRecords(before: RegistryListing | undefined, after: RegistryListing): boolean {
-  return before !== undefined && JSON.stringify(before.records) === JSON.stringify(after.records)
-}
-
 /** Asks nobody before it is configured. */
 export function createRegistries(options: RegistriesOptions) {
   const { send, blobs, clock, random, grace, onChange, onTransition, onTrouble } = options
@@ -146,7 +155,7 @@ export function createRegistries(options: RegistriesOptions) {
       if (listing) listings[url] = { ...listing, ...(emptySince !== undefined && { emptySince }) }
     }
     saved = listings
-    const bytes = Buffer.from(JSON.stringify(listings))
+    const bytes = savedBytes(listings)
     saving = saving
       .then(() => blobs.write(BLOB, [bytes]))
       .catch((error: Error) => onTrouble(`the roster could not be saved: ${error.message}`))
@@ -180,7 +189,7 @@ export function createRegistries(options: RegistriesOptions) {
       delete member.emptySince
       delete member.problem
       const { etag: _, ...listing } = member.listing // what it named is not what is in use now
-      member.listing = { ...listing, records: [], agents: 0 }
+      member.listing = { ...listing, ...listedOf([]) }
       save()
       changed(false)
     })
@@ -220,7 +229,7 @@ export function createRegistries(options: RegistriesOptions) {
     }
     const isFirst = member.listing === undefined
     const isFirstAnswer = !member.answered
-    const isOther = outcome.kind === 'listed' && !sameRecords(member.listing, outcome.listing)
+    const isOther = outcome.kind === 'listed' && member.listing?.digest !== outcome.listing.digest
     member.answered = true
     if (outcome.kind === 'listed') member.listing = outcome.listing
     else if (member.listing) member.listing = { ...member.listing, fetchedAt: clock.now() }

@@ -6,7 +6,7 @@
 import { hash } from 'node:crypto'
 import { canonicalUrl, configuredAgentUrl, holdsCredential } from '../../adcp/url.js'
 import type { Auth, Protocol } from '../agent/agent.js'
-import { isItsPlace, type RegistryRecord, together } from '../rows/registry-records.js'
+import { type RegistryRecord, together } from '../rows/registry-records.js'
 
 /** Agents that registries may bring in. Snapshots number their slices with 16 bits, and each agent is one to poll. */
 const MOST_LISTED = 10_000
@@ -160,6 +160,13 @@ function withIds(candidates: readonly Candidate[]): RosterEntry[] {
   })
 }
 
+const asCandidate = (record: RegistryRecord, source: string): Candidate => ({
+  ...record,
+  source,
+  auth: { type: 'none' },
+  seeds: [],
+})
+
 /**
  * What the registries list. A record counts when the policy admits it by itself. The first one of an agent that counts describes it
  * and takes one of the `MOST_LISTED` places, the others tell where else it may be. One that does not count tells nothing: whoever
@@ -169,25 +176,24 @@ function listedBy({ registries, policy }: Pick<RosterSources, 'registries' | 'po
   const isExcluded = naming(policy.exclude ?? {})
   const isIncluded = policy.include ? naming(policy.include) : () => true
   const records = registries.flatMap(({ url: source, records: listed }) =>
-    listed
-      .filter(({ url, agentUrl }) => isItsPlace(url, agentUrl)) // an earlier release kept others, too
-      .map((record) => ({ ...record, source, auth: { type: 'none' as const }, seeds: [] })),
+    listed.map((record) => ({ record, source })),
   )
-  const shunned = new Set(records.filter(isExcluded).map(({ agentUrl }) => agentUrl))
+  const shunned = new Set(records.flatMap(({ record }) => (isExcluded(record) ? record.agentUrl : [])))
   const candidates = new Map<string, Candidate>()
   const leftOut = new Map<string, number>()
-  for (const record of records) {
+  /** In the order of `REASONS`. */
+  const fails: ((record: RegistryRecord, known: Candidate | undefined) => boolean)[] = [
+    ({ agentUrl }) => shunned.has(agentUrl),
+    (record) => !isIncluded(record),
+    ({ verified }) => !verified && policy.verifiedOnly === true,
+    ({ agentUrl }) => holdsCredential(agentUrl), // what is published and stored names agents whole
+    (_, known) => known === undefined && candidates.size >= MOST_LISTED,
+  ]
+  for (const { record, source } of records) {
     const { agentUrl } = record
     const known = candidates.get(agentUrl)
-    const passes = [
-      !shunned.has(agentUrl),
-      isIncluded(record),
-      record.verified || !policy.verifiedOnly,
-      !holdsCredential(agentUrl), // what is published and stored names agents whole
-      known !== undefined || candidates.size < MOST_LISTED,
-    ]
-    const failed = passes.indexOf(false)
-    if (failed < 0) candidates.set(agentUrl, known ? together(known, record) : record)
+    const failed = fails.findIndex((isFailed) => isFailed(record, known))
+    if (failed < 0) candidates.set(agentUrl, known ? together(known, record) : asCandidate(record, source))
     else leftOut.set(agentUrl, Math.max(failed, leftOut.get(agentUrl) ?? 0))
   }
   for (const agentUrl of candidates.keys()) leftOut.delete(agentUrl)

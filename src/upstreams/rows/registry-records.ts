@@ -1,7 +1,9 @@
 /**
  * What a registry's listing of signals agents says: bounded, a broken record skipped and named. Nothing in a record is a
- * gate: health comes from a crawler without credentials. Pure.
+ * gate: health comes from a crawler without credentials. Pure, so a thread can do it; it also writes the records as they are saved, and
+ * sums them up, because the thread that serves compares each answer with the one before.
  */
+import { hash } from 'node:crypto'
 import { boundedText, isRecord, tryParseJson } from '../../adcp/json.js'
 import { redacted, shownUrl } from '../../adcp/redaction.js'
 import { canonicalUrl } from '../../adcp/url.js'
@@ -9,6 +11,7 @@ import { canonicalUrl } from '../../adcp/url.js'
 const MAX_RECORDS = 10_000
 const MAX_VALUES = 2_000_000 // ten thousand records with all that a registry may put into each
 const MAX_DIAGNOSTICS = 100
+const MAX_LISTING = 4 * 1024 * 1024 // characters of JSON, of all records: four hundred for each of ten thousand
 const MAX_TEXT = 300
 const MOST_PLACES = 8 // of one agent: each that is none costs a request when it is looked for
 const MIN_IN_URL = 16 // a shorter header, such as a tenant's name, may be a word of an honest url
@@ -28,6 +31,10 @@ export type RegistryRecord = {
 export type RegistryListing = {
   /** As listed: one agent may have several, and the policy decides which of them count (docs/upstreams.md). */
   records: readonly RegistryRecord[]
+  /** The records as JSON. */
+  written: Uint8Array
+  /** Of what is written: listings of one digest have the same records. */
+  digest: string
   /** How many agents the records are of. */
   agents: number
   /** Records that could not be used, in words. */
@@ -105,11 +112,27 @@ function readRecord(record: unknown, secrets: readonly string[]): RegistryRecord
   }
 }
 
+/** What is known of a listing by its records alone. */
+type Listed = Pick<RegistryListing, 'records' | 'written' | 'digest' | 'agents'>
+
+/** As many of the records as have room in a listing, from the first on. */
+export function listedOf(all: readonly RegistryRecord[]): Listed {
+  let room = MAX_LISTING
+  const past = all.findIndex((record) => {
+    room -= JSON.stringify(record).length
+    return room < 0
+  })
+  const records = past < 0 ? all : all.slice(0, past)
+  const written = new TextEncoder().encode(JSON.stringify(records)) // in memory of its own, which can be handed over
+  const agents = new Set(records.map(({ agentUrl }) => agentUrl)).size
+  return { records, written, digest: hash('sha256', written), agents }
+}
+
 /** What the bytes that a registry sent list; undefined when they are no listing. `secrets`: what the registry was shown. */
 export function readListing(
   bytes: Uint8Array,
   secrets: readonly string[] = [],
-): Pick<RegistryListing, 'records' | 'agents' | 'diagnostics'> | undefined {
+): (Listed & Pick<RegistryListing, 'diagnostics'>) | undefined {
   const body = tryParseJson(bytes, MAX_VALUES)
   if (!isRecord(body) || !Array.isArray(body.agents)) return undefined
   const diagnostics: string[] = []
@@ -121,5 +144,9 @@ export function readListing(
       diagnostics.push(redacted(`agents[${at}]: ${record}`, secrets))
   }
   if (body.agents.length > MAX_RECORDS) diagnostics.push(`only the first ${MAX_RECORDS} records were read`)
-  return { records, agents: new Set(records.map(({ agentUrl }) => agentUrl)).size, diagnostics }
+  const listed = listedOf(records)
+  const leftOut = records.length - listed.records.length
+  if (leftOut > 0)
+    diagnostics.push(`${leftOut} records were left out: all of them are more than ${MAX_LISTING} characters`)
+  return { ...listed, diagnostics }
 }
