@@ -1,5 +1,5 @@
 /** What is no request, or no whole one, on connections where others were asked before. */
-import { connect } from 'node:net'
+import { connect, type Socket } from 'node:net'
 import { type Test, test } from 'tap'
 import { Type } from '../../src/adcp/schema.js'
 import { requestEnvelope } from '../../src/adcp/task-schemas.js'
@@ -45,6 +45,8 @@ async function serving(t: Test) {
       routes.post('/later', { onRequest: gate }, async () => 'read')
     },
   })
+  const sockets: Socket[] = []
+  app.server.on('connection', (socket) => void sockets.push(socket))
   const faults = { seen: 0 }
   app.server.on('clientError', () => {
     faults.seen += 1
@@ -52,7 +54,7 @@ async function serving(t: Test) {
   return {
     /** Goes on sending when the server has ended its half. */
     open: () => connect({ port: Number(new URL(url).port), host: '127.0.0.1', allowHalfOpen: true }),
-    ...{ raw, faults },
+    ...{ raw, faults, sockets },
     begins: () => until(() => begun, Boolean),
     release: () => release(),
   }
@@ -89,6 +91,47 @@ test('what is asked of a proxy is refused, after the answer to the request befor
   t.same(statuses, [200, 501])
   t.match(head, /\r\nconnection: close/i)
   t.match(JSON.parse(body).error.message, /no proxy/)
+})
+
+test('a request that would change the protocol is answered as the last of its connection', async (t) => {
+  const { open } = await serving(t)
+  const change = 'Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAA\r\n'
+  const first = [
+    `GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n${change}\r\n`,
+    callOf('get_adcp_capabilities').replace('\r\n', `\r\n${change}`),
+  ]
+  for (const request of first) {
+    const socket = open()
+    const text = received(socket)
+    socket.write(request + callOf('get_adcp_capabilities')) // Node drops what it has read behind the first
+    socket.once('end', () => socket.end())
+    const { statuses, head } = answersOf(await text)
+    t.same(statuses, [200])
+    t.match(head, /\r\nconnection: close/i)
+  }
+})
+
+test('nothing behind such a request is taken for another one', async (t) => {
+  const { open, begins, release, sockets } = await serving(t)
+  const socket = open()
+  const text = received(socket)
+  const change = 'Connection: Upgrade\r\nUpgrade: h2c\r\n'
+  const inner = callOf('slow')
+  const head = `${HEAD}Content-Length: ${inner.length}\r\n\r\n`
+  const sent = callOf('slow').replace('\r\n', `\r\n${change}`) + head
+  socket.write(sent)
+  socket.once('end', () => socket.end())
+  await begins()
+  socket.write(inner) // the body of the request whose head was dropped
+  await until(
+    () => sockets[0]?.bytesRead,
+    (bytes) => bytes === sent.length + inner.length,
+  )
+  release()
+  const { statuses, head: last } = answersOf(await text)
+  t.same(statuses, [200])
+  t.match(last, /\r\nconnection: close/i)
+  t.equal(await begins(), 1)
 })
 
 test('a body that breaks before anybody reads it is refused, once', async (t) => {

@@ -111,9 +111,18 @@ function connectionOf(socket: Socket, newest: ServerResponse): Connection {
   return made
 }
 
+/**
+ * Whether a request asks for another protocol (RFC 9110, section 7.8). It is answered in this one, and Node drops what it has read
+ * behind it: nobody knows any more where the next request begins, so it is the last of its connection.
+ */
+const changesProtocol = ({ headers }: Pick<IncomingMessage, 'headers'>) =>
+  headers.upgrade !== undefined && /\bupgrade\b/i.test(headers.connection ?? '')
+
 /** Follows every request of the server, before any other listener sees it. Gives the listener, for requests that come another way. */
 export function followConnections(server: Server, bodies: Bodies) {
-  const look = ({ socket }: Pick<IncomingMessage, 'socket'>, response: ServerResponse) => {
+  const look = (request: Pick<IncomingMessage, 'socket' | 'headers'>, response: ServerResponse) => {
+    const { socket } = request
+    if (changesProtocol(request)) response.shouldKeepAlive = false // what else comes is queued behind it, and never begins
     const connection = connectionOf(socket, response)
     connection.newest = response
     if (response.socket === null) addWaiting(connection, response, bodies)
@@ -151,6 +160,7 @@ export function endWhen(socket: Socket, isTime: () => boolean): void {
 /** Before an answer of a server that closes is written: the connection closes after the last request that was read on it. */
 export function closeAfterNewest(response: ServerResponse): void {
   const { socket } = response.req
-  const isLast = newestOn(socket) === response || endings.get(socket)?.() === true
+  const isLast =
+    newestOn(socket) === response || !response.shouldKeepAlive || endings.get(socket)?.() === true
   response.setHeader('connection', isLast ? 'close' : 'keep-alive') // Fastify would close it after any
 }
