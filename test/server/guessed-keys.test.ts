@@ -53,6 +53,17 @@ test('who guesses keys is refused before they are looked at, for as long as it g
   t.notMatch(JSON.stringify(refused()), /guess-|buyer-token/)
 })
 
+test('what is no key or token of ours is refused, and is no guess at one', async (t) => {
+  const { ask, send } = await start(t)
+  const asBasic = async () =>
+    (await send('/metrics', { headers: { authorization: 'Basic YTpi', 'x-forwarded-for': GUESSER } })).status
+  for (let time = 0; time <= BURST; time += 1) t.equal(await asBasic(), 401)
+  t.equal((await ask(BUYER_TOKEN)).status, 200, 'a person behind a proxy that has a password of its own')
+  for (let guess = 0; guess <= BURST; guess += 1) await ask('')
+  t.equal((await ask(OTHER_TOKEN)).status, 429, 'a Bearer without a token is one')
+  t.equal(await asBasic(), 401)
+})
+
 test('a caller who came from several addresses before goes on at each of them', async (t) => {
   const { ask } = await start(t)
   for (const address of [ELSEWHERE, GUESSER]) t.equal((await ask(OTHER_TOKEN, address)).status, 200)

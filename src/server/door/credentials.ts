@@ -114,6 +114,8 @@ export type Callers = {
   keyDigest(id: string): string | undefined
 }
 
+const INVALID: Identified = { kind: 'unauthenticated', reason: 'invalid' }
+
 type KnownCaller = Extract<Identified, { kind: 'caller' }>
 
 /** `send` in the shape that jose fetches with. */
@@ -191,6 +193,9 @@ function callerOf({ id, role, destinations = [], accounts = {} }: ConfiguredCall
   }
 }
 
+/** Whether a header is of the scheme that we give keys and tokens for; a proxy's own password, say, comes by another. */
+const isBearer = (authorization: string) => /^Bearer(?: |$)/i.test(authorization)
+
 /**
  * The bearer token; null for a malformed credential. `x-adcp-auth` is read where docs/protocol.md#mcp
  * names it.
@@ -249,7 +254,7 @@ export function createCallers({ anonymous, keys, jwt, guesses }: CallersOptions)
 
   function wrong(address: string): Identified {
     guesses.note(address)
-    return { kind: 'unauthenticated', reason: 'invalid' }
+    return INVALID
   }
 
   function identify(credentials: Credentials): Identified | Promise<Identified> {
@@ -262,6 +267,8 @@ export function createCallers({ anonymous, keys, jwt, guesses }: CallersOptions)
       }
       return known.who
     }
+    // Refused all the same; but what cannot be a key or a token of ours is no guess at one.
+    if (authorization !== undefined && !isBearer(authorization)) return INVALID
     const token = tokenOf(credentials)
     if (token === undefined) {
       if (anonymous === 'deny') return { kind: 'unauthenticated', reason: 'missing' }
