@@ -20,8 +20,9 @@ import { type Account, type AccountMap, accountMark } from './settings.js'
 const FORM = `form/${SNAPSHOT_FORM}/`
 const BUILDER = `${FORM}builder`
 const NOTE = `${FORM}generation`
-const SHOWN = `${FORM}shown/`
-const WALKED = `walked/${SNAPSHOT_FORM}/` // told by every process, whoever builds
+/** Told by every process, whoever builds. */
+const WALKED = `walked/${SNAPSHOT_FORM}/`
+const SHOWN = `shown/${SNAPSHOT_FORM}/`
 const SWEEP_EVERY_MS = 60_000
 const TAKE_AGAIN_MS = 1_000
 const MOST_OF_OTHERS = 1_000
