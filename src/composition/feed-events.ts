@@ -88,11 +88,12 @@ function createTelling(options: FeedEventsOptions): Telling {
  * several processes it is one.
  */
 function tellersAmong(upstreams: Upstreams, reads: (agentUrl: string) => boolean) {
-  const all: Map<string, Teller | 'mute' | undefined> = new Map()
+  const all: Map<string, Teller | 'mute' | 'elsewhere' | undefined> = new Map()
   for (const { id, agentUrl } of upstreams.statuses()) {
-    const dialect = reads(agentUrl) ? upstreams.dialectOf(agentUrl) : undefined
-    if (!dialect?.feedEvents) {
-      all.set(agentUrl, dialect && 'mute')
+    const dialect = upstreams.dialectOf(agentUrl)
+    const isHere = reads(agentUrl)
+    if (!isHere || !dialect?.feedEvents) {
+      all.set(agentUrl, isHere ? dialect && 'mute' : 'elsewhere')
       continue
     }
     const call = upstreams.callerOf(agentUrl)
@@ -116,6 +117,7 @@ function createHearing({ foundation, upstreams, onHeard }: FeedEventsOptions): L
   return createListener({
     ...{ publicUrl, secret, clock, random, newId: randomUUID, onOutcome: onHeard },
     tellers: () => tellersAmong(upstreams, reads),
+    isNewest: () => sharing?.isNewest() ?? true,
     isRosterKnown: () => upstreams.registries().every(({ fetchedAt }) => fetchedAt !== undefined),
     registrations: createRegistrations({ sharing, clock }),
     keyOf: createSenderKeys({ send, now: clock.now }),

@@ -45,10 +45,12 @@ export type HeardReading = {
 
 type ListenerOptions = {
   /**
-   * Every upstream of the roster, by its canonical url: as one at which this process has to subscribe, or as one that declares no
-   * feed webhooks; undefined while that is not known here, or is another process's to know.
+   * Every upstream of the roster, by its canonical url: as one at which this process has to subscribe, as one that declares no
+   * feed webhooks, or as one that another process reads, or none does; undefined while it is not known here what it declares.
    */
-  tellers(): ReadonlyMap<string, Teller | 'mute' | undefined>
+  tellers(): ReadonlyMap<string, Teller | 'mute' | 'elsewhere' | undefined>
+  /** Whether no live process runs a newer configuration, which may name upstreams that this one's does not. */
+  isNewest(): boolean
   /** Whether no registry is left that may list others. */
   isRosterKnown(): boolean
   registrations: Registrations
@@ -74,7 +76,7 @@ export type HeardOutcome = 'heard' | 'duplicate' | 'challenge' | 'ignored' | 're
 
 export type Received = SignedDelivery & { token: string }
 
-/** A subscription that is this process's to keep. */
+/** A subscription that is this process's to keep, as long as it reads the upstream. */
 type Duty = {
   teller: Teller
   types: readonly string[]
@@ -91,7 +93,7 @@ type Duty = {
 const isOfOurs = (type: unknown) => typeof type === 'string' && !/^(product|creative)\./.test(type)
 
 export function createListener(options: ListenerOptions) {
-  const { tellers, isRosterKnown, registrations, heard, account, keyOf, replay } = options
+  const { tellers, isNewest, isRosterKnown, registrations, heard, account, keyOf, replay } = options
   const { publicUrl, secret, newId, clock, random, onOutcome, onProblem } = options
   const duties = new Map<string, Duty>() // by the token in our url
   const leaving = new Map<string, Promise<void>>() // by agent
@@ -169,37 +171,52 @@ export function createListener(options: ListenerOptions) {
     const { teller, accountId } = duty
     if (accountId === undefined) return
     const answer = await declare(teller, [], FAREWELL_MS)
+    // Another process may have subscribed before the list was emptied: it has to again.
+    if (registrations.of(token)) await registrations.tell(token, null)
     if (typeof answer !== 'string' && keptSubscription(answer, SUBSCRIBER)) return
     onProblem(
       `${teller.id} has left and could not be told so: ${typeof answer === 'string' ? answer : 'it refused'}`,
     )
   }
 
-  /** Subscribes where it is time to, and unsubscribes where an upstream has left: it is not listened to any more. */
+  /**
+   * Lets go of what is not this process's to keep any more, and unsubscribes where an upstream has left: it is not listened to any
+   * more. What another process reads is that one's to keep, or to leave.
+   */
+  function letGo(wanted: ReturnType<typeof tellers>): void {
+    for (const [token, duty] of duties) {
+      const { agentUrl } = duty.teller
+      const is = wanted.get(agentUrl)
+      if (wanted.has(agentUrl) && is !== 'mute' && is !== 'elsewhere') continue
+      duties.delete(token)
+      if (is === 'elsewhere' || !isNewest()) continue
+      const farewell = unsubscribe(token, duty).finally(() => leaving.delete(agentUrl))
+      leaving.set(agentUrl, farewell)
+    }
+  }
+
+  /** Whether it is time to subscribe, or to subscribe again: also where another process has emptied the list since. */
+  const isDue = (token: string, { isAsking, nextAt }: Duty) =>
+    !isAsking && (clock.now() >= nextAt || !registrations.of(token))
+
+  /** Subscribes where it is time to, and leaves where it is not this process's to subscribe any more. */
   function follow(): void {
     const wanted = tellers()
     tokens = new Map(
       [...wanted.keys()].map((agentUrl) => [agentUrl, tokens.get(agentUrl) ?? tokenOf(agentUrl)]),
     )
     agents = new Map([...tokens].map(([agentUrl, token]) => [token, agentUrl]))
-    for (const [token, duty] of duties) {
-      const { agentUrl } = duty.teller
-      if (wanted.has(agentUrl) && wanted.get(agentUrl) !== 'mute') continue
-      duties.delete(token)
-      const farewell = unsubscribe(token, duty).finally(() => leaving.delete(agentUrl))
-      leaving.set(agentUrl, farewell)
-    }
+    letGo(wanted)
     for (const [agentUrl, token] of tokens) {
       const teller = wanted.get(agentUrl)
-      if (!teller || teller === 'mute' || leaving.has(agentUrl)) continue
+      if (typeof teller !== 'object' || leaving.has(agentUrl)) continue
       const types = FEED_EVENTS.filter((type) => teller.types.includes(type))
       if (types.length === 0) continue
       const known = duties.get(token)
       const duty: Duty = known ?? { teller, types, isAsking: false, nextAt: 0, failures: 0 }
       Object.assign(duty, { teller, types })
       duties.set(token, duty)
-      if (duty.isAsking || clock.now() < duty.nextAt) continue
-      duty.asked = subscribe(token, duty)
+      if (isDue(token, duty)) duty.asked = subscribe(token, duty)
     }
   }
 

@@ -59,6 +59,28 @@ test('what a process of another release says in other words keeps nobody from bu
   t.end()
 })
 
+test('whoever runs the newest configuration runs it, whichever process took it up last', (t) => {
+  const { clock } = createManualClock()
+  let hear: Hear = () => {}
+  const revisions = createRevisions({
+    sharing: {
+      tell: async () => true,
+      hear(_prefix, listener) {
+        hear = listener
+      },
+    },
+    ...{ clock, self: 'one', members: () => ['one', 'other', 'third'], revision: () => 'first', form: 1 },
+    onChange() {},
+  })
+  t.teardown(revisions.close)
+  revisions.start()
+  hear('configuration/third', { revision: 'second', order: 7, form: 1 }, 0, 1)
+  t.notOk(revisions.isNewest())
+  hear('configuration/other', { revision: 'first', order: 8, form: 1 }, 0, 2)
+  t.ok(revisions.isNewest(), 'the other has gone back to the file that runs here')
+  t.end()
+})
+
 test('each says again and again what it runs: a storage that was put back has lost it', async (t) => {
   const { clock, advance } = createManualClock()
   const told: unknown[] = []

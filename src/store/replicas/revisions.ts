@@ -101,11 +101,13 @@ export function createRevisions(options: RevisionsOptions) {
       const [newest] = runs.sort((one, other) => compare(other.its, one.its))
       return runs.filter(({ its }) => its.revision === newest?.its.revision).map(({ member }) => member)
     },
-    /** Whether no live process runs a newer configuration than this one. */
+    /** Whether no live process runs a newer configuration than this one. Several may run the newest, each since another moment. */
     isNewest(): boolean {
       const own = mine
       if (!own) return false // it has not begun
-      return members().every((member) => compare(runsOf(member) ?? own, own) <= 0)
+      const all = members().map((member) => runsOf(member) ?? own)
+      const newest = all.reduce((one, other) => (compare(other, one) > 0 ? other : one), own)
+      return newest.revision === own.revision
     },
     forms: (): ReadonlySet<number> => new Set(members().map((member) => runsOf(member)?.form ?? UNSAID)),
     /** How many live processes run each revision. One that has not said yet which it runs is not counted. */

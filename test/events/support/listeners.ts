@@ -14,8 +14,8 @@ const TURNS = 10 // of the event loop, in which what an answer starts goes on
 
 type Said = { configs: readonly { url: string }[]; patience: number; answer(more?: object): void }
 
-/** What a process has to do with the upstream. `unknown`: it does not know what that declares. */
-export type Known = 'declares' | 'unknown' | 'mute' | 'left'
+/** What a process has to do with the upstream. `unknown`: it does not know what that declares. `elsewhere`: another one reads it. */
+export type Known = 'declares' | 'unknown' | 'elsewhere' | 'mute' | 'left'
 
 export function listening(t: Test) {
   const { clock, advance } = createManualClock()
@@ -55,9 +55,10 @@ export function listening(t: Test) {
     isRosterKnown = true,
   ) {
     let known = first
+    let isNewest = true
     const tellers = () => {
       if (known === 'left') return new Map<string, undefined>()
-      const is = known === 'declares' ? teller : known === 'mute' ? 'mute' : undefined
+      const is = known === 'declares' ? teller : known === 'unknown' ? undefined : known
       return new Map([[AGENT, is]] as const)
     }
     const listener = createListener({
@@ -66,6 +67,7 @@ export function listening(t: Test) {
         newId: randomUUID,
         account: () => ({}),
         isRosterKnown: () => isRosterKnown,
+        isNewest: () => isNewest,
         random: () => far.chance,
       },
       onOutcome: (outcome) => outcomes.push(outcome),
@@ -84,6 +86,10 @@ export function listening(t: Test) {
       listener,
       become(next: Known) {
         known = next
+      },
+      /** Another process runs a newer configuration. */
+      age() {
+        isNewest = false
       },
     }
   }
