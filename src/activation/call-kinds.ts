@@ -64,20 +64,26 @@ function refusedRow({ agentUrl, rows }: Call, at: number, field?: string, code?:
   })
 }
 
+/** A row of which the upstream did not say whether it counted it. */
+function unsaidRow({ agentUrl, rows }: Call, at: number, field?: string, code?: string): AdcpError {
+  const message = 'The upstream that sold this signal did not say whether it counted the row.'
+  return adcpError('INVALID_REQUEST', message, {
+    field: rowField(rows[at] ?? 0, field),
+    suggestion: ASK,
+    details: { upstream: agentUrl, ...(code !== undefined && { upstream_code: code }) },
+  })
+}
+
 /** The rows of an answered part that may not have been counted. */
 function notCounted(call: Call, { accepted, errors, code }: PartAnswer): AdcpError[] {
   const named = new Set(errors.map(({ at }) => at))
   const others = [...call.rows.keys()].filter((at) => !named.has(at))
-  const told = errors.map((error) => refusedRow(call, error.at, error.field, error.code))
+  // Where it accepts more rows than it leaves unnamed, it counted some of those that it names.
+  const tell = others.length < (accepted ?? 0) ? unsaidRow : refusedRow
+  const told = errors.map((error) => tell(call, error.at, error.field, error.code))
   if (others.length <= (accepted ?? 0)) return told
-  if (accepted === 0) return [...told, ...others.map((at) => refusedRow(call, at, undefined, code))]
-  const message = 'The upstream that sold this signal did not say whether it counted the row.'
-  const details = { upstream: call.agentUrl, ...(code !== undefined && { upstream_code: code }) }
-  const unsaid = others.map((at) => {
-    const field = rowField(call.rows[at] ?? 0)
-    return adcpError('INVALID_REQUEST', message, { field, details, suggestion: ASK })
-  })
-  return [...told, ...unsaid]
+  const tellOther = accepted === 0 ? refusedRow : unsaidRow
+  return [...told, ...others.map((at) => tellOther(call, at, undefined, code))]
 }
 
 export type PartOutcome = {

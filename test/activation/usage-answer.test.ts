@@ -79,6 +79,8 @@ test('each row that is not known to be accepted is told, whether or not the upst
     [{ accepted: 1, errors: [errorOf('usage[1]')] }, 1, [refused(5)]],
     [{ accepted: 1, errors: [errorOf('usage[7]')] }, 1, [unsaid(4), unsaid(5)]],
     [{ accepted: 1 }, 1, [unsaid(4), unsaid(5)]],
+    [{ accepted: 2, errors: [errorOf('usage[1]')] }, 2, [unsaid(5)]],
+    [{ accepted: 1, errors: [errorOf('usage[0]'), errorOf('usage[1]')] }, 1, [unsaid(4), unsaid(5)]],
     [{ errors: [errorOf('usage[1]')] }, 0, [refused(5), unsaid(4)]],
     [{ errors: [errorOf('reporting_period')] }, 0, [refused(4), refused(5)]],
     [{ success: false, error: errorOf() }, 0, [refused(4), refused(5)]],
