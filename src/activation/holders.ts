@@ -81,13 +81,16 @@ function setIn(sets: Map<string, DestinationSet>, name: string): DestinationSet 
   return known
 }
 
+const isOpen = ({ outcome }: Entry) => outcome === 'pending' || outcome === 'submitted'
+
 /**
- * The destinations of an activation that no later deactivation of its holder ended; one that is a deactivation ends what it covers.
+ * The destinations of an activation that no later deactivation of its holder ended; one that is a deactivation ends what it covers,
+ * from when it has ended itself: until then it may still be refused, and what others leave on meanwhile is decided when it ends.
  * Another activation of the holder ends nothing, not even where it names a part of what is on. `ended`: by the later ones.
  */
 function stillWanted(entry: Entry, ended: DestinationSet): Destination[] {
   if (entry.action === 'activate') return wishOf(entry).filter((one) => !ended.covers(one))
-  ended.add(wishOf(entry))
+  if (!isOpen(entry)) ended.add(wishOf(entry))
   return []
 }
 
@@ -139,8 +142,6 @@ function leftOnFor(
     return destinations.length > 0 ? [{ entry, destinations }] : []
   })
 }
-
-const isOpen = ({ outcome }: Entry) => outcome === 'pending' || outcome === 'submitted'
 
 /** Activations that are on or may come on, whoever's, and those that are no longer on but not old yet. `entries`: newest first. */
 function* restingAmong(

@@ -51,6 +51,8 @@ const mayBeOne = (one: Place, another: Place) => covers(one, another) || covers(
 const nameOf = ({ caller, account }: { caller: string; account?: string }) => `${caller} ${account}`
 const placesOf = ({ destinations }: Entry) => destinations as Place[]
 
+const isOpen = ({ outcome }: Entry) => outcome === 'pending' || outcome === 'submitted'
+
 /** Whether others than the holder have a place on, told the long way. */
 function isOnForOthers(entries: readonly Entry[], holder: Holder, place: Place): boolean {
   const seen = entries.filter(
@@ -69,6 +71,7 @@ function isOnForOthers(entries: readonly Entry[], holder: Holder, place: Place):
           !seen.some(
             (off) =>
               off.action === 'deactivate' &&
+              !isOpen(off) &&
               off.seq > on.seq &&
               nameOf(off) === nameOf(on) &&
               placesOf(off).some((ended) => covers(ended, one)),
@@ -76,8 +79,6 @@ function isOnForOthers(entries: readonly Entry[], holder: Holder, place: Place):
       ),
   )
 }
-
-const isOpen = ({ outcome }: Entry) => outcome === 'pending' || outcome === 'submitted'
 
 /**
  * What is told of a segment by these entries, now, when one of those that are open fails, and when somebody has switched a place

@@ -36,6 +36,19 @@ onEveryStorage('at a shared credential nobody switches off what others have on',
   )
 })
 
+onEveryStorage('what two callers switch off at once is switched off once', async (t, storage) => {
+  const world = await startWorld(t, { agents: ['northwind'], store: await openLive(t, storage.url) })
+  const { northwind } = world.sandbox.agents
+  const choice = first(world.choices('northwind'))
+  const off = { action: 'deactivate', signal_agent_segment_id: choice.signal, destinations: [TRADE_DESK] }
+  for (const caller of [buyer, other]) await world.activate(asks(choice), caller)
+  await Promise.all([world.activate(off), world.activate(off, other)])
+  await due(world.store)
+  await world.activation.round()
+  t.equal(northwind.deactivations(), 1)
+  for (const { outcome } of await world.store.ledger.query({}, 10)) t.equal(outcome, 'completed')
+})
+
 onEveryStorage(
   'what stayed on for another whose own activation then fails is switched off by itself',
   async (t, storage) => {
