@@ -25,6 +25,7 @@ export const usageCalls: CallKind = {
   judge: ({ rows }) => usageJudge(rows.length),
   persists: () => true, // usage must be reported: the upstream gets it when it is back
   undone: () => 'nothing',
+  rest: (call) => ({ call, isNeeded: true }),
   digest: (call, done): PartAnswer => readUsage(done?.kind === 'done' ? done.payload : {}, call.rows.length),
   follows: async () => ({}), // the call itself is the record
 }
@@ -121,17 +122,39 @@ function withoutKeys(deployments: readonly Deployment[]): Deployment[] {
   return visibleDeployments(deployments, [])
 }
 
-/**
- * How much of a wish later requests of the same holder reversed: a request for an account reverses a part of one for its platform.
- * Requests of other holders do not count.
- */
-function undone(call: Call, later: readonly Call[]): 'nothing' | 'a part' | 'all' {
+/** What later requests of the same holder wish against it. Requests of other holders do not count. */
+function wishedAgainst(call: Call, later: readonly Call[]): Destination[] {
   const isAgainst = (other: Call) =>
     other.caller === call.caller && other.account === call.account && actionOf(other) !== actionOf(call)
-  const against = createDestinationSet(later.filter(isAgainst).flatMap(destinationsOf))
+  return later.filter(isAgainst).flatMap(destinationsOf)
+}
+
+/** How much of a wish they reversed: a request for an account reverses a part of one for its platform. */
+function undone(call: Call, later: readonly Call[]): 'nothing' | 'a part' | 'all' {
+  const against = createDestinationSet(wishedAgainst(call, later))
   const wished = destinationsOf(call)
   if (!wished.some(against.overlaps)) return 'nothing'
   return wished.every(against.covers) ? 'all' : 'a part'
+}
+
+/**
+ * Without the destinations that they reversed. All of a platform is activated although an account of it was switched off since; it
+ * is not switched off where an account of it was activated since.
+ */
+function rest(call: Call, later: readonly Call[]): StillToDo {
+  const opposite = wishedAgainst(call, later)
+  const against = createDestinationSet(opposite)
+  const wished = destinationsOf(call)
+  if (!wished.some(against.overlaps)) return { call, isNeeded: true }
+  const isOff = actionOf(call) === 'deactivate'
+  const isReversed = isOff ? against.overlaps : against.covers
+  const destinations = wished.filter((one) => !isReversed(one))
+  const reversed = opposite.filter(createDestinationSet(wished).overlaps)
+  const said = isOff ? { kept: [...(call.kept ?? []), ...wished.filter(isReversed)] } : { reversed }
+  return {
+    call: { ...call, ...said, args: { ...call.args, destinations } },
+    isNeeded: destinations.length > 0,
+  }
 }
 
 /** The part of a deactivation that is still to be done: destinations that other callers have on must stay on. */
@@ -183,18 +206,19 @@ export function activationCalls(newTaskId: () => string): CallKind {
     judge: (call) =>
       activationJudge({ wantsLive: actionOf(call) === 'activate', destinations: destinationsOf(call) }),
     persists: ({ key }) => key === '', // nobody waits for what is sent by itself
-    ...{ undone, stillToDo, state },
+    ...{ undone, rest, stillToDo, state },
     digest(call, done): Activated {
       const action = actionOf(call)
       const kept = (call.kept ?? []).map((one) => ({ ...one, is_live: true }))
       if (!done) return { action, deployments: kept }
+      const reversed = call.reversed ?? []
       if (done.kind === 'submitted') {
-        const unknown = [...destinationsOf(call)]
+        const unknown = [...destinationsOf(call), ...reversed]
         const named = done.taskId !== undefined && { upstreamTaskId: done.taskId }
         return { action, deployments: kept, unknown, taskId: newTaskId(), ...named }
       }
       const { deployments, unknown } = readTold(done.payload, destinationsOf(call))
-      return { action, deployments: [...deployments, ...kept], unknown }
+      return { action, deployments: [...deployments, ...kept], unknown: [...unknown, ...reversed] }
     },
     async follows({ ledger }, call) {
       const decide = (repositories: Pick<PromisedRecords, 'ledger'>) => unwantedNow(repositories, call)

@@ -68,6 +68,8 @@ export type CallKind = {
   persists(call: Call): boolean
   /** The part of `call` that the `later` calls on the same target, taken together, reversed. */
   undone(call: Call, later: readonly Call[]): 'nothing' | 'a part' | 'all'
+  /** The part of `call`, which was never sent, that the `later` calls on the same target left to do. */
+  rest(call: Call, later: readonly Call[]): StillToDo
   /** Checks again, with the call held, which part of it is still to be done. */
   stillToDo?(repositories: Pick<PromisedRecords, 'ledger'>, call: Call): Promise<StillToDo>
   /** How to see its effect when it cannot be repeated; absent when nothing shows it. */
@@ -198,16 +200,6 @@ export function createDelivery(options: DeliveryOptions) {
       : understood
   }
 
-  /** A call that was never sent; a new one is the latest. */
-  async function askFirst(
-    call: Call,
-    deadline: number,
-    isFresh: boolean,
-  ): Promise<UnderstoodAnswer | 'superseded'> {
-    const later = isFresh ? [] : await laterThan(call)
-    return kinds[call.task].undone(call, later) === 'nothing' ? await ask(call, deadline) : 'superseded'
-  }
-
   /** The state after an attempt without a result: another attempt later, or `unknown` when it is too late for one. */
   async function leave(call: Working, understood: Exclude<UnderstoodAnswer, Done>): Promise<Delivered> {
     const age = clock.now() - call.createdAt
@@ -237,8 +229,11 @@ export function createDelivery(options: DeliveryOptions) {
     if (!isNeeded) return { call: await end({ ...todo, held: given.held }, 'answered', kind.digest(todo)) }
     // A repetition sends the whole call: a part of it would be another request.
     if (sentBefore && todo !== given) return { call: await end(given, 'abandoned') }
-    const call = todo === given ? given : await narrowed(given, todo)
-    let understood = sentBefore ? await askAgain(call, deadline) : await askFirst(call, deadline, isFresh)
+    const later = sentBefore || isFresh ? [] : await laterThan(given) // a new one is the latest
+    const left = kind.rest(todo, later)
+    if (!left.isNeeded) return { call: await end({ ...todo, held: given.held }, 'superseded') }
+    const call = left.call === given ? given : await narrowed(given, left.call)
+    let understood = await (sentBefore ? askAgain(call, deadline) : ask(call, deadline))
     const isCut = typeof understood === 'object' && understood.kind === 'unknown'
     if (isCut && deadline - clock.now() > LEAST_TIME_MS) understood = await askAgain(call, deadline)
     await reached('answered')

@@ -33,8 +33,10 @@ export type NewCall = {
   rows: readonly number[]
   /** The name of the segment, for finding it at agents that only answer questions. */
   name?: string
-  /** Destinations that stay on, because other callers have them on. */
+  /** Destinations that stay on, because other callers have them on, or its own caller wants them on again. */
   kept?: readonly Destination[]
+  /** Destinations that its caller had switched off again before it was sent. */
+  reversed?: readonly Destination[]
 }
 
 const DATA = [
@@ -49,6 +51,7 @@ const DATA = [
   'rows',
   'name',
   'kept',
+  'reversed',
 ] as const
 
 /** The members of a call that only the job's data holds. */
