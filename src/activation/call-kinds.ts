@@ -12,7 +12,7 @@ import type { NewTask } from '../store/records/tasks.js'
 import { readRow } from '../upstreams/rows/listing.js'
 import type { CallKind, Delivered, StillToDo } from './delivery.js'
 import { createDestinationSet, mayOverlap } from './destination-set.js'
-import { holderOf, standingFor, unwantedNow, visibleDeployments } from './holders.js'
+import { holderOf, standingFor, switchedOnLate, unwantedNow, visibleDeployments } from './holders.js'
 import { upstreamTaskJob } from './task-progress.js'
 import { type Activated, activationJudge, readDeployments, readTold, seeCode } from './upstream-answer.js'
 import { type PartAnswer, readUsage, usageJudge } from './usage-answer.js'
@@ -236,7 +236,9 @@ export function activationCalls(newTaskId: () => string): CallKind {
       // Stored with the outcome, not after it: this saves a commit, and a replay finds it in any case.
       const kept = call.answer
       if (taskId === undefined) {
-        return { ...decides, kept, settlement: { outcome: 'completed', ...told } }
+        const decideLate = (records: Pick<PromisedRecords, 'ledger'>) => switchedOnLate(records, call)
+        const late = call.reversed ? { decide: decideLate } : decides
+        return { ...late, kept, settlement: { outcome: 'completed', ...told } }
       }
       const entry = await ledger.get(call.id)
       const task: NewTask = {

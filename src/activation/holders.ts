@@ -117,6 +117,9 @@ export function standingFor(entries: readonly Entry[], holder: Holder): Destinat
   )
 }
 
+/** A deactivation, and those of its destinations that are on all the same. */
+type Off = { entry: Entry; destinations: Destination[] }
+
 const isLeft = ({ action, outcome, deployments = [] }: Entry) =>
   action === 'deactivate' &&
   outcome === 'completed' &&
@@ -126,10 +129,7 @@ const isLeft = ({ action, outcome, deployments = [] }: Entry) =>
  * Deactivations that left destinations on which no later one names exactly: whether one of all the platform also reaches an account
  * of it is for the upstream to say. `entries`: of one segment, newest first.
  */
-function leftOnFor(
-  entries: readonly Entry[],
-  holder: Holder,
-): { entry: Entry; destinations: Destination[] }[] {
+function leftOnFor(entries: readonly Entry[], holder: Holder): Off[] {
   const named = createDestinationSet()
   return entries.flatMap((entry) => {
     if (entry.action === 'activate' || NEVER_ON.has(entry.outcome) || !isSeenAsOne(entry, holder)) return []
@@ -212,6 +212,16 @@ function endedWish({ id, key, kept, args }: Call, entries: readonly Entry[]): bo
   return (key !== '' || kept !== undefined) && entries.some((entry) => entry.id === id)
 }
 
+/** Those of the destinations that nobody wants, which the deactivations that named them ask for again. `id`: of the call that ended. */
+function againWhereUnwanted(id: string, entries: readonly Entry[], found: readonly Off[]): Decided {
+  const wishes = found.flatMap(({ entry, destinations }, index) => {
+    const wanted = createDestinationSet(wantedBy(entries, entry))
+    const unwanted = destinations.filter((one) => !wanted.overlaps(one))
+    return unwanted.length > 0 ? [again(`${id}.off.${index}`, entry, unwanted)] : []
+  })
+  return { jobs: wishes.map((wish) => callJob(wish.call)), entries: wishes.map(({ entry }) => entry) }
+}
+
 /**
  * What to switch off after the call has ended: its wish failed, or it ended one. A deactivation may leave a destination on for
  * another caller, who then switches off only a part of it or all of the platform, or whose own activation fails. Nobody wants the
@@ -223,10 +233,30 @@ export async function unwantedNow({ ledger }: Pick<PromisedRecords, 'ledger'>, c
   if (segment === undefined || !(await ledger.wasLeftOn(agentUrl, segment))) return { jobs: [], entries: [] }
   const entries = await ledger.ofSegment(agentUrl, segment)
   const left = endedWish(call, entries) ? leftOnFor(entries, holderOf(call)) : []
-  const wishes = left.flatMap(({ entry, destinations }, index) => {
-    const wanted = createDestinationSet(wantedBy(entries, entry))
-    const unwanted = destinations.filter((one) => !wanted.overlaps(one))
-    return unwanted.length > 0 ? [again(`${id}.off.${index}`, entry, unwanted)] : []
+  return againWhereUnwanted(id, entries, left)
+}
+
+/**
+ * What to switch off again after an activation has come on: later requests of its holder had switched it off before, as where the
+ * upstream worked on it for long. Called as `unwantedNow`.
+ */
+export async function switchedOnLate(
+  { ledger }: Pick<PromisedRecords, 'ledger'>,
+  { id, agentUrl, segment }: Call,
+): Promise<Decided> {
+  const entries = segment === undefined ? [] : await ledger.ofSegment(agentUrl, segment)
+  const on = entries.find((entry) => entry.id === id)
+  if (!on) return { jobs: [], entries: [] }
+  const deployments = (on.deployments ?? []) as readonly Deployment[]
+  const live = createDestinationSet(deployments.filter(({ is_live }) => is_live))
+  const named = createDestinationSet()
+  const found = entries.flatMap((entry) => {
+    const isOfHolder = nameOf(entry) === nameOf(on) && isSeenAsOne(entry, on)
+    const isEnded = !isOpen(entry) && !NEVER_ON.has(entry.outcome)
+    if (entry.action === 'activate' || entry.seq < on.seq || !isOfHolder || !isEnded) return []
+    const destinations = wishOf(entry).filter((one) => live.overlaps(one) && !named.has(one))
+    named.add(destinations)
+    return destinations.length > 0 ? [{ entry, destinations }] : []
   })
-  return { jobs: wishes.map((wish) => callJob(wish.call)), entries: wishes.map(({ entry }) => entry) }
+  return againWhereUnwanted(id, entries, found)
 }

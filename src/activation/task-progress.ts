@@ -13,7 +13,7 @@ import { isFinal, type StoredTask, type TaskProgress } from '../store/records/ta
 import type { Store } from '../store/store.js'
 import { pauseAfter, type Worker } from '../store/worker.js'
 import { type CallKind, type CallUpstream, createStateReading, upstreamsUntil } from './delivery.js'
-import { unwantedNow, visibleDeployments } from './holders.js'
+import { switchedOnLate, unwantedNow, visibleDeployments } from './holders.js'
 import { readTaskAnswer, type TaskWord, untold } from './task-answer.js'
 import { type Activated, readTold, toldFields } from './upstream-answer.js'
 
@@ -138,7 +138,9 @@ export function createTaskProgress(options: TaskProgressOptions) {
       const settled = callId === undefined ? undefined : settlement(progress, call)
       if (!settled || callId === undefined) return
       await ledger.settleAll(new Map([[callId, settled]]))
-      if (call) await addDecided(repositories, await unwantedNow(repositories, call))
+      if (!call) return
+      const isOn = settled.outcome === 'completed' && call.args.action !== 'deactivate'
+      await addDecided(repositories, await (isOn ? switchedOnLate : unwantedNow)(repositories, call))
     })
   }
 

@@ -4,6 +4,7 @@ import type { Destination } from '../../src/adcp/signal.js'
 import type { Call } from '../../src/store/call.js'
 import type { NewEntry, Settlement } from '../../src/store/records/ledger.js'
 import type { Store } from '../../src/store/store.js'
+import { NO_ROWS } from '../../src/upstreams/rows/read-rows.js'
 import { due, embedded, onEveryStorage } from '../store/support/storages.js'
 import { other, stranger, TRADE_DESK } from './support/parts.js'
 import { asks, first, openLive, startWorld, type WorldOptions } from './support/world.js'
@@ -150,6 +151,38 @@ onEveryStorage(
       t.same(newest?.destinations, [mine])
       t.equal(northwind.deactivations(), 2 * (at + 1))
     }
+  },
+)
+
+onEveryStorage(
+  'what a task switches on after it was switched off is switched off again',
+  async (t, storage) => {
+    const task = { task_id: 'theirs', status: 'working' as 'working' | 'completed' }
+    const result = { deployments: [{ ...TRADE_DESK, is_live: true }] }
+    const call: NonNullable<WorldOptions['call']> = (make) => async (agentUrl, name, args, context) => {
+      if (name === 'get_task_status') return { kind: 'answer', payload: { ...task, result }, rows: NO_ROWS }
+      if (name === 'activate_signal' && args.action !== 'deactivate')
+        return { kind: 'answer', payload: { task_id: 'theirs', status: 'submitted' }, rows: NO_ROWS }
+      return await make(agentUrl, name, args, context)
+    }
+    const world = await startWorld(t, { agents: ['northwind'], store: await openLive(t, storage.url), call })
+    const { northwind } = world.sandbox.agents
+    const choice = first(world.choices('northwind'))
+    const off = { action: 'deactivate', signal_agent_segment_id: choice.signal, destinations: [TRADE_DESK] }
+    t.match(await world.activate(asks(choice)), { fields: { task_id: /^task_/ } })
+    t.match(await world.activate(off), { fields: { deployments: [{ is_live: false }] } })
+    task.status = 'completed'
+    for (let round = 0; round < 3; round += 1) {
+      await due(world.store)
+      await world.activation.round()
+    }
+    t.equal(northwind.deactivations(), 2)
+    const entries = await world.store.ledger.query({}, 10)
+    t.same(entries.map(({ action, outcome }) => `${action} ${outcome}`).sort(), [
+      'activate completed',
+      'deactivate completed',
+      'deactivate completed',
+    ])
   },
 )
 
