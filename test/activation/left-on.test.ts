@@ -9,6 +9,7 @@ import { due, embedded, onEveryStorage } from '../store/support/storages.js'
 import { other, stranger, TRADE_DESK } from './support/parts.js'
 import { asks, first, openLive, startWorld, type WorldOptions } from './support/world.js'
 
+type Test = Parameters<Parameters<typeof onEveryStorage>[1]>[0]
 type Say = 'made' | 'cut' | 'refused'
 
 /** What activations are answered with; deactivations and questions reach the agent, unless it `isDown`. */
@@ -32,15 +33,21 @@ function scripted() {
 const LIVE = { kind: 'answer', fields: { deployments: [{ ...TRADE_DESK, is_live: true }] } }
 const CUT = { error: { code: 'SERVICE_UNAVAILABLE' } }
 
-onEveryStorage('what two callers` failed wishes left on is switched off once', async (t, storage) => {
+/** A caller has the signal on, and what another one asked for is under way. */
+async function leftOn(t: Test, url: string) {
   const { script, call } = scripted()
-  const world = await startWorld(t, { agents: ['northwind'], store: await openLive(t, storage.url), call })
+  const world = await startWorld(t, { agents: ['northwind'], store: await openLive(t, url), call })
   const { northwind } = world.sandbox.agents
   const choice = first(world.choices('northwind'))
   const off = { action: 'deactivate', signal_agent_segment_id: choice.signal, destinations: [TRADE_DESK] }
   await world.activate(asks(choice))
   script.says = 'cut'
   t.match(await world.activate(asks(choice), other), CUT)
+  return { script, world, northwind, choice, off }
+}
+
+onEveryStorage('what two callers` failed wishes left on is switched off once', async (t, storage) => {
+  const { script, world, northwind, choice, off } = await leftOn(t, storage.url)
   t.match(await world.activate(asks(choice), stranger), CUT)
   t.match(await world.activate(off), LIVE, 'others may have it on')
   script.says = 'refused'
@@ -57,14 +64,7 @@ onEveryStorage('what two callers` failed wishes left on is switched off once', a
 })
 
 onEveryStorage('what is switched off by itself waits for an agent that is down', async (t, storage) => {
-  const { script, call } = scripted()
-  const world = await startWorld(t, { agents: ['northwind'], store: await openLive(t, storage.url), call })
-  const { northwind } = world.sandbox.agents
-  const choice = first(world.choices('northwind'))
-  const off = { action: 'deactivate', signal_agent_segment_id: choice.signal, destinations: [TRADE_DESK] }
-  await world.activate(asks(choice))
-  script.says = 'cut'
-  t.match(await world.activate(asks(choice), other), CUT)
+  const { script, world, northwind, off } = await leftOn(t, storage.url)
   t.match(await world.activate(off), LIVE, 'the other may have it on')
   Object.assign(script, { says: 'refused', isDown: true })
   for (let round = 0; round < 3; round += 1) {

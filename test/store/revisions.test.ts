@@ -30,26 +30,28 @@ test('each form of snapshots has a builder, and its newest configuration is its 
   await becomes({ other }, 'other')
 })
 
-test('what a process of another release says in other words keeps nobody from building', (t) => {
+type Test = { teardown(task: () => unknown): void }
+
+/** Process `one` of some, alone with what it is made to hear. */
+function hearing(t: Test, members: readonly string[]) {
   const { clock } = createManualClock()
-  let hear: Hear = () => {}
+  let listener: Hear = () => {}
   const revisions = createRevisions({
     sharing: {
       tell: async () => true,
-      hear(_prefix, listener) {
-        hear = listener
+      hear(_prefix, each) {
+        listener = each
       },
     },
-    ...{
-      clock,
-      self: 'one',
-      members: () => ['one', 'other'],
-      revision: () => 'first',
-      form: 1,
-      onChange() {},
-    },
+    ...{ clock, self: 'one', members: () => members, revision: () => 'first', form: 1, onChange() {} },
   })
   t.teardown(revisions.close)
+  const hear: Hear = (...said) => listener(...said)
+  return { revisions, hear }
+}
+
+test('what a process of another release says in other words keeps nobody from building', (t) => {
+  const { revisions, hear } = hearing(t, ['one', 'other'])
   for (const value of ['first', null, { revision: 'second' }]) hear('configuration/other', value, 0, 1)
   revisions.start()
   t.same(revisions.newest(), ['one'])
@@ -60,19 +62,7 @@ test('what a process of another release says in other words keeps nobody from bu
 })
 
 test('whoever runs the newest configuration runs it, whichever process took it up last', (t) => {
-  const { clock } = createManualClock()
-  let hear: Hear = () => {}
-  const revisions = createRevisions({
-    sharing: {
-      tell: async () => true,
-      hear(_prefix, listener) {
-        hear = listener
-      },
-    },
-    ...{ clock, self: 'one', members: () => ['one', 'other', 'third'], revision: () => 'first', form: 1 },
-    onChange() {},
-  })
-  t.teardown(revisions.close)
+  const { revisions, hear } = hearing(t, ['one', 'other', 'third'])
   revisions.start()
   hear('configuration/third', { revision: 'second', order: 7, form: 1 }, 0, 1)
   t.notOk(revisions.isNewest())

@@ -37,15 +37,11 @@ const CAN: Readonly<Record<Operation, string>> = {
   validate: 'can_validate',
 }
 
+const TEXT_MEMBERS = ['name', 'url', 'type', 'protocol', 'description', 'mcp_endpoint', 'added_date'] as const
+
 /** The members that are passed on, in the order in which they are written. */
 export const MEMBERS = [
-  'name',
-  'url',
-  'type',
-  'protocol',
-  'description',
-  'mcp_endpoint',
-  'added_date',
+  ...TEXT_MEMBERS,
   'contact',
   'member',
   'health',
@@ -57,15 +53,7 @@ export const MEMBERS = [
 ] as const
 export type Member = (typeof MEMBERS)[number]
 
-const TEXTS: ReadonlySet<Member> = new Set([
-  'name',
-  'url',
-  'type',
-  'protocol',
-  'description',
-  'mcp_endpoint',
-  'added_date',
-])
+const TEXTS: ReadonlySet<Member> = new Set(TEXT_MEMBERS)
 const LONG: ReadonlySet<Member> = new Set(['capabilities', 'publisher_domains'])
 
 /** What a question is compared with. */
