@@ -149,15 +149,21 @@ test('what readers do in the middle of something', { skip: NO_BROWSER }, async (
       return route.fulfill({ contentType: 'text/event-stream', body })
     })
     let answers = 0
+    let see = () => {}
+    const seen = new Promise((resolve) => {
+      see = () => resolve(undefined)
+    })
     await page.route('**/console/api/signal?*', async (route) => {
       const before = news
       while (news < before + 3) await new Promise((resolve) => waiting.push(() => resolve(undefined)))
       answers += 1
+      if (answers > 1) await seen // the next answer takes the place of the first
       const explanation = { signal: { name: answers === 1 ? asked : `what is asked after it, ${answers}` } }
       await route.fulfill({ json: { explanation } }).catch(() => {}) // who does not wait for it has left
     })
     await page.goto(`${url}/?signal=sig_x`)
     await page.getByRole('heading', { name: asked }).waitFor()
+    see()
     await page.getByRole('heading', { name: 'what is asked after it' }).first().waitFor()
     t.same(faults, [])
     await page.unrouteAll({ behavior: 'ignoreErrors' })
