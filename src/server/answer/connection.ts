@@ -82,15 +82,18 @@ export function endWith(socket: Socket, bytes: string): void {
 /** The last request that was read on a connection; undefined where none was. */
 export const newestOn = (socket: Socket): ServerResponse | undefined => connections.get(socket)?.newest
 
-/** What Node's parser of a connection says: for how many milliseconds a request has been coming that is not whole, or none has come. */
-type Parsed = Socket & { parser?: { duration(): number } | null }
+/**
+ * What Node's parser of a connection says: for how many milliseconds a request has been coming that is not whole, or none has come.
+ * Node 22 and later do not say it: there who has begun a request behind an answered one is not waited for.
+ */
+type Parsed = Socket & { parser?: { duration?(): number } | null }
 
 /**
  * Ends a connection on which nothing is asked: no request is coming, and every answer has left. What Node calls an idle connection
  * may have answers that wait for their reader.
  */
 export function endUnlessAsked(socket: Socket): void {
-  const isComing = ((socket as Parsed).parser?.duration() ?? 0) > 0
+  const isComing = ((socket as Parsed).parser?.duration?.() ?? 0) > 0
   const newest = newestOn(socket)
   if (!isComing && (newest === undefined || newest.writableFinished)) closeGently(socket)
 }
