@@ -36,13 +36,14 @@ export function createDestinationSet(first: readonly Destination[] = []) {
 
   /** Whether this one is one of them, or a part of it. */
   function covers(destination: Destination): boolean {
-    return has(destination) || at(destination).there?.has('') === true
+    const { account, there } = at(destination)
+    return there !== undefined && (there.has(account) || there.has(''))
   }
 
   /** Whether this one and one of them can affect the same deployment. */
   function overlaps(destination: Destination): boolean {
     const { account, there } = at(destination)
-    return covers(destination) || (account === '' && there !== undefined)
+    return there !== undefined && (account === '' || there.has(account) || there.has(''))
   }
 
   function add(destinations: readonly Destination[]): void {

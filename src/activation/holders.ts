@@ -69,6 +69,10 @@ function isSeenAsOne(one: Holder, other: Holder): boolean {
   return canonical(one.upstreamAccount ?? null) === canonical(other.upstreamAccount ?? null)
 }
 
+/** One name for all whom the same others are seen as one with. */
+const seenName = ({ caller, seenAs, upstreamAccount }: Holder) =>
+  JSON.stringify([caller, seenAs, canonical(upstreamAccount ?? null)])
+
 const NEVER_ON: ReadonlySet<string> = new Set(['failed', 'superseded'])
 
 const LOOKED_AT = 300 // entries at a time: some milliseconds
@@ -156,8 +160,7 @@ function* restingAmong(
       resting.add(entry)
       continue
     }
-    const holder = `${nameOf(entry)} ${entry.seenAs} ${canonical(entry.upstreamAccount ?? null)}`
-    const wanted = stillWanted(entry, setIn(ended, holder))
+    const wanted = stillWanted(entry, setIn(ended, `${nameOf(entry)} ${seenName(entry)}`))
     if (entry.action === 'activate' && (wanted.length > 0 || !isOld(entry))) resting.add(entry)
   }
   return resting
@@ -214,8 +217,11 @@ function endedWish({ id, key, kept, args }: Call, entries: readonly Entry[]): bo
 
 /** Those of the destinations that nobody wants, which the deactivations that named them ask for again. `id`: of the call that ended. */
 function againWhereUnwanted(id: string, entries: readonly Entry[], found: readonly Off[]): Decided {
+  const wantedOf = new Map<string, DestinationSet>() // by those whose deactivation it is, who may have left it on at many
   const wishes = found.flatMap(({ entry, destinations }, index) => {
-    const wanted = createDestinationSet(wantedBy(entries, entry))
+    const name = seenName(entry)
+    const wanted = wantedOf.get(name) ?? createDestinationSet(wantedBy(entries, entry))
+    wantedOf.set(name, wanted)
     const unwanted = destinations.filter((one) => !wanted.overlaps(one))
     return unwanted.length > 0 ? [again(`${id}.off.${index}`, entry, unwanted)] : []
   })

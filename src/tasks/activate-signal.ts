@@ -5,7 +5,7 @@
 import { findOwnAccount, formerAccount, type OwnAccount } from '../activation/accounts.js'
 import type { Activation, Conclusion, Plan } from '../activation/activation.js'
 import type { Delivered } from '../activation/delivery.js'
-import { mayOverlap } from '../activation/destination-set.js'
+import { createDestinationSet } from '../activation/destination-set.js'
 import { type Holder, standingFor, visibleDeployments } from '../activation/holders.js'
 import { notOn, type Route, routeActivation, routeDeactivation, type SeenAs } from '../activation/route.js'
 import { type Activated, toldFields } from '../activation/upstream-answer.js'
@@ -161,8 +161,7 @@ export function activateSignal(activation: Activating): Task<typeof ActivateSign
     if (to.activatedAs) return false
     const holder: Holder = { caller: caller.id, ...asNow(caller, account, to.agentUrl) }
     const entries = await store.ledger.ofSegment(to.agentUrl, to.segmentId)
-    const standing = standingFor(entries, holder)
-    return standing.some((one) => destinations.some((other) => mayOverlap(one, other)))
+    return destinations.some(createDestinationSet(standingFor(entries, holder)).overlaps)
   }
 
   function planned(

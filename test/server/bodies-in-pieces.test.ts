@@ -1,17 +1,13 @@
 import type { AddressInfo, Socket } from 'node:net'
 import { connect } from 'node:net'
-import { setFlagsFromString } from 'node:v8'
-import { runInNewContext } from 'node:vm'
 import { test } from 'tap'
+import { collect } from '../support/collect.js'
 import { startServer } from '../support/server-fixture.js'
 import { until } from '../support/until.js'
 
 const CONNECTIONS = 20
 const CHUNKS = 9_000 // of each: more are refused
 const MOST_BYTES = 10 * 1024 * 1024 // kept one by one they take 36 MB
-
-setFlagsFromString('--expose-gc')
-const collect = runInNewContext('gc') as () => void
 
 function used(): number {
   collect()

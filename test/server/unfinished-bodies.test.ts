@@ -1,8 +1,7 @@
 /** What senders may hold of a server before they have sent their whole request. */
 import { connect, type Socket } from 'node:net'
-import { setFlagsFromString } from 'node:v8'
-import { runInNewContext } from 'node:vm'
 import { type Test, test } from 'tap'
+import { collect } from '../support/collect.js'
 import { received } from '../support/received.js'
 import { startServer } from '../support/server-fixture.js'
 import { until } from '../support/until.js'
@@ -13,9 +12,6 @@ const LARGE = 900_000
 const STRANGERS = 80
 const PING = '{"jsonrpc":"2.0","id":7,"method":"ping"}'
 const LANES = { 'the fast lane': 'application/json', Fastify: 'application/json; Charset=UTF-8' }
-
-setFlagsFromString('--expose-gc')
-const collect = runInNewContext('gc') as () => void
 
 /** A server behind a proxy, which tells where requests come from. */
 async function serving(t: Test) {

@@ -4,8 +4,6 @@
  */
 import { randomBytes, webcrypto } from 'node:crypto'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { setFlagsFromString } from 'node:v8'
-import { runInNewContext } from 'node:vm'
 import { sql } from 'kysely'
 import { pino } from 'pino'
 import { type Test, test } from 'tap'
@@ -15,11 +13,9 @@ import { wholeParts } from '../../src/snapshot/snapshot.js'
 import { createReplica } from '../../src/store/replicas/replica.js'
 import type { Store } from '../../src/store/store.js'
 import { listing, sliceOf } from '../feed/world.js'
+import { collect } from '../support/collect.js'
 import { until } from '../support/until.js'
 import { NO_POSTGRES, type Storage, shared } from './support/storages.js'
-
-setFlagsFromString('--expose-gc')
-const collect = runInNewContext('gc') as () => void
 
 const ROWS = 500
 const MIB = 1024 * 1024

@@ -1,10 +1,6 @@
 /** What the main thread of a process has computed, however busy the machine is; Node 20 has no call for it. */
 import { readFileSync } from 'node:fs'
-import { setFlagsFromString } from 'node:v8'
-import { runInNewContext } from 'node:vm'
-
-setFlagsFromString('--expose-gc')
-const collect = runInNewContext('gc') as () => void
+import { collect } from './collect.js'
 
 /** Ms; 0 where the system does not tell (all but Linux). */
 export function threadMs(): number {

@@ -1,9 +1,8 @@
-import { setFlagsFromString } from 'node:v8'
-import { runInNewContext } from 'node:vm'
 import { test } from 'tap'
 import type { AgentOutcome } from '../../src/upstreams/agent/agent.js'
 import { readRows } from '../../src/upstreams/rows/read-rows.js'
 import { walkUpstream } from '../../src/upstreams/walk/walk.js'
+import { collect } from '../support/collect.js'
 import { row } from '../support/upstream-world.js'
 
 type WalkOptions = Parameters<typeof walkUpstream>[0]
@@ -60,8 +59,6 @@ test('a cursor that comes twice is a loop', async (t) => {
 })
 
 test('a walk keeps little of the cursors that it has seen, however long they are', async (t) => {
-  setFlagsFromString('--expose-gc')
-  const collect = runInNewContext('gc') as () => void
   const used = () => {
     collect()
     return process.memoryUsage().heapUsed

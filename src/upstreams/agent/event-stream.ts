@@ -132,8 +132,8 @@ function copied(bytes: Buffer): Buffer {
 }
 
 /**
- * Reads streams of `maxBytes` together; what comes after them is not looked at. `kindOf` tells whether a message may be the awaited response, also by which of the `words` it holds. These are looked for as its
- * parts come: to go through a large message when it ends would stop the thread.
+ * Of a message at most `maxBytes` are kept. `kindOf` tells whether it may be the awaited response, also by which of the `words` it
+ * holds. These are looked for as its parts come: to go through a large message when it ends would stop the thread.
  */
 export function createEventStream(
   maxBytes: number,

@@ -60,6 +60,16 @@ export async function readReply(key: string, job: ReadingJob, areAlone = false):
   }
 }
 
+/** What a thread makes of a body, which is transferred. Throws when no thread can be had, or it ended because of the body. */
+async function inThread(
+  key: string,
+  body: Uint8Array,
+  jobOf: (bytes: Uint8Array) => ReaderJob,
+): Promise<ReaderReply> {
+  const bytes = owned(body, isAlone(body))
+  return await readers.run(key, jobOf(bytes), [bytes.buffer], bytes.byteLength)
+}
+
 /** The card in an answer; undefined when there is none. The body is transferred. `secrets`: what the agent was sent. */
 export async function readCardReply(
   key: string,
@@ -67,28 +77,15 @@ export async function readCardReply(
   secrets: readonly string[] = [],
 ): Promise<Card | CallFailure | undefined> {
   if (body.byteLength <= SMALL_BYTES) return readCard(body, secrets)
-  const card = owned(body, isAlone(body))
   try {
-    return (await readers.run(key, { card, secrets }, [card.buffer], card.byteLength)) as Card | undefined
+    return (await inThread(key, body, (card) => ({ card, secrets }))) as Card | undefined
   } catch (error) {
     if (error instanceof NotBegun) return callFailed('over_memory', `agent card: ${error.message}`)
     return undefined // the thread ended because of it, so it cannot be read
   }
 }
 
-/** What a thread makes of a registry's answer, which is transferred; undefined when the thread ended because of it. */
-async function readInThread(
-  key: string,
-  body: Uint8Array,
-  jobOf: (bytes: Uint8Array) => ReaderJob,
-): Promise<unknown> {
-  const bytes = owned(body, isAlone(body))
-  try {
-    return await readers.run(key, jobOf(bytes), [bytes.buffer], bytes.byteLength)
-  } catch {
-    return undefined
-  }
-}
+const unreadable = () => undefined
 
 /**
  * The registry listing in an answer; undefined when there is none. The body is transferred. `secrets`: what the
@@ -100,7 +97,8 @@ export async function readRegistry(
   secrets: readonly string[],
 ): Promise<RegistryListing> {
   if (body.byteLength <= SMALL_BYTES) return readListing(body, secrets)
-  return (await readInThread(key, body, (registry) => ({ registry, secrets }))) as RegistryListing
+  const read = await inThread(key, body, (registry) => ({ registry, secrets })).catch(unreadable)
+  return read as RegistryListing
 }
 
 /** The same of what a registry says for those who ask us, as far as it takes no more than `room` bytes. */
@@ -110,5 +108,6 @@ export async function directoryIn(
   room: number,
 ): Promise<Directory | undefined> {
   if (body.byteLength <= SMALL_BYTES) return readDirectory(body, room)
-  return (await readInThread(key, body, (directory) => ({ directory, room }))) as Directory | undefined
+  const read = await inThread(key, body, (directory) => ({ directory, room })).catch(unreadable)
+  return read as Directory | undefined
 }

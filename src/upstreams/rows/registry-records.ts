@@ -117,13 +117,16 @@ type Listed = Pick<RegistryListing, 'records' | 'written' | 'digest' | 'agents'>
 
 /** As many of the records as have room in a listing, from the first on. */
 export function listedOf(all: readonly RegistryRecord[]): Listed {
+  const texts: string[] = []
   let room = MAX_LISTING
-  const past = all.findIndex((record) => {
-    room -= JSON.stringify(record).length
-    return room < 0
-  })
-  const records = past < 0 ? all : all.slice(0, past)
-  const written = new TextEncoder().encode(JSON.stringify(records)) // in memory of its own, which can be handed over
+  for (const record of all) {
+    const text = JSON.stringify(record)
+    room -= text.length
+    if (room < 0) break
+    texts.push(text)
+  }
+  const records = all.slice(0, texts.length)
+  const written = new TextEncoder().encode(`[${texts.join()}]`) // in memory of its own, which can be handed over
   const agents = new Set(records.map(({ agentUrl }) => agentUrl)).size
   return { records, written, digest: hash('sha256', written), agents }
 }
